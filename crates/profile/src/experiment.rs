@@ -1,0 +1,231 @@
+//! The Experiment: what is done on a path. Kept whole in every Run, since without it no Run could be repeated.
+
+use crate::error::ProfileError;
+use crate::path::Direction;
+use crate::units::{Bytes, Nanos, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is done, on which Profiles, by which hosts, with which seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// Seed of all that the run itself draws (per-packet outcomes, controllers' random choices).
+    pub seed: u64,
+    /// How long it runs [ns]; no longer than any of its Profiles.
+    pub duration_ns: Nanos,
+    /// Left out of steady-state summaries [ns]; the start-up is reported apart.
+    pub warmup_ns: Nanos,
+    /// Time between samples [ns].
+    pub sample_step_ns: Nanos,
+    /// Where in the Profiles the run begins [ns]: the start phase.
+    pub offset_ns: Nanos,
+    /// The paths, by role.
+    pub profiles: Vec<ProfileRef>,
+    /// Hosts' settings, by name.
+    pub hosts: BTreeMap<String, HostSpec>,
+    /// The flows.
+    pub flows: Vec<FlowSpec>,
+}
+
+/// A Profile that the Experiment runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRef {
+    /// What the Experiment calls it (`path`).
+    pub role: String,
+    /// Its own name.
+    pub name: String,
+    /// Its content hash.
+    pub hash: String,
+}
+
+/// Settings of a host that change what a transport does. Defaults: Linux 6.18 (`docs/concepts/transport.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostSpec {
+    /// Largest receive buffer, `tcp_rmem[2]`.
+    pub rmem_max_bytes: Bytes,
+    /// Largest send buffer, `tcp_wmem[2]`.
+    pub wmem_max_bytes: Bytes,
+    /// Whether the qdisc paces every flow (`fq`); otherwise only controllers that ask are paced (`pfifo_fast`).
+    pub fq: bool,
+    /// Most segments that the receiver merges into one ACK (1: no GRO).
+    pub gro_segments: u32,
+}
+
+impl Default for HostSpec {
+    fn default() -> Self {
+        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 1 }
+    }
+}
+
+/// What the sending application does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Application {
+    /// Always has data.
+    Bulk,
+    /// Writes so many bytes at the start, then closes.
+    Bytes(Bytes),
+    /// Writes at a steady rate in equal pieces (an application-limited flow).
+    Paced {
+        /// Size of one write.
+        write_bytes: Bytes,
+        /// Time between writes [ns].
+        every_ns: Nanos,
+    },
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Role of the Profile it runs on.
+    pub profile: String,
+    /// The way its data goes.
+    pub direction: Direction,
+    /// Controller, by its name in the registry.
+    pub controller: String,
+    /// Options of the controller.
+    #[serde(default)]
+    pub options: BTreeMap<String, f64>,
+    /// When it opens [ns after the run's beginning].
+    pub start_ns: Time,
+    /// When it stops sending [ns]; `None`: at the end, or when its application is done.
+    #[serde(default)]
+    pub stop_ns: Option<Time>,
+    /// What it sends.
+    pub application: Application,
+    /// Name of the sending host's settings; `None`: the defaults.
+    #[serde(default)]
+    pub sender: Option<String>,
+    /// Name of the receiving host's settings.
+    #[serde(default)]
+    pub receiver: Option<String>,
+}
+
+impl Experiment {
+    /// From JSON, validated.
+    ///
+    /// # Errors
+    /// What the parser says, or [`Experiment::check`].
+    pub fn from_json(json: &str) -> Result<Self, ProfileError> {
+        let experiment: Self = serde_json::from_str(json).map_err(|e| ProfileError::Experiment {
+            field: "document".to_owned(),
+            found: e.to_string(),
+            wanted: "an Experiment as docs/reference/experiment.md describes".to_owned(),
+        })?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    /// As JSON with a fixed order of keys.
+    ///
+    /// # Panics
+    /// Never: the record holds nothing that JSON cannot.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("an Experiment is plain data")
+    }
+
+    /// What one flow's host is set to.
+    #[must_use]
+    pub fn host(&self, name: Option<&String>) -> HostSpec {
+        name.and_then(|n| self.hosts.get(n)).cloned().unwrap_or_default()
+    }
+
+    /// Durations above zero, names that resolve, flows inside the run.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn check(&self) -> Result<(), ProfileError> {
+        let bad = |field: String, found: String, wanted: &str| Err(ProfileError::Experiment { field, found, wanted: wanted.to_owned() });
+        if self.duration_ns == Nanos::ZERO {
+            return bad("duration_ns".to_owned(), "0".to_owned(), "a duration longer than zero");
+        }
+        if self.sample_step_ns < Nanos::from_millis(1) {
+            return bad("sample_step_ns".to_owned(), self.sample_step_ns.0.to_string(), "at least 1 ms");
+        }
+        if self.warmup_ns >= self.duration_ns {
+            return bad("warmup_ns".to_owned(), self.warmup_ns.0.to_string(), "less than the duration");
+        }
+        if self.profiles.is_empty() || self.flows.is_empty() {
+            return bad("profiles, flows".to_owned(), "none".to_owned(), "at least one of each");
+        }
+        for (i, flow) in self.flows.iter().enumerate() {
+            let field = |name: &str| format!("flows[{i}].{name}");
+            if !self.profiles.iter().any(|p| p.role == flow.profile) {
+                return bad(field("profile"), flow.profile.clone(), "the role of one of the Experiment's Profiles");
+            }
+            if flow.start_ns.0 >= self.duration_ns.0 {
+                return bad(field("start_ns"), flow.start_ns.0.to_string(), "a time before the end of the run");
+            }
+            if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
+                return bad(field("stop_ns"), format!("{:?}", flow.stop_ns), "a time after start_ns");
+            }
+            if let Application::Paced { write_bytes, every_ns } = flow.application
+                && (write_bytes == Bytes(0) || every_ns == Nanos(0))
+            {
+                return bad(field("application"), "a write of nothing or no time between writes".to_owned(), "both above zero");
+            }
+            for (what, host) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
+                if let Some(name) = host.as_ref().filter(|n| !self.hosts.contains_key(*n)) {
+                    return bad(field(what), name.clone(), "a name in hosts");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment() -> Experiment {
+        Experiment {
+            name: "t".to_owned(),
+            seed: 0,
+            duration_ns: Nanos::from_secs(10),
+            warmup_ns: Nanos::from_secs(1),
+            sample_step_ns: Nanos::from_millis(100),
+            offset_ns: Nanos::ZERO,
+            profiles: vec![ProfileRef { role: "path".to_owned(), name: "p".to_owned(), hash: String::new() }],
+            hosts: BTreeMap::new(),
+            flows: vec![FlowSpec {
+                profile: "path".to_owned(),
+                direction: Direction::Down,
+                controller: "cubic".to_owned(),
+                options: BTreeMap::new(),
+                start_ns: Time::ZERO,
+                stop_ns: None,
+                application: Application::Bulk,
+                sender: None,
+                receiver: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn an_experiment_survives_its_json() {
+        let e = experiment();
+        assert_eq!(Experiment::from_json(&e.to_json()).unwrap(), e);
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_with_its_field() {
+        let mut e = experiment();
+        e.flows[0].profile = "elsewhere".to_owned();
+        assert!(e.check().unwrap_err().to_string().starts_with("experiment: flows[0].profile: elsewhere"));
+        let mut e = experiment();
+        e.duration_ns = Nanos::ZERO;
+        assert!(e.check().is_err());
+        let mut e = experiment();
+        e.flows[0].sender = Some("nobody".to_owned());
+        assert!(e.check().is_err());
+        assert!(Experiment::from_json("{\"name\": 3}").is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! Units, seeded random streams, the Profile and the Experiment.
+//!
+//! A *Profile* is a time-varying path between two hosts; an *Experiment* says what is done on it. This crate is a leaf: no I/O, no clock, no
+//! ambient randomness. Everything that simulates, emulates or computes a path stands on these types.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | time, spans, rates, bytes, angles, wall clock: integers, so that the same Run comes out everywhere |
+//! | [`rng`] | named random streams from one seed, and draws keyed by place and time |
+//! | [`series`] | a value over time: linear or stepped, with the intervals in which it is valid |
+//! | [`path`] | hops, queues, routes, events: the Profile |
+//! | [`table`] | the Profile as one long table and back, with its content hash |
+//! | [`experiment`] | flows, hosts, seeds |
+
+mod error;
+pub mod experiment;
+pub mod path;
+pub mod rng;
+pub mod series;
+pub mod table;
+pub mod units;
+
+pub use error::ProfileError;
+pub use path::{
+    Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Migration, OrderFate, Profile, Provenance, QueueDiscipline,
+    QueueFate, QueueLimit, QueueSpec, RouteEntry,
+};
+pub use rng::{Streams, keyed_u64, unit_f64};
+pub use series::{Interpolation, JitterSeries, Series};
+pub use units::{Angle, Bytes, Nanos, Rate, Time, Utc};

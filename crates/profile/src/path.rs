@@ -1,0 +1,572 @@
+//! The Profile: hops, queues, routes and events of a time-varying path.
+
+use crate::error::ProfileError;
+use crate::series::{JitterSeries, Series};
+use crate::units::{Bytes, Nanos, Rate, Time, Utc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Newest metadata format that this build writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// Loss probabilities are integers in units of 1e-9.
+pub const LOSS_ONE: u64 = 1_000_000_000;
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Terminal to Internet.
+    Up,
+    /// Internet to terminal.
+    Down,
+}
+
+impl Direction {
+    /// Both, in the order of their codes.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// The other way.
+    #[must_use]
+    pub const fn reverse(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+
+    /// `up` or `down`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// How much a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueLimit {
+    /// So many bytes of packets.
+    Bytes(Bytes),
+    /// So many packets.
+    Packets(u64),
+    /// As much as the link sends in this time at the capacity of the moment [ns].
+    TimeNs(Nanos),
+}
+
+/// Which packet a full queue gives up, and in which order packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueDiscipline {
+    /// First in, first out; an arrival that does not fit is dropped.
+    DropTail,
+}
+
+/// A queue in front of a hop's capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSpec {
+    /// Order and drops.
+    pub discipline: QueueDiscipline,
+    /// Size; the packet in transmission is not counted.
+    pub limit: QueueLimit,
+}
+
+/// One direction of a hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HopDirection {
+    /// One-way delay [ns], linear between points.
+    pub delay: Series,
+    /// Capacity [bit/s], stepped; `None`: never the bottleneck.
+    pub capacity: Option<Series>,
+    /// Probability that a packet that passes at this moment is lost [1e-9], stepped. Loss is a process in continuous time: episodes are
+    /// intervals with a probability above zero, drawn when the Profile is made.
+    pub loss: Option<Series>,
+    /// Grant schedule.
+    pub jitter: Option<JitterSeries>,
+    /// The queue before the capacity.
+    pub queue: QueueSpec,
+}
+
+/// A link of the path, with both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// `sat:44713`, `fibre:gateway-pop`, …
+    pub name: String,
+    /// Profiles whose hops carry the same id share this hop's queue and capacity.
+    pub shared_id: Option<String>,
+    /// Terminal to Internet.
+    pub up: HopDirection,
+    /// Internet to terminal.
+    pub down: HopDirection,
+}
+
+impl Hop {
+    /// The direction's side.
+    #[must_use]
+    pub const fn side(&self, direction: Direction) -> &HopDirection {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+/// From `at` on, packets use these hops, in order from the terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteEntry {
+    /// When the route begins to hold [ns].
+    pub at_ns: Time,
+    /// Hops in use, as indices into [`Profile::hops`], terminal first. Empty: no path (an outage).
+    pub hops: Vec<usize>,
+}
+
+/// What becomes of the packets that wait in the hop's queue when an event strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueFate {
+    /// They wait until the hop sends again (or drain through the old hop after a handover).
+    Keep,
+    /// They are lost.
+    Drop,
+    /// They move to another hop's queue.
+    Migrate(Migration),
+}
+
+/// How a queue moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Migration {
+    /// The hop whose queue they join.
+    pub to_hop: usize,
+    /// When the first of them arrives there, after the event [ns].
+    pub delay_ns: Nanos,
+    /// How fast they are moved [bit/s].
+    pub rate_bps: Rate,
+}
+
+/// What becomes of packets between the queue and the far end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InFlightFate {
+    /// They arrive.
+    Deliver,
+    /// They are lost.
+    Drop,
+}
+
+/// Whether packets of the new path may overtake those of the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderFate {
+    /// A shorter new path reorders.
+    Allow,
+    /// The new path waits for the old one.
+    Clamp,
+}
+
+/// What an event does to one direction of a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fate {
+    /// Waiting packets.
+    pub queue: QueueFate,
+    /// Packets on their way.
+    pub in_flight: InFlightFate,
+    /// Order between old and new.
+    pub order: OrderFate,
+}
+
+impl Fate {
+    /// Nothing is lost and nothing overtakes.
+    pub const GENTLE: Self = Self { queue: QueueFate::Keep, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
+}
+
+/// What happened to the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// The path moves to another hop: satellite, gateway or both.
+    Handover {
+        /// Satellite left, if any (its name or number).
+        from_satellite: Option<String>,
+        /// Satellite taken, if any.
+        to_satellite: Option<String>,
+        /// Gateway left.
+        from_gateway: Option<String>,
+        /// Gateway taken.
+        to_gateway: Option<String>,
+        /// The hop in use from now on.
+        to_hop: usize,
+    },
+    /// Nothing gets through.
+    Outage,
+    /// Something stands in the beam.
+    Obstruction,
+    /// Rain fade.
+    Rain,
+}
+
+/// Something that happens to a hop at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When [ns].
+    pub at_ns: Time,
+    /// How long the hop sends nothing (for a handover: the hop taken) [ns]. May be zero.
+    pub interruption_ns: Nanos,
+    /// The hop it strikes (for a handover: the hop left).
+    pub hop: usize,
+    /// What it is.
+    pub kind: EventKind,
+    /// What becomes of packets from terminal to Internet.
+    pub up: Fate,
+    /// What becomes of packets from Internet to terminal.
+    pub down: Fate,
+}
+
+impl Event {
+    /// The direction's fate.
+    #[must_use]
+    pub const fn fate(&self, direction: Direction) -> &Fate {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+/// Whether the delays were known one way or are halves of a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Each direction for itself.
+    OneWay,
+    /// Half of a measured round trip in each direction.
+    HalfRtt,
+}
+
+/// Where a Profile comes from. Kept so that it can be made again and no effect is counted twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// `computed`, `measured` or `preset`.
+    pub kind: String,
+    /// One line for people: from what, by whom.
+    pub description: String,
+    /// The version that made it.
+    pub made_by: String,
+    /// The seed of its processes; `None` where nothing was drawn.
+    pub seed: Option<u64>,
+    /// Effects that the delay series already hold (`mac_jitter`, `queueing`, …), so that nothing adds them again.
+    pub includes: Vec<String>,
+    /// All that is needed to draw the processes again with another seed (elements and epoch, altitude, elevation rule, phasing, serving
+    /// schedule with its geometry, parameters), as the maker wrote it.
+    pub recipe: serde_json::Value,
+}
+
+/// A time-varying path between two hosts. Build with [`Profile::new`], which refuses what cannot be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    name: String,
+    start: Utc,
+    duration: Nanos,
+    basis: Basis,
+    provenance: Provenance,
+    hops: Vec<Hop>,
+    routes: Vec<RouteEntry>,
+    events: Vec<Event>,
+}
+
+impl Profile {
+    /// A validated Profile.
+    ///
+    /// # Errors
+    /// A zero duration; no hop or no route; the first route not at time zero; times that do not increase; points, closures or events outside the
+    /// span; a probability above one; a hop number that does not exist or stands twice in a route; two hops with one name.
+    #[allow(clippy::too_many_arguments)] // a record's fields, each named at the call
+    pub fn new(
+        name: String,
+        start: Utc,
+        duration: Nanos,
+        basis: Basis,
+        provenance: Provenance,
+        hops: Vec<Hop>,
+        routes: Vec<RouteEntry>,
+        events: Vec<Event>,
+    ) -> Result<Self, ProfileError> {
+        let profile = Self { name, start, duration, basis, provenance, hops, routes, events };
+        profile.check_shape()?;
+        profile.check_series()?;
+        profile.check_routes()?;
+        profile.check_events()?;
+        Ok(profile)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Wall-clock time of `Time::ZERO`.
+    #[must_use]
+    pub const fn start(&self) -> Utc {
+        self.start
+    }
+
+    /// How long it lasts.
+    #[must_use]
+    pub const fn duration(&self) -> Nanos {
+        self.duration
+    }
+
+    /// One way, or halves of round trips.
+    #[must_use]
+    pub const fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub const fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+
+    /// All hops, in no particular order: routes say which are used when.
+    #[must_use]
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// Routes in order of time; the first holds from time zero.
+    #[must_use]
+    pub fn routes(&self) -> &[RouteEntry] {
+        &self.routes
+    }
+
+    /// Events in order of time.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The route in use at `at`.
+    #[must_use]
+    pub fn route_at(&self, at: Time) -> &RouteEntry {
+        let i = self.routes.partition_point(|r| r.at_ns <= at);
+        &self.routes[i.saturating_sub(1)]
+    }
+
+    /// A hop's label for messages.
+    #[must_use]
+    pub fn series_name(&self, hop: usize, direction: Direction, kind: &str) -> String {
+        format!("{}/{}/{kind}", self.hops[hop].name, direction.name())
+    }
+
+    fn check_shape(&self) -> Result<(), ProfileError> {
+        if self.duration == Nanos::ZERO {
+            return Err(ProfileError::NotPositive { what: "the Profile's duration", found_s: 0.0 });
+        }
+        if self.hops.is_empty() {
+            return Err(ProfileError::Nothing { what: "hop" });
+        }
+        if self.routes.is_empty() {
+            return Err(ProfileError::Nothing { what: "route" });
+        }
+        let mut names = BTreeSet::new();
+        for hop in &self.hops {
+            if !names.insert(hop.name.as_str()) {
+                return Err(ProfileError::Twice { what: "the list of hops".to_owned(), found: hop.name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_series(&self) -> Result<(), ProfileError> {
+        for (i, hop) in self.hops.iter().enumerate() {
+            for direction in Direction::BOTH {
+                let side = hop.side(direction);
+                let mut last = vec![("delay_s", side.delay.points().last().map(|p| p.0))];
+                last.extend(side.capacity.iter().map(|s| ("capacity_bps", s.points().last().map(|p| p.0))));
+                if let Some(loss) = &side.loss {
+                    last.push(("loss_probability", loss.points().last().map(|p| p.0)));
+                    if let Some((at, value, _)) = loss.points().find(|p| p.1 > LOSS_ONE) {
+                        return Err(ProfileError::BadValue {
+                            series: self.series_name(i, direction, "loss_probability"),
+                            at_s: at.as_secs_f64(),
+                            value: value as f64 / LOSS_ONE as f64,
+                            wanted: "a probability from 0 to 1",
+                        });
+                    }
+                }
+                last.extend(side.jitter.iter().map(|j| ("jitter_s", j.closures().last().map(|c| c.0))));
+                for (kind, at) in last {
+                    if let Some(at) = at.filter(|at| at.0 > self.duration.0) {
+                        return Err(self.outside(self.series_name(i, direction, kind), at));
+                    }
+                }
+                let zero = matches!(side.queue.limit, QueueLimit::Bytes(Bytes(0)) | QueueLimit::Packets(0) | QueueLimit::TimeNs(Nanos(0)));
+                if zero {
+                    return Err(ProfileError::BadValue {
+                        series: self.series_name(i, direction, "queue limit"),
+                        at_s: 0.0,
+                        value: 0.0,
+                        wanted: "room for at least one packet",
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self) -> Result<(), ProfileError> {
+        if self.routes[0].at_ns != Time::ZERO {
+            return Err(self.outside("the first route (it must begin at 0 s)".to_owned(), self.routes[0].at_ns));
+        }
+        for (i, route) in self.routes.iter().enumerate() {
+            let what = || format!("the route at {} s", route.at_ns.as_secs_f64());
+            if i > 0 && route.at_ns <= self.routes[i - 1].at_ns {
+                return Err(ProfileError::TimesNotIncreasing {
+                    series: "routes".to_owned(),
+                    row: i,
+                    found_s: route.at_ns.as_secs_f64(),
+                    before_s: self.routes[i - 1].at_ns.as_secs_f64(),
+                });
+            }
+            if route.at_ns.0 > self.duration.0 {
+                return Err(self.outside(what(), route.at_ns));
+            }
+            let mut seen = BTreeSet::new();
+            for &hop in &route.hops {
+                self.check_hop(what, hop)?;
+                if !seen.insert(hop) {
+                    return Err(ProfileError::Twice { what: what(), found: self.hops[hop].name.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_events(&self) -> Result<(), ProfileError> {
+        for (i, event) in self.events.iter().enumerate() {
+            let what = || format!("event {i}");
+            if i > 0 && event.at_ns < self.events[i - 1].at_ns {
+                return Err(ProfileError::TimesNotIncreasing {
+                    series: "events".to_owned(),
+                    row: i,
+                    found_s: event.at_ns.as_secs_f64(),
+                    before_s: self.events[i - 1].at_ns.as_secs_f64(),
+                });
+            }
+            if event.at_ns.0 > self.duration.0 {
+                return Err(self.outside(what(), event.at_ns));
+            }
+            self.check_hop(what, event.hop)?;
+            if let EventKind::Handover { to_hop, .. } = event.kind {
+                self.check_hop(what, to_hop)?;
+            }
+            for direction in Direction::BOTH {
+                if let QueueFate::Migrate(migration) = event.fate(direction).queue {
+                    self.check_hop(what, migration.to_hop)?;
+                    if migration.rate_bps == Rate(0) {
+                        return Err(ProfileError::BadValue {
+                            series: format!("{}: migration rate", what()),
+                            at_s: event.at_ns.as_secs_f64(),
+                            value: 0.0,
+                            wanted: "a rate above zero",
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_hop(&self, what: impl Fn() -> String, hop: usize) -> Result<(), ProfileError> {
+        if hop < self.hops.len() { Ok(()) } else { Err(ProfileError::NoSuchHop { what: what(), found: hop, hops: self.hops.len() }) }
+    }
+
+    fn outside(&self, what: String, at: Time) -> ProfileError {
+        ProfileError::OutsideSpan { what, found_s: at.as_secs_f64(), span_s: self.duration.as_secs_f64() }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A side with 10 ms of delay and 1 Mbit/s.
+    pub(crate) fn side() -> HopDirection {
+        HopDirection {
+            delay: Series::constant(10_000_000),
+            capacity: Some(Series::constant(1_000_000)),
+            loss: None,
+            jitter: None,
+            queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Packets(10) },
+        }
+    }
+
+    pub(crate) fn hop(name: &str) -> Hop {
+        Hop { name: name.to_owned(), shared_id: None, up: side(), down: side() }
+    }
+
+    pub(crate) fn provenance() -> Provenance {
+        Provenance {
+            kind: "preset".to_owned(),
+            description: "test".to_owned(),
+            made_by: "bentpipe test".to_owned(),
+            seed: None,
+            includes: Vec::new(),
+            recipe: serde_json::Value::Null,
+        }
+    }
+
+    fn build(hops: Vec<Hop>, routes: Vec<RouteEntry>, events: Vec<Event>) -> Result<Profile, ProfileError> {
+        Profile::new("p".to_owned(), Utc(0), Nanos::from_secs(60), Basis::OneWay, provenance(), hops, routes, events)
+    }
+
+    fn route(at_s: u64, hops: &[usize]) -> RouteEntry {
+        RouteEntry { at_ns: Time(at_s * 1_000_000_000), hops: hops.to_vec() }
+    }
+
+    fn outage(at_s: u64, hop: usize) -> Event {
+        Event {
+            at_ns: Time(at_s * 1_000_000_000),
+            interruption_ns: Nanos::from_millis(50),
+            hop,
+            kind: EventKind::Outage,
+            up: Fate::GENTLE,
+            down: Fate::GENTLE,
+        }
+    }
+
+    #[test]
+    fn a_route_names_hops_that_exist_once() {
+        assert!(build(vec![hop("a")], vec![route(0, &[0])], vec![]).is_ok());
+        assert!(matches!(build(vec![hop("a")], vec![route(0, &[1])], vec![]), Err(ProfileError::NoSuchHop { .. })));
+        assert!(matches!(build(vec![hop("a")], vec![route(0, &[0, 0])], vec![]), Err(ProfileError::Twice { .. })));
+        assert!(matches!(build(vec![hop("a")], vec![route(1, &[0])], vec![]), Err(ProfileError::OutsideSpan { .. })));
+        assert!(matches!(build(vec![hop("a"), hop("a")], vec![route(0, &[0])], vec![]), Err(ProfileError::Twice { .. })));
+        assert!(matches!(
+            build(vec![hop("a")], vec![route(0, &[0]), route(0, &[0])], vec![]),
+            Err(ProfileError::TimesNotIncreasing { .. })
+        ));
+        assert!(matches!(build(vec![], vec![route(0, &[])], vec![]), Err(ProfileError::Nothing { .. })));
+    }
+
+    #[test]
+    fn events_lie_inside_the_span_in_order() {
+        let good = build(vec![hop("a")], vec![route(0, &[0])], vec![outage(5, 0), outage(5, 0), outage(60, 0)]);
+        assert!(good.is_ok());
+        let late = build(vec![hop("a")], vec![route(0, &[0])], vec![outage(61, 0)]).unwrap_err();
+        assert_eq!(late.to_string(), "event 0: 61 s is outside the Profile's span of 0 to 60 s");
+        assert!(build(vec![hop("a")], vec![route(0, &[0])], vec![outage(6, 0), outage(5, 0)]).is_err());
+    }
+
+    #[test]
+    fn a_probability_above_one_is_refused() {
+        let mut h = hop("a");
+        h.up.loss = Some(Series::constant(LOSS_ONE + 1));
+        let error = build(vec![h], vec![route(0, &[0])], vec![]).unwrap_err();
+        assert!(error.to_string().starts_with("a/up/loss_probability: 1.000000001 at 0 s"), "{error}");
+    }
+}

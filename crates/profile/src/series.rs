@@ -1,0 +1,362 @@
+//! A value over time, with the intervals in which it is known.
+
+use crate::error::ProfileError;
+use crate::units::{Nanos, Time};
+
+/// How a series reads between its points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interpolation {
+    /// Straight line to the next point (delay).
+    Linear,
+    /// The last point's value (capacity, loss).
+    Step,
+}
+
+/// An integer value over time: delay [ns], capacity [bit/s] or loss probability [1e-9].
+///
+/// Before the first point the first value holds, after the last the last one. A point whose `valid` is false opens a gap that lasts to the
+/// next valid point: the value stays readable (drivers hold the last known one) but [`Series::is_valid`] says that nobody measured it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    interpolation: Interpolation,
+    times: Vec<Time>,
+    values: Vec<u64>,
+    valid: Vec<bool>,
+}
+
+/// Where a reader of a series last stood. Readers move forward in time, so finding the next point is a step, not a search.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor(usize);
+
+impl Series {
+    /// A series from its points. `name` (`hop/direction/kind`) is for the error message.
+    ///
+    /// # Errors
+    /// No points, or times that do not increase.
+    pub fn new(
+        name: &str,
+        interpolation: Interpolation,
+        times: Vec<Time>,
+        values: Vec<u64>,
+        valid: Vec<bool>,
+    ) -> Result<Self, ProfileError> {
+        if times.is_empty() {
+            return Err(ProfileError::EmptySeries { series: name.to_owned(), kind: "delay, capacity or loss" });
+        }
+        for (column, found) in [("value", values.len()), ("valid", valid.len())] {
+            if found != times.len() {
+                return Err(ProfileError::Ragged { column, found, wanted: times.len() });
+            }
+        }
+        if let Some(row) = (1..times.len()).find(|&i| times[i] <= times[i - 1]) {
+            return Err(ProfileError::TimesNotIncreasing {
+                series: name.to_owned(),
+                row,
+                found_s: times[row].as_secs_f64(),
+                before_s: times[row - 1].as_secs_f64(),
+            });
+        }
+        // A single point reads the same either way: one form, so that equal series compare equal.
+        let interpolation = if times.len() == 1 { Interpolation::Step } else { interpolation };
+        Ok(Self { interpolation, times, values, valid })
+    }
+
+    /// One value for ever.
+    #[must_use]
+    pub fn constant(value: u64) -> Self {
+        Self { interpolation: Interpolation::Step, times: vec![Time::ZERO], values: vec![value], valid: vec![true] }
+    }
+
+    /// A stepped series from `(time, value)` points.
+    ///
+    /// # Errors
+    /// As [`Series::new`].
+    pub fn steps(name: &str, points: &[(Time, u64)]) -> Result<Self, ProfileError> {
+        Self::from_points(name, Interpolation::Step, points)
+    }
+
+    /// A linearly interpolated series from `(time, value)` points.
+    ///
+    /// # Errors
+    /// As [`Series::new`].
+    pub fn linear(name: &str, points: &[(Time, u64)]) -> Result<Self, ProfileError> {
+        Self::from_points(name, Interpolation::Linear, points)
+    }
+
+    fn from_points(name: &str, interpolation: Interpolation, points: &[(Time, u64)]) -> Result<Self, ProfileError> {
+        let (times, values): (Vec<_>, Vec<_>) = points.iter().copied().unzip();
+        let valid = vec![true; times.len()];
+        Self::new(name, interpolation, times, values, valid)
+    }
+
+    /// The value at `at`. `cursor` remembers the place; it may also move back.
+    #[must_use]
+    pub fn at(&self, cursor: &mut Cursor, at: Time) -> u64 {
+        let i = self.seek(cursor, at);
+        let value = self.values[i];
+        let (Interpolation::Linear, Some(&next_time)) = (self.interpolation, self.times.get(i + 1)) else {
+            return value;
+        };
+        if at <= self.times[i] {
+            return value; // before the first point
+        }
+        let next = self.values[i + 1];
+        let (elapsed, span) = (at.0 - self.times[i].0, next_time.0 - self.times[i].0);
+        if next >= value { value + lerp(next - value, elapsed, span) } else { value - lerp(value - next, elapsed, span) }
+    }
+
+    /// When the value next changes its step after `at`; `None` if it never does.
+    #[must_use]
+    pub fn next_change(&self, cursor: &mut Cursor, at: Time) -> Option<Time> {
+        let i = self.seek(cursor, at);
+        if at < self.times[i] {
+            return Some(self.times[i]);
+        }
+        self.times.get(i + 1).copied()
+    }
+
+    /// Whether the value at `at` was measured or computed (not in a gap).
+    #[must_use]
+    pub fn is_valid(&self, cursor: &mut Cursor, at: Time) -> bool {
+        let i = self.seek(cursor, at);
+        self.valid[i]
+    }
+
+    /// The intervals within `0..span` in which the value is known, as `(from, to)`.
+    #[must_use]
+    pub fn valid_intervals(&self, span: Nanos) -> Vec<(Time, Time)> {
+        let end = Time::ZERO + span;
+        let mut out: Vec<(Time, Time)> = Vec::new();
+        for (i, &valid) in self.valid.iter().enumerate() {
+            let from = if i == 0 { Time::ZERO } else { self.times[i] };
+            let to = self.times.get(i + 1).copied().unwrap_or(end).min(end);
+            if !valid || to <= from {
+                continue;
+            }
+            match out.last_mut() {
+                Some(last) if last.1 == from => last.1 = to,
+                _ => out.push((from, to)),
+            }
+        }
+        out
+    }
+
+    /// How it reads between points.
+    #[must_use]
+    pub const fn interpolation(&self) -> Interpolation {
+        self.interpolation
+    }
+
+    /// The points: time, value, valid.
+    #[must_use]
+    pub fn points(&self) -> impl ExactSizeIterator<Item = (Time, u64, bool)> + '_ {
+        (0..self.times.len()).map(|i| (self.times[i], self.values[i], self.valid[i]))
+    }
+
+    /// How many points there are (never 0).
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // empty cannot be built
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The largest value of all points.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.values.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The smallest value of all points.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.values.iter().copied().min().unwrap_or(0)
+    }
+
+    /// Index of the last point at or before `at` (0 if `at` is before the first).
+    fn seek(&self, cursor: &mut Cursor, at: Time) -> usize {
+        let n = self.times.len();
+        let mut i = cursor.0.min(n - 1);
+        if self.times[i] > at {
+            i = self.times.partition_point(|&t| t <= at).saturating_sub(1);
+        } else {
+            let mut steps = 0;
+            while i + 1 < n && self.times[i + 1] <= at {
+                i += 1;
+                steps += 1;
+                if steps == 8 {
+                    i = self.times.partition_point(|&t| t <= at) - 1;
+                    break;
+                }
+            }
+        }
+        cursor.0 = i;
+        i
+    }
+}
+
+/// `delta * elapsed / span`, rounded down.
+#[allow(clippy::cast_possible_truncation)] // elapsed < span, so the result is below delta
+fn lerp(delta: u64, elapsed: u64, span: u64) -> u64 {
+    match delta.checked_mul(elapsed) {
+        Some(product) => product / span,
+        None => (u128::from(delta) * u128::from(elapsed) / u128::from(span)) as u64,
+    }
+}
+
+/// Jitter as a function of time: a grant schedule.
+///
+/// A closure `(start, length)` holds every packet that arrives in `start..start + length` until `start + length`; outside closures packets pass.
+/// Since ends never go back, the release time is a non-decreasing function of the arrival time: a ping every second and a 200 Mbit/s flow see the
+/// same delay, and no packet overtakes another. (Starlink shares its channels in frames of 1/750 s: Humphreys et al., IEEE TAES 2023.)
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JitterSeries {
+    starts: Vec<Time>,
+    lengths: Vec<Nanos>,
+}
+
+impl JitterSeries {
+    /// A schedule from its closures.
+    ///
+    /// # Errors
+    /// Starts that do not increase, or an end before an earlier end.
+    pub fn new(name: &str, closures: &[(Time, Nanos)]) -> Result<Self, ProfileError> {
+        for (row, pair) in closures.windows(2).enumerate() {
+            let ((start, length), (next_start, next_length)) = (pair[0], pair[1]);
+            if next_start <= start {
+                return Err(ProfileError::TimesNotIncreasing {
+                    series: name.to_owned(),
+                    row: row + 1,
+                    found_s: next_start.as_secs_f64(),
+                    before_s: start.as_secs_f64(),
+                });
+            }
+            if next_start + next_length < start + length {
+                return Err(ProfileError::GrantsCross {
+                    series: name.to_owned(),
+                    at_s: next_start.as_secs_f64(),
+                    end_s: (next_start + next_length).as_secs_f64(),
+                    before_s: (start + length).as_secs_f64(),
+                });
+            }
+        }
+        let (starts, lengths) = closures.iter().copied().unzip();
+        Ok(Self { starts, lengths })
+    }
+
+    /// When a packet that arrives at `at` is released: `at` itself, or the end of the closure it falls into.
+    #[must_use]
+    pub fn release(&self, cursor: &mut Cursor, at: Time) -> Time {
+        let n = self.starts.len();
+        if n == 0 || at < self.starts[0] {
+            return at;
+        }
+        let mut i = cursor.0.min(n - 1);
+        if self.starts[i] > at || (i + 8 < n && self.starts[i + 8] <= at) {
+            i = self.starts.partition_point(|&t| t <= at) - 1;
+        } else {
+            while i + 1 < n && self.starts[i + 1] <= at {
+                i += 1;
+            }
+        }
+        cursor.0 = i;
+        (self.starts[i] + self.lengths[i]).max(at)
+    }
+
+    /// The closures: start and length.
+    #[must_use]
+    pub fn closures(&self) -> impl ExactSizeIterator<Item = (Time, Nanos)> + '_ {
+        (0..self.starts.len()).map(|i| (self.starts[i], self.lengths[i]))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn t(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    #[test]
+    fn delay_is_interpolated_and_capacity_is_not() {
+        let delay = Series::linear("d", &[(t(0), 100), (t(10), 200), (t(20), 0)]).unwrap();
+        let mut c = Cursor::default();
+        assert_eq!(delay.at(&mut c, t(5)), 150);
+        assert_eq!(delay.at(&mut c, t(15)), 100);
+        assert_eq!(delay.at(&mut c, t(99)), 0);
+        assert_eq!(delay.at(&mut c, t(0)), 100);
+        let steps = Series::steps("c", &[(t(0), 100), (t(10), 200)]).unwrap();
+        assert_eq!(steps.at(&mut Cursor::default(), t(9)), 100);
+        assert_eq!(steps.next_change(&mut Cursor::default(), t(9)), Some(t(10)));
+        assert_eq!(steps.next_change(&mut Cursor::default(), t(10)), None);
+    }
+
+    #[test]
+    fn times_must_increase() {
+        let error = Series::steps("sat:1/up/delay_s", &[(t(5), 1), (t(5), 2)]).unwrap_err();
+        assert!(error.to_string().contains("sat:1/up/delay_s: row 1 is at 0.005 s"), "{error}");
+        assert!(Series::steps("x", &[]).is_err());
+    }
+
+    #[test]
+    fn a_gap_stays_a_gap() {
+        let s = Series::new("s", Interpolation::Linear, vec![t(0), t(10), t(20)], vec![1, 2, 3], vec![true, false, true]).unwrap();
+        assert_eq!(s.valid_intervals(Nanos::from_millis(30)), vec![(t(0), t(10)), (t(20), t(30))]);
+        assert!(!s.is_valid(&mut Cursor::default(), t(15)));
+        assert!(s.is_valid(&mut Cursor::default(), t(25)));
+    }
+
+    #[test]
+    fn grants_that_cross_are_refused() {
+        let ms = Nanos::from_millis;
+        assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(4))]).is_err());
+        assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(5))]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_never_changes_the_answer(
+            gaps in prop::collection::vec(1_u64..1000, 1..60),
+            reads in prop::collection::vec(0_u64..40_000, 1..60),
+        ) {
+            let mut at = 0;
+            let points: Vec<_> = gaps.iter().enumerate().map(|(i, g)| { at += g; (Time(at), (i as u64 * 7919) % 1000) }).collect();
+            for series in [Series::linear("l", &points).unwrap(), Series::steps("s", &points).unwrap()] {
+                let mut kept = Cursor::default();
+                for &r in &reads {
+                    prop_assert_eq!(series.at(&mut kept, Time(r)), series.at(&mut Cursor::default(), Time(r)));
+                }
+            }
+        }
+
+        #[test]
+        fn grant_jitter_never_reorders(
+            steps in prop::collection::vec((1_u64..2000, 0_u64..3000), 1..80),
+            arrivals in prop::collection::vec(0_u64..90_000, 2..80),
+        ) {
+            let (mut at, mut end) = (0, 0);
+            let closures: Vec<_> = steps.iter().map(|&(gap, length)| {
+                at += gap;
+                end = end.max(at + length);
+                (Time(at), Nanos(end - at))
+            }).collect();
+            let jitter = JitterSeries::new("j", &closures).unwrap();
+            let mut arrivals = arrivals;
+            arrivals.sort_unstable();
+            let mut cursor = Cursor::default();
+            let out: Vec<_> = arrivals.iter().map(|&a| jitter.release(&mut cursor, Time(a))).collect();
+            for (a, o) in arrivals.iter().zip(&out) {
+                prop_assert!(o.0 >= *a);
+                prop_assert_eq!(*o, jitter.release(&mut Cursor::default(), Time(*a)));
+            }
+            prop_assert!(out.is_sorted());
+        }
+    }
+}
