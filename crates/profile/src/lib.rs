@@ -14,6 +14,7 @@
 
 mod error;
 pub mod experiment;
+mod lone;
 pub mod path;
 pub mod rng;
 pub mod series;

@@ -1,0 +1,56 @@
+# The README's two commands are `make demo` and `make test`; CI runs the same. Needs Linux, Python >= 3.11, cargo and cc. No root.
+PYTHON ?= python3
+BIN    := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/.venv
+unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
+.DELETE_ON_ERROR:
+.PHONY: demo test check fmt native wheel bench validate lock clean
+.DEFAULT_GOAL := demo
+
+demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
+	bentpipe demo
+
+test: native ## every test
+	cargo test --workspace --locked --quiet
+	pytest --quiet
+
+check: native ## lints, formats, types, arrows: what CI refuses
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+fmt: .venv/deps.stamp ## format everything
+	cargo fmt --all
+	ruff check --fix --quiet . || true
+	ruff format --quiet .
+
+bench: native ## speed as ratios to named peers, into out/bench.json
+	python benchmarks/run.py
+
+validate: native ## every claim against its reference: slow
+	bentpipe validate all
+
+# maturin builds release, cargo test and clippy build dev: one shared profile would rebuild PyO3 at every switch. Cargo decides what is stale.
+native: .venv/deps.stamp
+	@maturin develop --skip-install --release --locked --quiet
+
+.venv/deps.stamp: requirements/dev.txt pyproject.toml tools/preflight
+	@tools/preflight $(PYTHON)
+	@[ -x .venv/bin/python ] || $(PYTHON) -m venv .venv
+	@echo "bentpipe: installing Python requirements into .venv"
+	@python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+wheel: .venv/deps.stamp ## an optimised wheel in out/wheels
+	maturin build --profile dist --locked --out out/wheels
+
+lock: ## write requirements/dev.txt anew (needs uv: pip install uv)
+	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt
+
+clean: ## everything that was built
+	rm -rf .venv target out python/bentpipe/_native*.so
