@@ -1,0 +1,165 @@
+//! Congestion controllers: one trait, shaped like the kernel's hooks, and one registry.
+
+use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+
+/// What the sender is doing about losses; Linux's `tcp_ca_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RecoveryState {
+    /// Nothing is amiss.
+    #[default]
+    Open,
+    /// Duplicate or selective acknowledgements, but nothing is held for lost.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission time-out.
+    Loss,
+}
+
+/// One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation; Linux `tcp_rate.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// `delivered` when the newest acknowledged packet was sent [bytes].
+    pub prior_delivered: Bytes,
+    /// Bytes delivered over `interval`.
+    pub delivered: Bytes,
+    /// The longer of the send and the ACK phase.
+    pub interval: Nanos,
+    /// Whether the sender had less to send than the window allowed when that packet was sent.
+    pub app_limited: bool,
+}
+
+/// What one ACK tells a controller. Counts are bytes; times are the sender's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// The sender's clock.
+    pub now: Time,
+    /// Maximum segment size [bytes].
+    pub mss: u32,
+    /// Newly delivered by this ACK, cumulatively or selectively.
+    pub acked: Bytes,
+    /// Newly acknowledged cumulatively.
+    pub cumulative: Bytes,
+    /// Newly held for lost.
+    pub newly_lost: Bytes,
+    /// The newest round-trip time; `None`: only retransmissions were acknowledged.
+    pub rtt: Option<Nanos>,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Nanos,
+    /// Windowed minimum round-trip time of the connection (RACK's); `Nanos::MAX` before the first sample.
+    pub min_rtt: Nanos,
+    /// From the shared sampler; `None`: no valid sample.
+    pub delivery: Option<RateSample>,
+    /// Delivered on this connection so far, this ACK included.
+    pub delivered_total: Bytes,
+    /// Lost on this connection so far.
+    pub lost_total: Bytes,
+    /// In flight when the newest acknowledged packet was sent.
+    pub tx_in_flight: Bytes,
+    /// In flight before this ACK.
+    pub prior_in_flight: Bytes,
+    /// In flight after this ACK.
+    pub in_flight: Bytes,
+    /// `CE` marks echoed so far.
+    pub ce_count: u64,
+    /// Whether the receiver held this ACK back (one segment acknowledged after a wait).
+    pub ack_delayed: bool,
+    /// Whether the window, not the application, limits the sender (`tcp_is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// State after this ACK was processed.
+    pub recovery: RecoveryState,
+    /// Whether the sender has less to send than the window allows (`tp->app_limited`).
+    pub app_limited: bool,
+}
+
+/// A packet held for lost, with its state when it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct LostPacket {
+    /// When it was declared lost.
+    pub now: Time,
+    /// Payload [bytes].
+    pub bytes: Bytes,
+    /// When it was sent.
+    pub sent_at: Time,
+    /// In flight when it was sent, itself included.
+    pub tx_in_flight: Bytes,
+    /// Delivered when it was sent.
+    pub delivered_at_send: Bytes,
+    /// Lost when it was sent.
+    pub lost_at_send: Bytes,
+    /// Lost on this connection so far, this packet included.
+    pub lost_total: Bytes,
+}
+
+/// A congestion event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// Fast recovery begins (`TCP_CA_Recovery`); `ssthresh()` is asked for right after.
+    Loss,
+    /// ECN echo: a reduction without loss (`TCP_CA_CWR`).
+    Ecn,
+    /// Retransmission time-out (`TCP_CA_Loss`).
+    Timeout,
+    /// The last reduction was for nothing (DSACK or Eifel): restore the window that was (`tcp_undo_cwnd_reduction`).
+    Undo,
+    /// Recovery is over.
+    RecoveryEnd,
+    /// Transmission restarts after the line was idle (`CA_EVENT_TX_START`), this long after the last send.
+    Restart(Nanos),
+}
+
+/// What the path lets a controller know ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathHint {
+    /// The path will be, or was, reconfigured at this time of the sender's clock.
+    Reconfiguration(Time),
+}
+
+/// Where telemetry leaves a controller.
+pub trait Probe {
+    /// A value by name, its unit in the name (`bw_bps`, `min_rtt_ms`, `full_bw_count`).
+    fn value(&mut self, name: &'static str, value: f64);
+    /// The state the controller is in (`startup`, `probe_bw`, `slow_start`, …).
+    fn state(&mut self, name: &'static str);
+}
+
+/// A congestion controller. The sender does loss detection, PRR and RTO; a controller decides on the window and the pacing rate.
+pub trait Controller: Send {
+    /// The connection is established (`None`: no RTT was measured on the handshake).
+    fn on_established(&mut self, now: Time, rtt: Option<Nanos>);
+    /// An ACK was processed. Window-based controllers (`controls_recovery` false) are called only when the window may grow
+    /// (not in Recovery unless the state allows it), as `cong_avoid` is; model-based ones on every ACK, as `cong_control` is.
+    fn on_ack(&mut self, ack: &AckSample);
+    /// A packet was held for lost.
+    fn on_packet_lost(&mut self, _lost: &LostPacket) {}
+    /// A congestion event, at `now`, with `in_flight` bytes outstanding.
+    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes);
+    /// Bytes were sent: in flight after sending.
+    fn on_sent(&mut self, _now: Time, _in_flight: Bytes, _app_limited: bool) {}
+    /// What the path tells; most algorithms ignore it.
+    fn on_path_hint(&mut self, _hint: &PathHint) {}
+    /// Congestion window.
+    fn cwnd(&self) -> Bytes;
+    /// The sender sets the window: PRR during recovery, 1 MSS after a time-out, restart after idle. Not called when `controls_recovery`.
+    fn set_cwnd(&mut self, cwnd: Bytes);
+    /// Slow-start threshold (after `Congestion::Loss`: the window to come out of recovery with); `Bytes::MAX`: none yet.
+    fn ssthresh(&self) -> Bytes;
+    /// The rate to pace at; `None`: the sender's own rule (a multiple of cwnd / srtt, if the host paces at all).
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+    /// Whether it owns the window in recovery, so that PRR is bypassed (`cong_control` in Linux: BBR).
+    fn controls_recovery(&self) -> bool {
+        false
+    }
+    /// Multiple of cwnd that the send buffer is grown to (`sndbuf_expand`; 2, BBR 3).
+    fn sndbuf_factor(&self) -> u32 {
+        2
+    }
+    /// Fewest segments in one burst (`min_tso_segs`); `None`: the sender's default (2).
+    fn min_tso_segments(&self) -> Option<u32> {
+        None
+    }
+    /// Telemetry leaves here.
+    fn observe(&self, probe: &mut dyn Probe);
+}

@@ -1,0 +1,94 @@
+//! What crosses the network: segments one way, acknowledgements the other. Sequence numbers are 64-bit and never wrap.
+
+use bentpipe_profile::{Bytes, Time};
+
+/// Maximum segment size: 1500-byte IPv4 packets less 20 bytes of IP, 20 of TCP and 12 of timestamps (RFC 7323).
+pub const MSS: u32 = 1448;
+
+/// IPv4, TCP and timestamps.
+pub const HEADER_BYTES: u32 = 52;
+
+/// A data segment, or the SYN (`len` 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First byte.
+    pub seq: u64,
+    /// Bytes of payload.
+    pub len: u32,
+    /// Whether it opens the connection.
+    pub syn: bool,
+    /// Whether the application closed behind it.
+    pub fin: bool,
+    /// Whether these bytes were sent before.
+    pub retransmission: bool,
+    /// The sender's clock (RFC 7323).
+    pub tsval: Time,
+}
+
+impl Segment {
+    /// One past the last byte.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.seq + self.len as u64
+    }
+
+    /// Size of the IP packet [bytes].
+    #[must_use]
+    pub const fn wire_bytes(&self) -> u32 {
+        self.len + HEADER_BYTES
+    }
+}
+
+/// Up to three SACK blocks (what fits beside timestamps), newest first; `[start, end)`. A block at or below `ack`, or inside the second one, is a
+/// duplicate's report (DSACK, RFC 2883).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(u64, u64); 3],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// One more block; a fourth is left out, as on the wire.
+    pub fn push(&mut self, start: u64, end: u64) {
+        if let Some(slot) = self.blocks.get_mut(self.len as usize) {
+            *slot = (start, end);
+            self.len += 1;
+        }
+    }
+
+    /// The blocks.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(u64, u64)] {
+        &self.blocks[..self.len as usize]
+    }
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// Next byte expected.
+    pub ack: u64,
+    /// Receive window, from `ack` on [bytes].
+    pub window: Bytes,
+    /// The `tsval` echoed (RFC 7323 §4: of the segment that last advanced the window).
+    pub ts_ecr: Time,
+    /// Selective acknowledgements.
+    pub sacks: SackBlocks,
+    /// Whether the first block reports a duplicate.
+    pub dsack: bool,
+    /// Whether it answers the SYN.
+    pub syn: bool,
+    /// Data packets that arrived marked so far (the echo that `AccECN` gives).
+    pub ce_count: u64,
+}
+
+impl Ack {
+    /// Size of the IP packet [bytes]: headers, and two bytes of padding, two of option head and eight for each SACK block.
+    #[must_use]
+    pub const fn wire_bytes(&self) -> u32 {
+        match self.sacks.len {
+            0 => HEADER_BYTES,
+            n => HEADER_BYTES + 4 + 8 * n as u32,
+        }
+    }
+}
