@@ -1,0 +1,16 @@
+"""The errors a user of bentpipe may see.
+
+Every error bentpipe raises on purpose is a `BentpipeError`, so one ``except`` catches them all. Those that the user
+can put right (a wrong name, a malformed value, an unreadable file) are `UserError`: the command line prints the
+message as one line and ends with exit code 2.
+"""
+
+from __future__ import annotations
+
+
+class BentpipeError(Exception):
+    """Base of every error bentpipe raises on purpose."""
+
+
+class UserError(BentpipeError, ValueError):
+    """The user's mistake: one line that says where, what was found, what was wanted and what to do."""

@@ -1,0 +1,53 @@
+"""Scenario data: constellations, sites, gateways and PoPs, fibre, presets; and the loaders that check them.
+
+The TOML files lie beside this module and are part of the wheel. ``docs/reference/scenarios.md`` describes their keys.
+
+- `load_constellation`, `constellation_names`: Walker shells from published filings.
+- `load_sites`, `parse_place`: named places, and ``lat,lon[,alt_m]``.
+- `load_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
+- `fibre_one_way_ms`: delay between two points over fibre.
+- `load_presets`, `parse_preset`: static paths.
+"""
+
+from __future__ import annotations
+
+from bentpipe.scenarios.fibre import FibreDelay, fibre_one_way_ms, great_circle_km
+from bentpipe.scenarios.ground import Gateway, GatewayList, Pop, load_gateways, load_pops, nearest_pop, pop_by_code
+from bentpipe.scenarios.places import parse_place
+from bentpipe.scenarios.presets import Preset, PresetPath, load_presets, parse_preset
+from bentpipe.scenarios.shells import (
+    Constellation,
+    Shell,
+    constellation_names,
+    load_constellation,
+    mean_motion_rev_per_day,
+)
+from bentpipe.scenarios.sites import Place, load_sites, sites_source
+from bentpipe.scenarios.units import QueueLimit
+
+__all__ = [
+    "Constellation",
+    "FibreDelay",
+    "Gateway",
+    "GatewayList",
+    "Place",
+    "Pop",
+    "Preset",
+    "PresetPath",
+    "QueueLimit",
+    "Shell",
+    "constellation_names",
+    "fibre_one_way_ms",
+    "great_circle_km",
+    "load_constellation",
+    "load_gateways",
+    "load_pops",
+    "load_presets",
+    "load_sites",
+    "mean_motion_rev_per_day",
+    "nearest_pop",
+    "parse_place",
+    "parse_preset",
+    "pop_by_code",
+    "sites_source",
+]

@@ -1,0 +1,274 @@
+"""Delay over fibre between two points: measured city pairs first, cables next, great circles only where neither exists.
+
+A packet from Melbourne to Sao Paulo needs 2.4 times what the great circle would cost, because no cable follows it. So
+the delay comes from ``fibre.toml``, a graph of cities whose links are published round-trip times or cable lengths:
+
+1. Ends closer together than the access radius: great circle x path factor.
+2. Otherwise each end goes to its nearest city (a *tail*, great circle x path factor), and between the cities stands the
+   measured round trip if there is one, else the shortest path over all links. Half a round trip is taken as one way.
+3. Where an end is beyond the access radius of every city, the great circle x path factor between the ends is tried as
+   well and the smaller delay taken; where no path exists, it is all there is.
+
+`FibreDelay.basis` says what the delay rests on, at its weakest link.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Literal
+
+from bentpipe.errors import UserError
+from bentpipe.scenarios.tables import Table, packaged_text, shown, unknown_name
+
+#: Mean radius of the Earth [km], IUGG R1. Great circles on this sphere are within 0.56 % of WGS84 geodesics.
+MEAN_RADIUS_KM = 6371.0088
+
+Basis = Literal["table", "cable", "great-circle"]
+#: Strongest first.
+_STRENGTH: tuple[Basis, ...] = ("table", "cable", "great-circle")
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class FibreDelay:
+    """One-way delay between two points.
+
+    Attributes:
+        one_way_ms: The delay [ms].
+        basis: ``"table"`` if it rests on published round trips, ``"cable"`` if on published cable lengths somewhere on
+            the way, ``"great-circle"`` if some long part is only a stretched great circle.
+        detail: One line for people and for provenance: the cities passed, the sources, the tails.
+
+    """
+
+    one_way_ms: float
+    basis: Basis
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link of the graph: one-way delay [ms], what it rests on, and its source's key."""
+
+    one_way_ms: float
+    basis: Basis
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FibreTable:
+    """The graph of ``fibre.toml``.
+
+    Attributes:
+        speed_km_per_ms: Signal speed in fibre.
+        path_factor: Fibre path over great circle, where nothing better is known.
+        access_radius_km: How near an end must be to a city to count as there.
+        sources: Key → where the figures come from.
+        cities: Name → (lat_deg, lon_deg).
+        links: City → neighbour → link; symmetric.
+
+    """
+
+    speed_km_per_ms: float
+    path_factor: float
+    access_radius_km: float
+    sources: Mapping[str, str]
+    cities: Mapping[str, Point]
+    links: Mapping[str, Mapping[str, Link]]
+
+    def stretched_ms(self, distance_km: float) -> float:
+        """One-way delay [ms] over a great-circle distance, stretched by the path factor."""
+        return distance_km * self.path_factor / self.speed_km_per_ms
+
+
+@cache
+def load_fibre() -> FibreTable:
+    """Return the packaged table."""
+    return parse_fibre(packaged_text("fibre.toml"), "fibre.toml")
+
+
+def great_circle_km(a: Point, b: Point) -> float:
+    """Return the haversine distance [km] between (lat_deg, lon_deg) points on a sphere of `MEAN_RADIUS_KM`."""
+    lat_a, lat_b = math.radians(a[0]), math.radians(b[0])
+    half_lat = (lat_b - lat_a) / 2.0
+    half_lon = math.radians(b[1] - a[1]) / 2.0
+    h = math.sin(half_lat) ** 2 + math.cos(lat_a) * math.cos(lat_b) * math.sin(half_lon) ** 2
+    return 2.0 * MEAN_RADIUS_KM * math.asin(min(1.0, math.sqrt(h)))
+
+
+def fibre_one_way_ms(a: Point, b: Point, fibre: FibreTable | None = None) -> FibreDelay:
+    """One-way delay over fibre between two (lat_deg, lon_deg) points; the same in both directions.
+
+    `fibre` is the table to use, by default the packaged one. See the module's text for the rule.
+    """
+    table = load_fibre() if fibre is None else fibre
+    direct_km = great_circle_km(a, b)
+    direct = FibreDelay(
+        table.stretched_ms(direct_km), "great-circle", f"great circle {direct_km:.0f} km x {table.path_factor:g}"
+    )
+    if direct_km <= table.access_radius_km:
+        return direct
+    city_a, tail_a_km = _nearest_city(table, a)
+    city_b, tail_b_km = _nearest_city(table, b)
+    route = _route(table, city_a, city_b)
+    if route is None:
+        return direct
+    total_ms = table.stretched_ms(tail_a_km) + sum(link.one_way_ms for _, link in route) + table.stretched_ms(tail_b_km)
+    cities = " - ".join([city_a, *(city for city, _ in route)])
+    sources = ", ".join(dict.fromkeys(link.source for _, link in route)) or "same city"
+    detail = f"{cities} ({sources}), tails {tail_a_km:.0f} and {tail_b_km:.0f} km x {table.path_factor:g}"
+    if max(tail_a_km, tail_b_km) > table.access_radius_km:
+        return min(direct, FibreDelay(total_ms, "great-circle", detail), key=lambda delay: delay.one_way_ms)
+    weakest = max((_STRENGTH.index(link.basis) for _, link in route), default=len(_STRENGTH) - 1)
+    return FibreDelay(total_ms, _STRENGTH[weakest], detail)
+
+
+def _nearest_city(table: FibreTable, point: Point) -> tuple[str, float]:
+    distance_km = {name: great_circle_km(point, at) for name, at in table.cities.items()}
+    name = min(distance_km, key=lambda n: (distance_km[n], n))
+    return name, distance_km[name]
+
+
+def _route(table: FibreTable, start: str, end: str) -> list[tuple[str, Link]] | None:
+    """Hops (city reached, link taken): the direct measurement, else the shortest path, None if there is none."""
+    if start == end:
+        return []
+    direct = table.links[start].get(end)
+    if direct is not None and direct.basis == "table":
+        return [(end, direct)]
+    best_ms = {start: 0.0}
+    previous: dict[str, str] = {}
+    queue = [(0.0, start)]
+    while queue:
+        so_far_ms, city = heapq.heappop(queue)
+        if city == end:
+            break
+        if so_far_ms > best_ms[city]:
+            continue
+        for neighbour, link in table.links[city].items():
+            reached_ms = so_far_ms + link.one_way_ms
+            if reached_ms < best_ms.get(neighbour, math.inf):
+                best_ms[neighbour] = reached_ms
+                previous[neighbour] = city
+                heapq.heappush(queue, (reached_ms, neighbour))
+    if end not in previous:
+        return None
+    cities = [end]
+    while cities[-1] != start:
+        cities.append(previous[cities[-1]])
+    cities.reverse()
+    return [(there, table.links[here][there]) for here, there in pairwise(cities)]
+
+
+def parse_fibre(text: str, where: str) -> FibreTable:
+    """Read TOML text shaped like ``fibre.toml``; `where` names it in messages. Raise `UserError`."""
+    table = Table.parse(text, where)
+    speed_km_per_ms = table.number("speed_km_per_ms", 100.0, 299.792458)
+    path_factor = table.number("path_factor", 1.0, 10.0)
+    access_radius_km = table.number("access_radius_km", 0.0, 20_000.0)
+    sources = table.named_texts("sources")
+    cities = {name: _city(entry) for name, entry in table.named_tables("cities").items()}
+    builder = _Graph(where, speed_km_per_ms, path_factor, sources, cities)
+    for block in table.tables("measured"):
+        builder.measured(block)
+    singles = table.table("links")
+    for entry in singles.tables("single"):
+        builder.single(entry)
+    singles.done()
+    table.done()
+    links = MappingProxyType({name: MappingProxyType(near) for name, near in builder.links.items()})
+    return FibreTable(
+        speed_km_per_ms, path_factor, access_radius_km, MappingProxyType(sources), MappingProxyType(cities), links
+    )
+
+
+def _city(entry: Table) -> Point:
+    point = (entry.number("lat_deg", -90.0, 90.0), entry.number("lon_deg", -180.0, 180.0))
+    if entry.has("region"):
+        entry.text("region")
+    entry.done()
+    return point
+
+
+class _Graph:
+    """Links while a file is read: refuses unknown names, a pair given twice, a delay below light's in fibre."""
+
+    def __init__(
+        self,
+        where: str,
+        speed_km_per_ms: float,
+        path_factor: float,
+        sources: Mapping[str, str],
+        cities: Mapping[str, Point],
+    ) -> None:
+        self._where = where
+        self._speed_km_per_ms = speed_km_per_ms
+        self._path_factor = path_factor
+        self._sources = sources
+        self._cities = cities
+        self.links: dict[str, dict[str, Link]] = {name: {} for name in cities}
+
+    def measured(self, block: Table) -> None:
+        """Round trips from each row's city to the cities of `to`."""
+        source = self._source(block)
+        to = [self._known(block, name) for name in block.texts("to")]
+        for row in block.tables("rows"):
+            start = self._known(row, row.text("from"))
+            rtts_ms = row.numbers_or_nan("rtt_ms", 0.1, 2000.0)
+            if len(rtts_ms) > len(to):
+                raise UserError(
+                    f"{row.where}: {len(rtts_ms)} round trips; wanted at most {len(to)}, one for each city of `to`"
+                )
+            row.done()
+            for end, rtt_ms in zip(to, rtts_ms, strict=False):
+                if not math.isnan(rtt_ms):
+                    self._add(row, start, end, Link(rtt_ms / 2.0, "table", source))
+        block.done()
+
+    def single(self, entry: Table) -> None:
+        """One link: a latency, a cable's length with its land ends, or just the great circle."""
+        source = self._source(entry)
+        a, b = self._known(entry, entry.text("a")), self._known(entry, entry.text("b"))
+        if entry.has("rtt_ms"):
+            link = Link(entry.number("rtt_ms", 0.1, 2000.0) / 2.0, "table", source)
+        elif entry.has("cable_km"):
+            land_km = entry.number("land_km", 0.0, 20_000.0) if entry.has("land_km") else 0.0
+            length_km = entry.number("cable_km", 1.0, 50_000.0) + land_km * self._path_factor
+            link = Link(length_km / self._speed_km_per_ms, "cable", source)
+        else:
+            length_km = great_circle_km(self._cities[a], self._cities[b]) * self._path_factor
+            link = Link(length_km / self._speed_km_per_ms, "great-circle", source)
+        entry.done()
+        self._add(entry, a, b, link)
+
+    def _source(self, entry: Table) -> str:
+        key = entry.text("source")
+        if key not in self._sources:
+            raise unknown_name("source", key, self._sources, "sources are the keys of [sources]", entry.where)
+        return key
+
+    def _known(self, entry: Table, name: str) -> str:
+        if name not in self._cities:
+            raise unknown_name("city", name, self._cities, "cities are the keys of [cities]", entry.where)
+        return name
+
+    def _add(self, entry: Table, a: str, b: str, link: Link) -> None:
+        if a == b:
+            raise UserError(f"{entry.where}: link from {shown(a)} to itself; wanted two cities")
+        if b in self.links[a]:
+            raise UserError(f"{entry.where}: {a} to {b} is given twice; keep one")
+        distance_km = great_circle_km(self._cities[a], self._cities[b])
+        if link.one_way_ms * self._speed_km_per_ms < distance_km:
+            raise UserError(
+                f"{entry.where}: {a} to {b} takes {link.one_way_ms:g} ms one way; "
+                f"light in fibre needs {distance_km / self._speed_km_per_ms:.1f} ms for {distance_km:.0f} km"
+            )
+        self.links[a][b] = link
+        self.links[b][a] = link

@@ -1,0 +1,151 @@
+"""Static path presets: ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp`` to a typed path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Literal, cast
+
+from bentpipe.errors import UserError
+from bentpipe.scenarios.tables import Table, packaged_text, shown, unknown_name
+from bentpipe.scenarios.units import QueueLimit, parse_queue, parse_rate_bps, parse_time_ns
+
+Kind = Literal["rate", "time", "queue"]
+
+#: The parameters a preset may have, and their kind. A preset has `rate`, or `down` and `up`; and `rtt` and `queue`.
+_KINDS: Mapping[str, Kind] = {"rate": "rate", "down": "rate", "up": "rate", "rtt": "time", "queue": "queue"}
+_SETS = ({"rate", "rtt", "queue"}, {"down", "up", "rtt", "queue"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A preset's parameter: its kind, its default as a user would type it, and one line."""
+
+    kind: Kind
+    default: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A named static path with defaults.
+
+    Attributes:
+        name: As ``--preset`` takes it.
+        description: One line.
+        source: Where the defaults come from: one line.
+        parameters: Name → parameter.
+
+    """
+
+    name: str
+    description: str
+    source: str
+    parameters: Mapping[str, Parameter]
+
+
+@dataclass(frozen=True, slots=True)
+class PresetPath:
+    """A static path.
+
+    Attributes:
+        preset: The preset's name.
+        down_bps: Rate towards the user [bit/s].
+        up_bps: Rate from the user [bit/s].
+        rtt_ns: Round-trip propagation delay [ns].
+        queue: Limit of the queue before each direction's rate.
+        text: The whole preset with every parameter spelt out, for provenance; parses to this same path.
+
+    """
+
+    preset: str
+    down_bps: int
+    up_bps: int
+    rtt_ns: int
+    queue: QueueLimit
+    text: str
+
+
+@cache
+def load_presets() -> Mapping[str, Preset]:
+    """Return the packaged presets, by name."""
+    return MappingProxyType(parse_presets(packaged_text("presets.toml"), "presets.toml"))
+
+
+def parse_presets(text: str, where: str) -> dict[str, Preset]:
+    """Read TOML text shaped like ``presets.toml``; `where` names it in messages. Raise `UserError`."""
+    table = Table.parse(text, where)
+    found: dict[str, Preset] = {}
+    for name, entry in table.named_tables("presets").items():
+        parameters = {key: _parameter(key, value) for key, value in entry.named_tables("parameters").items()}
+        if set(parameters) not in _SETS:
+            wanted = " or ".join(", ".join(sorted(s)) for s in _SETS)
+            raise UserError(f"{entry.where}: parameters are {', '.join(sorted(parameters))}; wanted {wanted}")
+        found[name] = Preset(name, entry.text("description"), entry.text("source"), MappingProxyType(parameters))
+        entry.done()
+        _path(found[name], {}, f"{entry.where}: default of ")
+    table.done()
+    return found
+
+
+def parse_preset(text: str, presets: Mapping[str, Preset] | None = None) -> PresetPath:
+    """Return the path that ``NAME`` or ``NAME:key=value,...`` means; what is not given keeps its default.
+
+    `presets` are the known ones, by default the packaged ones. Raise `UserError` that names the preset and the key.
+    """
+    known = load_presets() if presets is None else presets
+    name, colon, rest = text.strip().partition(":")
+    name = name.strip().lower()
+    if name not in known:
+        raise unknown_name("preset", name, known, f"known: {', '.join(known)}")
+    preset = known[name]
+    given: dict[str, str] = {}
+    for item in rest.split(",") if colon else []:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key or not value:
+            raise UserError(f"preset {name}: {shown(item)} is not key=value; wanted for example {_example(preset)}")
+        key = key.lower()
+        if key not in preset.parameters:
+            raise unknown_name(
+                f"parameter of preset {name}:", key, preset.parameters, f"it has {', '.join(preset.parameters)}"
+            )
+        if key in given:
+            raise UserError(f"preset {name}: {key} is given twice; keep one")
+        given[key] = value.lower()
+    return _path(preset, given, f"preset {name}: ")
+
+
+def _path(preset: Preset, given: Mapping[str, str], prefix: str) -> PresetPath:
+    values = {key: given.get(key, parameter.default) for key, parameter in preset.parameters.items()}
+
+    def where(key: str) -> str:
+        return f"{prefix}{key}"
+
+    down = "rate" if "rate" in values else "down"
+    up = "rate" if "rate" in values else "up"
+    return PresetPath(
+        preset=preset.name,
+        down_bps=parse_rate_bps(values[down], where(down)),
+        up_bps=parse_rate_bps(values[up], where(up)),
+        rtt_ns=parse_time_ns(values["rtt"], where("rtt")),
+        queue=parse_queue(values["queue"], where("queue")),
+        text=f"{preset.name}:" + ",".join(f"{key}={value}" for key, value in values.items()),
+    )
+
+
+def _example(preset: Preset) -> str:
+    return f"{preset.name}:" + ",".join(f"{key}={parameter.default}" for key, parameter in preset.parameters.items())
+
+
+def _parameter(name: str, entry: Table) -> Parameter:
+    if name not in _KINDS:
+        raise unknown_name("parameter", name, _KINDS, f"known: {', '.join(_KINDS)}", entry.where)
+    found = Parameter(
+        kind=cast(Kind, entry.choice("kind", [_KINDS[name]])),
+        default=entry.text("default"),
+        description=entry.text("description"),
+    )
+    entry.done()
+    return found

@@ -1,0 +1,78 @@
+"""The named sites of ``sites.toml``: places usable as a terminal's and as a server's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from bentpipe.scenarios.tables import Table, packaged_text
+
+#: Lowest and highest altitude of a terminal or server [m above the WGS84 ellipsoid]: a little beyond the Dead Sea's
+#: shore (-430 m) and Mount Everest's summit (8849 m).
+ALTITUDE_RANGE_M = (-500.0, 9000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A point where a terminal or a server stands.
+
+    Attributes:
+        name: The site's name, or the coordinates as given.
+        lat_deg: Geodetic latitude on WGS84, -90 to 90.
+        lon_deg: Longitude, above -180 to 180, east positive.
+        alt_m: Metres above the WGS84 ellipsoid.
+        pop: Code of the PoP that serves a terminal here, where published; otherwise None.
+        description: One line.
+
+    """
+
+    name: str
+    lat_deg: float
+    lon_deg: float
+    alt_m: float = 0.0
+    pop: str | None = None
+    description: str = ""
+
+
+def normalised_lon_deg(lon_deg: float) -> float:
+    """Return the same meridian in (-180, 180], for -180 ≤ lon_deg ≤ 360."""
+    if lon_deg > 180.0:
+        return lon_deg - 360.0
+    return 180.0 if lon_deg == -180.0 else lon_deg
+
+
+@cache
+def load_sites() -> Mapping[str, Place]:
+    """Return the packaged sites, by name."""
+    return MappingProxyType(parse_sites(packaged_text("sites.toml"), "sites.toml"))
+
+
+def sites_source() -> str:
+    """Say where the packaged sites' coordinates come from, in one line."""
+    return Table.parse(packaged_text("sites.toml"), "sites.toml").text("source")
+
+
+def parse_sites(text: str, where: str) -> dict[str, Place]:
+    """Read TOML text shaped like ``sites.toml``; `where` names it in messages. Raise `UserError`."""
+    table = Table.parse(text, where)
+    table.text("source")
+    found = {name: _site(name, entry) for name, entry in table.named_tables("sites").items()}
+    table.done()
+    return found
+
+
+def _site(name: str, entry: Table) -> Place:
+    place = Place(
+        name=name,
+        lat_deg=entry.number("lat_deg", -90.0, 90.0),
+        lon_deg=normalised_lon_deg(entry.number("lon_deg", -180.0, 360.0)),
+        alt_m=entry.number("alt_m", *ALTITUDE_RANGE_M),
+        pop=entry.text("pop") if entry.has("pop") else None,
+        description=entry.text("description"),
+    )
+    if place.pop is not None:
+        entry.text("pop_source")
+    entry.done()
+    return place
