@@ -1,1 +1,37 @@
-//! Placeholder while the crate is being written.
+//! Elements that packets pass through, and the network they form: written once, driven by the simulator's virtual clock and by the emulator's real
+//! one. No I/O, no clock, no ambient randomness; every decision is a function of *logical* time (when the packet should have been there), so a
+//! driver that wakes up late changes nothing but its own lateness.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`packet`] | what elements see of a packet |
+//! | [`element`] | the trait: ports, exits, events, drops by cause |
+//! | [`server`] | a queue in front of a capacity ([`rate`], [`droptail`], [`gate`]) |
+//! | [`jitter`] | a grant schedule |
+//! | [`delay`] | propagation |
+//! | [`loss`] | loss episodes |
+//! | [`chain`] | one direction of a hop: its elements in order |
+//! | [`shared`] | which hops of several Profiles are one |
+//! | [`network`] | chains, routes and events of one or more Profiles |
+//! | [`stats`] | counters and delay distributions, the same in both worlds |
+
+pub mod chain;
+pub mod delay;
+pub mod droptail;
+pub mod element;
+pub mod gate;
+pub mod jitter;
+pub mod loss;
+pub mod network;
+pub mod packet;
+pub mod rate;
+pub mod server;
+pub mod shared;
+pub mod stats;
+
+#[cfg(test)]
+mod laws;
+
+pub use element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+pub use network::{Network, NetworkError, Outcome};
+pub use packet::{Ecn, Packet};

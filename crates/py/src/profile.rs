@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use std::sync::Arc;
 
 /// A validated, immutable time-varying path.
-#[pyclass(name = "Profile", module = "bentpipe._native", frozen, skip_from_py_object)]
+#[pyclass(name = "Profile", module = "bentpipe._native", frozen)]
 #[derive(Clone)]
 pub struct PyProfile(pub Arc<Profile>);
 

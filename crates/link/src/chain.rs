@@ -1,0 +1,100 @@
+//! One direction of a hop: its elements in the order in which packets meet them.
+
+use crate::delay::Delay;
+use crate::element::{Element, Exit, PathEvent, Port};
+use crate::jitter::Jitter;
+use crate::loss::Loss;
+use crate::packet::Packet;
+use crate::server::Server;
+use bentpipe_profile::{HopDirection, Time};
+
+/// Elements in a row: capacity with its queue, grant schedule, loss, propagation; each only where the hop has it.
+///
+/// Loss stands behind the queue, since a packet lost on the air has used the capacity; jitter stands there too, since the capacity series is
+/// what a flow gets on average over frames.
+pub struct Chain {
+    elements: Vec<Box<dyn Element>>,
+    inside: usize,
+}
+
+impl Chain {
+    /// All of one direction. `gated`: events will close this hop, so it needs a place where packets wait. `key`: of its per-packet draws.
+    #[must_use]
+    pub fn whole(side: &HopDirection, gated: bool, key: u64) -> Self {
+        let mut chain = Self::behind_queue(side, key);
+        if gated || side.capacity.is_some() {
+            chain.elements.insert(0, Box::new(Server::new(side.capacity.clone(), side.queue)));
+        }
+        chain
+    }
+
+    /// Only the capacity and its queue: the part that Profiles share.
+    #[must_use]
+    pub fn queue_only(side: &HopDirection) -> Self {
+        Self::of(vec![Box::new(Server::new(side.capacity.clone(), side.queue))])
+    }
+
+    /// All but the capacity and its queue: the part of a shared hop that each Profile has for itself.
+    #[must_use]
+    pub fn behind_queue(side: &HopDirection, key: u64) -> Self {
+        let mut elements: Vec<Box<dyn Element>> = Vec::new();
+        if let Some(schedule) = &side.jitter {
+            elements.push(Box::new(Jitter::new(schedule.clone())));
+        }
+        if let Some(loss) = side.loss.as_ref().filter(|l| l.max() > 0) {
+            elements.push(Box::new(Loss::new(loss.clone(), key)));
+        }
+        elements.push(Box::new(Delay::new(side.delay.clone())));
+        Self::of(elements)
+    }
+
+    /// Any elements in a row (at least one).
+    #[must_use]
+    pub fn of(elements: Vec<Box<dyn Element>>) -> Self {
+        Self { elements, inside: 0 }
+    }
+
+    /// Takes a packet at its first element.
+    pub fn push(&mut self, port: Port, packet: Packet) {
+        self.inside += 1;
+        self.elements[0].push(port, packet);
+    }
+
+    /// Moves everything that is due by `now` along; what leaves goes to `out`.
+    pub fn run(&mut self, now: Time, mut out: impl FnMut(Exit, Packet)) {
+        let last = self.elements.len() - 1;
+        for i in 0..=last {
+            while let Some((exit, packet)) = self.elements[i].pop(now) {
+                if exit == Exit::Out && i < last {
+                    self.elements[i + 1].push(Port::In, packet);
+                } else {
+                    self.inside -= 1;
+                    out(exit, packet);
+                }
+            }
+        }
+    }
+
+    /// When something is due next.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Time> {
+        self.elements.iter().filter_map(|e| e.wake_at()).min()
+    }
+
+    /// Tells every element.
+    pub fn on_event(&mut self, event: &PathEvent) {
+        self.elements.iter_mut().for_each(|e| e.on_event(event));
+    }
+
+    /// Packets inside.
+    #[must_use]
+    pub const fn inside(&self) -> usize {
+        self.inside
+    }
+
+    /// Bytes that wait for capacity.
+    #[must_use]
+    pub fn backlog_bytes(&self) -> u64 {
+        self.elements.iter().map(|e| e.backlog_bytes()).sum()
+    }
+}

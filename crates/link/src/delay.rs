@@ -1,0 +1,90 @@
+//! Propagation: a one-way delay that changes with time.
+
+use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+use crate::packet::Packet;
+use bentpipe_profile::series::Cursor;
+use bentpipe_profile::{InFlightFate, Nanos, Series, Time};
+use std::collections::VecDeque;
+
+/// Delays each packet by the series' value when it enters. Within the hop a falling delay never reorders; between hops a handover decides
+/// ([`PathEvent::Hold`], or packets of the shorter path arrive first).
+pub struct Delay {
+    series: Series,
+    cursor: Cursor,
+    last_due: Time,
+    flying: VecDeque<Packet>,
+    lost: VecDeque<Packet>,
+    held: bool,
+    drops: DropCounts,
+}
+
+impl Delay {
+    /// By a series of one-way delays [ns].
+    #[must_use]
+    pub fn new(series: Series) -> Self {
+        Self {
+            series,
+            cursor: Cursor::default(),
+            last_due: Time::ZERO,
+            flying: VecDeque::new(),
+            lost: VecDeque::new(),
+            held: false,
+            drops: DropCounts::default(),
+        }
+    }
+}
+
+impl Element for Delay {
+    fn push(&mut self, _port: Port, mut packet: Packet) {
+        let due = packet.at + Nanos(self.series.at(&mut self.cursor, packet.at));
+        self.last_due = self.last_due.max(due);
+        packet.at = self.last_due;
+        self.flying.push_back(packet);
+    }
+
+    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
+        if let Some(packet) = self.lost.pop_front() {
+            return Some((Exit::Dropped(DropCause::Event), packet));
+        }
+        if self.held || self.flying.front()?.at > now {
+            return None;
+        }
+        self.flying.pop_front().map(|packet| (Exit::Out, packet))
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let flying = if self.held { None } else { self.flying.front() };
+        self.lost.front().or(flying).map(|packet| packet.at)
+    }
+
+    fn on_event(&mut self, event: &PathEvent) {
+        match event {
+            PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } => {
+                if fate.in_flight == InFlightFate::Drop {
+                    let gone = self.flying.iter().position(|p| p.at > *at).unwrap_or(self.flying.len());
+                    for mut packet in self.flying.drain(gone..) {
+                        packet.at = *at;
+                        self.drops.count(DropCause::Event);
+                        self.lost.push_back(packet);
+                    }
+                }
+            }
+            PathEvent::Hold => self.held = true,
+            PathEvent::Release { at } => {
+                self.held = false;
+                self.last_due = self.last_due.max(*at);
+                for packet in self.flying.iter_mut().take_while(|p| p.at < *at) {
+                    packet.at = *at;
+                }
+            }
+        }
+    }
+
+    fn drops(&self) -> &DropCounts {
+        &self.drops
+    }
+
+    fn packets(&self) -> usize {
+        self.flying.len() + self.lost.len()
+    }
+}

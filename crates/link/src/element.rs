@@ -1,0 +1,133 @@
+//! Something packets pass through.
+
+use crate::packet::Packet;
+use bentpipe_profile::{Fate, Time};
+
+/// Where a packet enters an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// From upstream.
+    In,
+    /// Moved here from another hop's queue.
+    Migrated,
+}
+
+/// How a packet leaves an element. Every packet that was pushed leaves exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Downstream.
+    Out,
+    /// To the hop that a handover moved this queue to.
+    Migrate,
+    /// Not at all.
+    Dropped(DropCause),
+}
+
+/// Why a packet was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropCause {
+    /// The queue was full.
+    QueueFull = 0,
+    /// A loss episode.
+    Loss = 1,
+    /// An event (handover, outage, obstruction, rain) took it.
+    Event = 2,
+    /// There was no path.
+    NoRoute = 3,
+}
+
+impl DropCause {
+    /// All, in the order of their codes.
+    pub const ALL: [Self; 4] = [Self::QueueFull, Self::Loss, Self::Event, Self::NoRoute];
+
+    /// For tables: `queue`, `loss`, `event`, `no_route`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue",
+            Self::Loss => "loss",
+            Self::Event => "event",
+            Self::NoRoute => "no_route",
+        }
+    }
+}
+
+/// Packets lost so far, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DropCounts([u64; 4]);
+
+impl DropCounts {
+    /// One more.
+    pub fn count(&mut self, cause: DropCause) {
+        self.0[cause as usize] += 1;
+    }
+
+    /// How many for this cause.
+    #[must_use]
+    pub const fn of(&self, cause: DropCause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    /// For all causes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        sum.0.iter_mut().zip(other.0).for_each(|(a, b)| *a += b);
+        sum
+    }
+}
+
+/// What an element hears of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEvent {
+    /// The path moved to another hop; this one keeps, loses or hands over what it holds.
+    Leave {
+        /// When.
+        at: Time,
+        /// What becomes of the packets.
+        fate: Fate,
+    },
+    /// The hop sends nothing until `until`.
+    Close {
+        /// When.
+        at: Time,
+        /// When it sends again.
+        until: Time,
+        /// What becomes of the packets.
+        fate: Fate,
+    },
+    /// Nothing may arrive before the hop left by a handover is empty.
+    Hold,
+    /// It is empty: what was held arrives, from `at` on.
+    Release {
+        /// When.
+        at: Time,
+    },
+}
+
+/// Something packets pass through. It never sleeps and never reads a clock.
+pub trait Element: Send {
+    /// Takes a packet whose logical time of arrival is `packet.at`. Arrivals come in order of time.
+    fn push(&mut self, port: Port, packet: Packet);
+    /// The next packet whose time has come, in order of time; its `at` is when it left, not when it was asked for.
+    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)>;
+    /// When to call `pop` again; `None`: idle until the next `push` or event.
+    fn wake_at(&self) -> Option<Time>;
+    /// Hears what happens to the path.
+    fn on_event(&mut self, _event: &PathEvent) {}
+    /// What it has lost, by cause.
+    fn drops(&self) -> &DropCounts;
+    /// Bytes that wait for capacity.
+    fn backlog_bytes(&self) -> u64 {
+        0
+    }
+    /// Packets inside.
+    fn packets(&self) -> usize;
+}

@@ -1,0 +1,66 @@
+//! A grant schedule: jitter as a function of time.
+
+use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+use crate::packet::Packet;
+use bentpipe_profile::series::Cursor;
+use bentpipe_profile::{InFlightFate, JitterSeries, Time};
+use std::collections::VecDeque;
+
+/// Holds each packet to the end of the closure it falls into (see [`JitterSeries`]). Never reorders.
+pub struct Jitter {
+    schedule: JitterSeries,
+    cursor: Cursor,
+    held: VecDeque<Packet>,
+    lost: VecDeque<Packet>,
+    drops: DropCounts,
+}
+
+impl Jitter {
+    /// By this schedule.
+    #[must_use]
+    pub fn new(schedule: JitterSeries) -> Self {
+        Self { schedule, cursor: Cursor::default(), held: VecDeque::new(), lost: VecDeque::new(), drops: DropCounts::default() }
+    }
+}
+
+impl Element for Jitter {
+    fn push(&mut self, _port: Port, mut packet: Packet) {
+        packet.at = self.schedule.release(&mut self.cursor, packet.at);
+        self.held.push_back(packet);
+    }
+
+    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
+        if let Some(packet) = self.lost.pop_front() {
+            return Some((Exit::Dropped(DropCause::Event), packet));
+        }
+        if self.held.front()?.at > now {
+            return None;
+        }
+        self.held.pop_front().map(|packet| (Exit::Out, packet))
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.lost.front().or(self.held.front()).map(|packet| packet.at)
+    }
+
+    fn on_event(&mut self, event: &PathEvent) {
+        if let PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } = event
+            && fate.in_flight == InFlightFate::Drop
+        {
+            let gone = self.held.iter().position(|p| p.at > *at).unwrap_or(self.held.len());
+            for mut packet in self.held.drain(gone..) {
+                packet.at = *at;
+                self.drops.count(DropCause::Event);
+                self.lost.push_back(packet);
+            }
+        }
+    }
+
+    fn drops(&self) -> &DropCounts {
+        &self.drops
+    }
+
+    fn packets(&self) -> usize {
+        self.held.len() + self.lost.len()
+    }
+}

@@ -1,0 +1,240 @@
+//! Laws that hold for any network and any traffic.
+
+use crate::*;
+use bentpipe_profile::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn queue(limit: QueueLimit) -> QueueSpec {
+    QueueSpec { discipline: QueueDiscipline::DropTail, limit }
+}
+
+fn side(delay_ms: &[u64], mbps: &[u64], loss: u64, jitter: bool, limit: QueueLimit) -> HopDirection {
+    let points =
+        |scale: u64, values: &[u64]| values.iter().enumerate().map(|(i, v)| (Time(i as u64 * 40 * MS), v * scale)).collect::<Vec<_>>();
+    let closures: Vec<_> = (1..200).map(|k| (Time(k * 4 * MS), Nanos((k * 7919) % (4 * MS)))).collect();
+    HopDirection {
+        delay: Series::linear("d", &points(MS, delay_ms)).unwrap(),
+        capacity: (!mbps.is_empty()).then(|| Series::steps("c", &points(1_000_000, mbps)).unwrap()),
+        loss: (loss > 0).then(|| Series::constant(loss)),
+        jitter: jitter.then(|| JitterSeries::new("j", &closures).unwrap()),
+        queue: queue(limit),
+    }
+}
+
+fn profile(hops: Vec<Hop>, routes: Vec<RouteEntry>, events: Vec<Event>) -> Profile {
+    let provenance = Provenance {
+        kind: "preset".to_owned(),
+        description: String::new(),
+        made_by: String::new(),
+        seed: None,
+        includes: vec![],
+        recipe: ().into(),
+    };
+    Profile::new("p".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, provenance, hops, routes, events).unwrap()
+}
+
+fn hop(name: &str, side: &HopDirection) -> Hop {
+    Hop { name: name.to_owned(), shared_id: None, up: side.clone(), down: side.clone() }
+}
+
+/// Sends `(time, bytes)` both ways and drives the network to its end, waking `late` after each due time.
+fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome, Packet)> {
+    let mut out = Vec::new();
+    let mut sends: Vec<_> = sends.to_vec();
+    sends.sort_unstable();
+    for (body, &(at, bytes)) in sends.iter().enumerate() {
+        network.run_until(Time(at), &mut out);
+        let direction = if body % 3 == 0 { Direction::Up } else { Direction::Down };
+        let packet = Packet::new(Time(at), 0, direction, u32::try_from(body % 2).unwrap(), bytes, u32::try_from(body).unwrap());
+        if let Err(packet) = network.send(packet) {
+            out.push((Outcome::Dropped(DropCause::NoRoute), packet));
+        }
+    }
+    while let Some(at) = network.wake_at() {
+        network.run_until(Time(at.0 + late), &mut out);
+    }
+    out
+}
+
+fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueLimit, loss: u64) -> Profile {
+    let near = side(&[5, 9, 3, 8], &[10, 2, 0, 20], loss, true, limit);
+    let far = side(&[2, 1], &[8, 30], 0, false, limit);
+    let wire = side(&[10], &[], 0, false, limit);
+    let at = 100 * MS;
+    let handover = Event {
+        at_ns: Time(at),
+        interruption_ns: Nanos::from_millis(interruption_ms),
+        hop: 0,
+        kind: EventKind::Handover {
+            from_satellite: Some("a".to_owned()),
+            to_satellite: Some("b".to_owned()),
+            from_gateway: None,
+            to_gateway: None,
+            to_hop: 1,
+        },
+        up: fate,
+        down: fate,
+    };
+    let outage = Event {
+        at_ns: Time(at + 60 * MS),
+        interruption_ns: Nanos::from_millis(20),
+        hop: 1,
+        kind: EventKind::Outage,
+        up: Fate { queue: QueueFate::Keep, ..fate },
+        down: Fate { queue: QueueFate::Keep, ..fate },
+    };
+    profile(
+        vec![hop("sat:a", &near), hop("sat:b", &far), hop("wire", &wire)],
+        vec![RouteEntry { at_ns: Time(0), hops: vec![0, 2] }, RouteEntry { at_ns: Time(at), hops: vec![1, 2] }],
+        vec![handover, outage],
+    )
+}
+
+fn fates() -> impl Strategy<Value = Fate> {
+    let queue = prop_oneof![
+        Just(QueueFate::Keep),
+        Just(QueueFate::Drop),
+        Just(QueueFate::Migrate(Migration { to_hop: 1, delay_ns: Nanos::from_millis(7), rate_bps: Rate::from_mbps(50) })),
+    ];
+    let flight = prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)];
+    let order = prop_oneof![Just(OrderFate::Allow), Just(OrderFate::Clamp)];
+    (queue, flight, order).prop_map(|(queue, in_flight, order)| Fate { queue, in_flight, order })
+}
+
+fn limits() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![
+        (1_u64..50).prop_map(QueueLimit::Packets),
+        (1500_u64..60_000).prop_map(|b| QueueLimit::Bytes(Bytes(b))),
+        (1_u64..80).prop_map(|ms| QueueLimit::TimeNs(Nanos::from_millis(ms))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_packet_leaves_exactly_once(
+        fate in fates(), limit in limits(), loss in 0_u64..200_000_000, gap in 0_u64..60,
+        sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
+    ) {
+        let p = two_hop_handover(fate, gap, limit, loss);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let out = drive(&mut network, &sends, 0);
+        let mut bodies: Vec<_> = out.iter().map(|(_, p)| p.body).collect();
+        bodies.sort_unstable();
+        prop_assert_eq!(bodies, (0..u32::try_from(sends.len()).unwrap()).collect::<Vec<_>>());
+        prop_assert_eq!(network.packets(), 0);
+        prop_assert!(out.iter().all(|(_, p)| p.at >= p.entered));
+    }
+
+    /// Nothing overtakes in a hop, and with `clamp` nothing overtakes across a handover either.
+    #[test]
+    fn clamped_paths_never_reorder(
+        limit in limits(), in_flight in prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)], gap in 0_u64..60,
+        sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
+    ) {
+        let fate = Fate { queue: QueueFate::Keep, in_flight, order: OrderFate::Clamp };
+        let p = two_hop_handover(fate, gap, limit, 0);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let out = drive(&mut network, &sends, 0);
+        for direction in Direction::BOTH {
+            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && p.direction == direction).map(|(_, p)| p.body).collect();
+            prop_assert!(order.is_sorted(), "{order:?}");
+        }
+    }
+
+    /// A driver that wakes up late changes nothing: decisions depend on logical time alone.
+    #[test]
+    fn lateness_changes_nothing(
+        fate in fates(), limit in limits(), late in 1_u64..5 * MS,
+        sends in prop::collection::vec((0_u64..90 * MS, 60_u32..1500), 1..200),
+    ) {
+        let p = two_hop_handover(fate, 10, limit, 50_000_000);
+        let run = |late| {
+            let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+            let mut out = drive(&mut network, &sends, late);
+            out.sort_by_key(|(_, p)| p.body);
+            out
+        };
+        prop_assert_eq!(run(0), run(late));
+    }
+
+    /// Over any busy stretch a hop sends what its capacity allows, to the packet.
+    #[test]
+    fn capacity_is_neither_lost_nor_invented(bytes in 60_u32..1500, n in 50_u64..400) {
+        let only = side(&[0], &[7], 0, false, QueueLimit::Packets(10_000));
+        let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut out = Vec::new();
+        for body in 0..n {
+            network.send(Packet::new(Time(0), 0, Direction::Down, 0, bytes, u32::try_from(body).unwrap())).unwrap();
+        }
+        while let Some(at) = network.wake_at() {
+            network.run_until(at, &mut out);
+        }
+        let last = out.last().unwrap().1.at.0;
+        let exact = n * u64::from(bytes) * 8 * 1_000_000_000 / 7_000_000;
+        prop_assert!(last.abs_diff(exact) <= 1, "{last} {exact}");
+    }
+}
+
+#[test]
+fn profiles_that_share_a_hop_share_its_queue() {
+    let fast = side(&[1], &[10], 0, false, QueueLimit::Packets(5));
+    let mut slow = fast.clone();
+    slow.delay = Series::constant(50 * MS);
+    let shared = |s: &HopDirection| Hop { shared_id: Some("beam".to_owned()), ..hop("h", s) };
+    let route = || vec![RouteEntry { at_ns: Time(0), hops: vec![0] }];
+    let (a, b) = (profile(vec![shared(&fast)], route(), vec![]), profile(vec![shared(&slow)], route(), vec![]));
+    let mut network = Network::new(&[&a, &b], Streams::new(1)).unwrap();
+    for body in 0..20 {
+        let path = u16::try_from(body % 2).unwrap();
+        network.send(Packet::new(Time(0), path, Direction::Down, 0, 1500, body)).unwrap();
+    }
+    let mut out = Vec::new();
+    while let Some(at) = network.wake_at() {
+        network.run_until(at, &mut out);
+    }
+    let delivered: Vec<_> = out.iter().filter(|(o, _)| *o == Outcome::Delivered).collect();
+    // One in transmission and five waiting, whoever they belong to; each keeps its own delay.
+    assert_eq!(delivered.len(), 6);
+    for (_, p) in delivered {
+        let sent = 1_200_000 * (u64::from(p.body) + 1);
+        assert_eq!(p.at.0, sent + if p.path == 0 { MS } else { 50 * MS });
+    }
+    let mut other = slow.clone();
+    other.capacity = Some(Series::constant(1));
+    let c = profile(vec![shared(&other)], route(), vec![]);
+    assert!(matches!(Network::new(&[&a, &c], Streams::new(1)), Err(NetworkError::SharedDiffers { .. })));
+}
+
+#[test]
+fn a_path_that_is_not_there_loses_what_is_sent() {
+    let only = side(&[1], &[], 0, false, QueueLimit::Packets(5));
+    let routes = vec![RouteEntry { at_ns: Time(0), hops: vec![] }, RouteEntry { at_ns: Time(MS), hops: vec![0] }];
+    let p = profile(vec![hop("h", &only)], routes, vec![]);
+    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let out = drive(&mut network, &[(0, 100), (2 * MS, 100)], 0);
+    assert_eq!(out.iter().map(|(o, _)| *o).collect::<Vec<_>>(), [Outcome::Dropped(DropCause::NoRoute), Outcome::Delivered]);
+    assert_eq!(network.refused(0, Direction::Up), 1);
+}
+
+#[test]
+fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
+    let only = side(&[10], &[12], 0, false, QueueLimit::Packets(100));
+    let fate = Fate { queue: QueueFate::Keep, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
+    let outage =
+        Event { at_ns: Time(5 * MS), interruption_ns: Nanos::from_millis(100), hop: 0, kind: EventKind::Outage, up: fate, down: fate };
+    let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![outage]);
+    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    // Packets of 1 ms each: four go up (every third), eight down.
+    let sends: Vec<_> = (0..12).map(|i| (i, 1500)).collect();
+    let out = drive(&mut network, &sends, 0);
+    let lost = out.iter().filter(|(o, _)| *o == Outcome::Dropped(DropCause::Event)).count();
+    // By 5 ms all that go up and four that go down have left the queue and fly.
+    assert_eq!(lost, 4 + 4);
+    let first_after = out.iter().filter(|(o, _)| *o == Outcome::Delivered).map(|(_, p)| p.at.0).min().unwrap();
+    assert_eq!(first_after / MS, 105 + 1 + 10);
+}

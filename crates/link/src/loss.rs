@@ -1,0 +1,120 @@
+//! Loss episodes.
+
+use crate::element::{DropCause, DropCounts, Element, Exit, Port};
+use crate::packet::Packet;
+use bentpipe_profile::path::LOSS_ONE;
+use bentpipe_profile::series::Cursor;
+use bentpipe_profile::{Series, Time, keyed_u64};
+use std::collections::VecDeque;
+
+/// Loses a packet with the probability of the moment. The draw is keyed by hop, direction and time (and the place among packets of the same
+/// nanosecond), never by how many packets came before: two controllers, and both worlds, meet the same bad moments.
+pub struct Loss {
+    probability: Series,
+    cursor: Cursor,
+    key: u64,
+    last: Time,
+    nth_of_instant: u64,
+    out: VecDeque<(Exit, Packet)>,
+    drops: DropCounts,
+}
+
+impl Loss {
+    /// By a stepped series of probabilities [1e-9]. `key` is the hop's and direction's ([`bentpipe_profile::Streams::key`]).
+    #[must_use]
+    pub fn new(probability: Series, key: u64) -> Self {
+        Self {
+            probability,
+            cursor: Cursor::default(),
+            key,
+            last: Time::MAX,
+            nth_of_instant: 0,
+            out: VecDeque::new(),
+            drops: DropCounts::default(),
+        }
+    }
+
+    fn draw(&mut self, at: Time) -> u64 {
+        self.nth_of_instant = if at == self.last { self.nth_of_instant + 1 } else { 0 };
+        self.last = at;
+        let bits = keyed_u64(self.key ^ self.nth_of_instant.wrapping_mul(0xd6e8_feb8_6659_fd93), at.0);
+        // Scaled to 0 .. LOSS_ONE by the high half of the product.
+        #[allow(clippy::cast_possible_truncation)] // the high half of a 128-bit product
+        {
+            ((u128::from(bits) * u128::from(LOSS_ONE)) >> 64) as u64
+        }
+    }
+}
+
+impl Element for Loss {
+    fn push(&mut self, _port: Port, packet: Packet) {
+        let probability = self.probability.at(&mut self.cursor, packet.at);
+        let exit = if probability > 0 && self.draw(packet.at) < probability {
+            self.drops.count(DropCause::Loss);
+            Exit::Dropped(DropCause::Loss)
+        } else {
+            Exit::Out
+        };
+        self.out.push_back((exit, packet));
+    }
+
+    fn pop(&mut self, _now: Time) -> Option<(Exit, Packet)> {
+        self.out.pop_front()
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.out.front().map(|(_, packet)| packet.at)
+    }
+
+    fn drops(&self) -> &DropCounts {
+        &self.drops
+    }
+
+    fn packets(&self) -> usize {
+        self.out.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::Direction;
+
+    fn lost(probability: Series, times: impl Iterator<Item = u64>) -> Vec<u64> {
+        let mut loss = Loss::new(probability, 42);
+        times
+            .filter(|&t| {
+                loss.push(Port::In, Packet::new(Time(t), 0, Direction::Down, 0, 1500, 0));
+                matches!(loss.pop(Time(t)), Some((Exit::Dropped(DropCause::Loss), _)))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn one_percent_is_one_percent() {
+        let n = 200_000;
+        let count = lost(Series::constant(LOSS_ONE / 100), (0..n).map(|i| i * 120_000)).len() as f64;
+        let sigma = (n as f64 * 0.01 * 0.99).sqrt();
+        assert!((count - n as f64 * 0.01).abs() < 4.0 * sigma, "{count}");
+    }
+
+    #[test]
+    fn what_else_passes_does_not_change_a_packets_fate() {
+        let p = || Series::constant(LOSS_ONE / 10);
+        let all = lost(p(), (0..10_000).map(|i| i * 1000));
+        let half = lost(p(), (0..5_000).map(|i| i * 2000));
+        assert_eq!(half, all.into_iter().filter(|t| t % 2000 == 0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn packets_of_one_instant_do_not_share_a_fate() {
+        let count = lost(Series::constant(LOSS_ONE / 2), std::iter::repeat_n(7, 1000)).len();
+        assert!((400..600).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn outside_episodes_nothing_is_lost() {
+        let steps = [(Time(0), 0), (Time(1000), LOSS_ONE), (Time(2000), 0)];
+        assert_eq!(lost(Series::steps("l", &steps).unwrap(), [999, 1000, 1999, 2000].into_iter()), [1000, 1999]);
+    }
+}

@@ -1,0 +1,433 @@
+//! Chains, routes and events of one or more Profiles: packets go in at one end and come out at the other, or not.
+//!
+//! ```text
+//!            send(up)                                              outcome(up)
+//!   terminal ───────▶ [hop 0 ▸] ─▶ [hop 1 ▸] ─▶ … ─▶ [hop n ▸] ──────▶ server
+//!   terminal ◀─────── [◂ hop 0] ◀─ [◂ hop 1] ◀─ … ◀─ [◂ hop n] ◀────── server
+//!            outcome(down)        routes: which hops, from when        send(down)
+//! ```
+//! Each `[hop]` is a [`Chain`]. A packet follows the newest route that holds the hop it stands in, so what is on its way when the path moves
+//! goes on over what is left of the old one.
+
+use crate::chain::Chain;
+use crate::element::{DropCause, Exit, PathEvent, Port};
+use crate::packet::Packet;
+use crate::shared::SharedHops;
+use crate::stats::LinkStats;
+use bentpipe_profile::{Direction, Event, EventKind, Fate, OrderFate, Profile, QueueFate, Streams, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// Profiles that cannot form one network.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// One shared id, two different queues.
+    #[error("hops with shared id {id:?} differ in capacity or queue ({direction}): Profiles that share a hop must agree on it")]
+    SharedDiffers {
+        /// The id.
+        id: String,
+        /// Where they differ.
+        direction: &'static str,
+    },
+    /// More of something than a packet's fields can count.
+    #[error("{what}: {found} are too many; at most {most}")]
+    TooMany {
+        /// What.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It reached the other end.
+    Delivered,
+    /// It was lost.
+    Dropped(DropCause),
+}
+
+/// Not in this route.
+const ABSENT: u16 = u16::MAX;
+
+struct Route {
+    at: Time,
+    hops: Vec<u16>,
+    /// Place of each hop in `hops`, or `ABSENT`.
+    position: Vec<u16>,
+}
+
+struct HopChains {
+    /// Where packets enter, by direction.
+    entry: [u32; 2],
+    /// What follows the shared queue, by direction; equal to `entry` where nothing is shared.
+    exit: [u32; 2],
+}
+
+struct Path {
+    routes: Vec<Route>,
+    current: usize,
+    hops: Vec<HopChains>,
+    events: Vec<Event>,
+    next_event: usize,
+    /// Statistics by hop and direction.
+    stats: Vec<[LinkStats; 2]>,
+    /// Packets refused at the door, since there was no path.
+    refused: [u64; 2],
+}
+
+/// See the module.
+pub struct Network {
+    chains: Vec<Chain>,
+    paths: Vec<Path>,
+    /// Due times of chains; an entry counts only while it is the one in `due`.
+    wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    due: Vec<Time>,
+    pushes: u64,
+    /// Where a chain's queue moves to.
+    migrate_to: Vec<u32>,
+    /// Chains whose arrivals wait until another is empty: (left, taken).
+    clamped: Vec<(u32, u32)>,
+    left: Vec<(Exit, Packet)>,
+}
+
+impl Network {
+    /// The network of these Profiles; `streams` are the run's (per-packet draws are keyed by hop name and direction).
+    ///
+    /// # Errors
+    /// [`NetworkError`].
+    pub fn new(profiles: &[&Profile], streams: Streams) -> Result<Self, NetworkError> {
+        let mut network = Self {
+            chains: Vec::new(),
+            paths: Vec::new(),
+            wakes: BinaryHeap::new(),
+            due: Vec::new(),
+            pushes: 0,
+            migrate_to: Vec::new(),
+            clamped: Vec::new(),
+            left: Vec::new(),
+        };
+        let mut shared = SharedHops::default();
+        let limit = |what, found: usize| {
+            let most = usize::from(ABSENT) - 1;
+            if found > most { Err(NetworkError::TooMany { what, found, most }) } else { Ok(()) }
+        };
+        limit("Profiles", profiles.len())?;
+        for profile in profiles {
+            limit("hops", profile.hops().len())?;
+            limit("routes", profile.routes().len())?;
+            let path = network.path(profile, streams, &mut shared)?;
+            network.paths.push(path);
+        }
+        network.due = vec![Time::MAX; network.chains.len()];
+        network.migrate_to = vec![u32::MAX; network.chains.len()];
+        Ok(network)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    fn path<'a>(&mut self, profile: &'a Profile, streams: Streams, shared: &mut SharedHops<'a>) -> Result<Path, NetworkError> {
+        let gated = gated_hops(profile);
+        let mut hops = Vec::new();
+        for (i, hop) in profile.hops().iter().enumerate() {
+            let key = |d: Direction| streams.key(&format!("loss/{}/{}", hop.name, d.name()));
+            let chains = if let Some(id) = &hop.shared_id {
+                let entry = shared.chains(id, hop, || Direction::BOTH.map(|d| self.add(Chain::queue_only(hop.side(d)))))?;
+                let exit = Direction::BOTH.map(|d| self.add(Chain::behind_queue(hop.side(d), key(d))));
+                HopChains { entry, exit }
+            } else {
+                let entry = Direction::BOTH.map(|d| self.add(Chain::whole(hop.side(d), gated.contains(&i), key(d))));
+                HopChains { entry, exit: entry }
+            };
+            hops.push(chains);
+        }
+        let routes = profile
+            .routes()
+            .iter()
+            .map(|r| {
+                let mut position = vec![ABSENT; profile.hops().len()];
+                r.hops.iter().enumerate().for_each(|(place, &hop)| position[hop] = place as u16);
+                Route { at: r.at_ns, hops: r.hops.iter().map(|&h| h as u16).collect(), position }
+            })
+            .collect();
+        let stats = (0..hops.len()).map(|_| Default::default()).collect();
+        Ok(Path { routes, current: 0, hops, events: profile.events().to_vec(), next_event: 0, stats, refused: [0; 2] })
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 hops
+    fn add(&mut self, chain: Chain) -> u32 {
+        self.chains.push(chain);
+        self.chains.len() as u32 - 1
+    }
+
+    /// Takes a packet at its end of the path at `packet.at`. `Err`: there is no path now, and the packet is lost.
+    ///
+    /// # Errors
+    /// The packet itself, if the route is empty.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    pub fn send(&mut self, mut packet: Packet) -> Result<(), Packet> {
+        let path = &mut self.paths[usize::from(packet.path)];
+        let route = &path.routes[path.current];
+        if route.hops.is_empty() {
+            path.refused[packet.direction as usize] += 1;
+            return Err(packet);
+        }
+        packet.route = path.current as u16;
+        packet.position = match packet.direction {
+            Direction::Up => 0,
+            Direction::Down => route.hops.len() as u16 - 1,
+        };
+        self.enter(packet, Port::In);
+        Ok(())
+    }
+
+    /// When something is due next.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Time> {
+        let chain = self.wakes.peek().map(|Reverse((at, ..))| *at);
+        self.paths.iter().filter_map(Path::next_change).chain(chain).min()
+    }
+
+    /// Does all that is due by `now`, in order of logical time; what reaches an end, or is lost, is appended to `out`.
+    pub fn run_until(&mut self, now: Time, out: &mut Vec<(Outcome, Packet)>) {
+        loop {
+            while let Some(Reverse((at, _, chain))) = self.wakes.peek().copied() {
+                if self.due[chain as usize] == at {
+                    break;
+                }
+                self.wakes.pop(); // overtaken by an earlier wake
+            }
+            let chain_at = self.wakes.peek().map(|Reverse((at, ..))| *at);
+            let change_at = self.paths.iter().filter_map(Path::next_change).min();
+            match (chain_at, change_at) {
+                (_, Some(at)) if at <= now && chain_at.is_none_or(|c| at <= c) => self.change(at),
+                (Some(at), _) if at <= now => {
+                    let Some(Reverse((_, _, chain))) = self.wakes.pop() else { return };
+                    self.run_chain(chain, at, out);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn run_chain(&mut self, chain: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
+        self.due[chain as usize] = Time::MAX;
+        let mut left = std::mem::take(&mut self.left);
+        self.chains[chain as usize].run(at, |exit, packet| left.push((exit, packet)));
+        self.reschedule(chain);
+        for (exit, packet) in left.drain(..) {
+            match exit {
+                Exit::Out => self.forward(chain, packet, out),
+                Exit::Migrate => self.migrate(chain, packet),
+                Exit::Dropped(cause) => {
+                    let path = &mut self.paths[usize::from(packet.path)];
+                    let hop = path.hop_of(&packet);
+                    path.stats[hop][packet.direction as usize].dropped(cause);
+                    out.push((Outcome::Dropped(cause), packet));
+                }
+            }
+        }
+        self.left = left;
+        if !self.clamped.is_empty() {
+            self.release_clamped(at);
+        }
+    }
+
+    /// A packet left `chain` downstream: into the rest of a shared hop, the next hop, or out of the network.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    fn forward(&mut self, chain: u32, mut packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
+        let path = &mut self.paths[usize::from(packet.path)];
+        let direction = packet.direction as usize;
+        let hop = path.hop_of(&packet);
+        let exit = path.hops[hop].exit[direction];
+        if exit != chain {
+            self.chains[exit as usize].push(Port::In, packet);
+            self.reschedule(exit);
+            return;
+        }
+        path.stats[hop][direction].delivered(packet.flow, packet.bytes, packet.at.since(packet.hop_entered));
+        let current = &path.routes[path.current];
+        if usize::from(packet.route) != path.current && current.position[hop] != ABSENT {
+            packet.route = path.current as u16;
+            packet.position = current.position[hop];
+        }
+        let end = path.routes[usize::from(packet.route)].hops.len() as u16 - 1;
+        match packet.direction {
+            Direction::Up if packet.position < end => packet.position += 1,
+            Direction::Down if packet.position > 0 => packet.position -= 1,
+            _ => {
+                out.push((Outcome::Delivered, packet));
+                return;
+            }
+        }
+        self.enter(packet, Port::In);
+    }
+
+    fn enter(&mut self, mut packet: Packet, port: Port) {
+        let path = &self.paths[usize::from(packet.path)];
+        let chain = path.hops[path.hop_of(&packet)].entry[packet.direction as usize];
+        packet.hop_entered = packet.at;
+        self.chains[chain as usize].push(port, packet);
+        self.reschedule(chain);
+    }
+
+    /// A packet of a moved queue arrives at the hop that a handover named.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    fn migrate(&mut self, from: u32, mut packet: Packet) {
+        let path = &self.paths[usize::from(packet.path)];
+        let to = self.migrate_to[from as usize];
+        let direction = packet.direction as usize;
+        // The hop it joins, in the newest route that holds it: the one the path moved to.
+        let hop = path.hops.iter().position(|h| h.entry[direction] == to);
+        let place = hop.and_then(|hop| {
+            let route = (0..=path.current).rev().find(|&r| path.routes[r].position[hop] != ABSENT)?;
+            Some((route as u16, path.routes[route].position[hop]))
+        });
+        if let Some((route, position)) = place {
+            (packet.route, packet.position) = (route, position);
+            self.enter(packet, Port::Migrated);
+        } else {
+            // The path moved on before the queue arrived: it stays where it was and drains there.
+            self.enter(packet, Port::Migrated);
+        }
+    }
+
+    fn reschedule(&mut self, chain: u32) {
+        let wake = self.chains[chain as usize].wake_at().unwrap_or(Time::MAX);
+        if wake < self.due[chain as usize] {
+            self.due[chain as usize] = wake;
+            self.pushes += 1;
+            self.wakes.push(Reverse((wake, self.pushes, chain)));
+        }
+    }
+
+    /// Routes and events at `at`.
+    fn change(&mut self, at: Time) {
+        for i in 0..self.paths.len() {
+            let path = &mut self.paths[i];
+            while path.routes.get(path.current + 1).is_some_and(|r| r.at <= at) {
+                path.current += 1;
+            }
+            while let Some(event) = self.paths[i].events.get(self.paths[i].next_event).filter(|e| e.at_ns <= at) {
+                let event = event.clone();
+                self.paths[i].next_event += 1;
+                for direction in Direction::BOTH {
+                    self.apply(i, &event, direction);
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, path: usize, event: &Event, direction: Direction) {
+        let d = direction as usize;
+        let fate = *event.fate(direction);
+        let until = event.at_ns + event.interruption_ns;
+        let hops = &self.paths[path].hops;
+        if let QueueFate::Migrate(migration) = fate.queue {
+            self.migrate_to[hops[event.hop].entry[d] as usize] = hops[migration.to_hop].entry[d];
+        }
+        match event.kind {
+            EventKind::Handover { to_hop, .. } if to_hop != event.hop => {
+                let (from, to) = (hops[event.hop].exit[d], hops[to_hop].exit[d]);
+                self.tell(path, event.hop, d, &PathEvent::Leave { at: event.at_ns, fate });
+                if event.interruption_ns.0 > 0 {
+                    self.tell(path, to_hop, d, &PathEvent::Close { at: event.at_ns, until, fate: Fate::GENTLE });
+                }
+                if fate.order == OrderFate::Clamp && self.chains[from as usize].inside() > 0 {
+                    self.chains[to as usize].on_event(&PathEvent::Hold);
+                    self.clamped.push((from, to));
+                }
+            }
+            _ => self.tell(path, event.hop, d, &PathEvent::Close { at: event.at_ns, until, fate }),
+        }
+    }
+
+    fn tell(&mut self, path: usize, hop: usize, direction: usize, event: &PathEvent) {
+        let chains = BTreeSet::from([self.paths[path].hops[hop].entry[direction], self.paths[path].hops[hop].exit[direction]]);
+        for chain in chains {
+            self.chains[chain as usize].on_event(event);
+            // What was due may be due later now: the old entry is void.
+            self.due[chain as usize] = Time::MAX;
+            self.reschedule(chain);
+        }
+    }
+
+    fn release_clamped(&mut self, at: Time) {
+        let mut open = std::mem::take(&mut self.clamped);
+        open.retain(|&(from, to)| {
+            let waits = self.chains[from as usize].inside() > 0;
+            if !waits {
+                self.chains[to as usize].on_event(&PathEvent::Release { at });
+                self.due[to as usize] = Time::MAX;
+                self.reschedule(to);
+            }
+            waits
+        });
+        self.clamped = open;
+    }
+
+    /// Statistics of one direction of a Profile's hop.
+    pub fn stats_mut(&mut self, path: usize, hop: usize, direction: Direction) -> &mut LinkStats {
+        &mut self.paths[path].stats[hop][direction as usize]
+    }
+
+    /// Bytes that wait for a hop's capacity.
+    #[must_use]
+    pub fn backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
+        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].backlog_bytes()
+    }
+
+    /// Packets refused so far for want of a path.
+    #[must_use]
+    pub fn refused(&self, path: usize, direction: Direction) -> u64 {
+        self.paths[path].refused[direction as usize]
+    }
+
+    /// Hops in use now.
+    #[must_use]
+    pub fn route(&self, path: usize) -> &[u16] {
+        let path = &self.paths[path];
+        &path.routes[path.current].hops
+    }
+
+    /// Packets inside.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.chains.iter().map(Chain::inside).sum()
+    }
+}
+
+impl Path {
+    fn hop_of(&self, packet: &Packet) -> usize {
+        usize::from(self.routes[usize::from(packet.route)].hops[usize::from(packet.position)])
+    }
+
+    fn next_change(&self) -> Option<Time> {
+        let route = self.routes.get(self.current + 1).map(|r| r.at);
+        let event = self.events.get(self.next_event).map(|e| e.at_ns);
+        match (route, event) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Hops that some event closes, leaves, takes or moves a queue to.
+fn gated_hops(profile: &Profile) -> BTreeSet<usize> {
+    let mut hops = BTreeSet::new();
+    for event in profile.events() {
+        hops.insert(event.hop);
+        if let EventKind::Handover { to_hop, .. } = event.kind {
+            hops.insert(to_hop);
+        }
+        for direction in Direction::BOTH {
+            if let QueueFate::Migrate(migration) = event.fate(direction).queue {
+                hops.insert(migration.to_hop);
+            }
+        }
+    }
+    hops
+}
