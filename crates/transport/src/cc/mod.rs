@@ -70,6 +70,14 @@ pub struct AckSample {
     pub recovery: RecoveryState,
     /// Whether the sender has less to send than the window allows (`tp->app_limited`).
     pub app_limited: bool,
+    /// First byte not cumulatively acknowledged, after this ACK: rounds of HyStart, Vegas and their kin end by it.
+    pub snd_una: u64,
+    /// Next new byte to send, before this ACK lets anything out.
+    pub snd_nxt: u64,
+    /// What the sender paces at, or would if it paced (`sk_pacing_rate`); zero before the first RTT.
+    pub pacing_rate: Rate,
+    /// Earliest departure of the next packet (`tcp_wstamp_ns`); `now` or earlier when nothing holds it back.
+    pub next_departure: Time,
 }
 
 /// A packet held for lost, with its state when it was sent.
@@ -98,8 +106,12 @@ pub enum Congestion {
     Loss,
     /// ECN echo: a reduction without loss (`TCP_CA_CWR`).
     Ecn,
-    /// Retransmission time-out (`TCP_CA_Loss`).
+    /// Retransmission time-out (`TCP_CA_Loss`). Told after what is held for lost was marked: `in_flight` is what remains. `ssthresh()` falls. A controller
+    /// that `controls_recovery` sets its window to `in_flight` + 1 MSS itself; for the others the sender calls `set_cwnd`.
     Timeout,
+    /// A time-out whose reduction was made already: in fast recovery, or backing off without progress (the condition in `tcp_enter_loss`).
+    /// The rest is as for `Timeout`; `ssthresh()` stays.
+    TimeoutAgain,
     /// The last reduction was for nothing (DSACK or Eifel): restore the window that was (`tcp_undo_cwnd_reduction`).
     Undo,
     /// Recovery is over.
@@ -127,6 +139,8 @@ pub trait Probe {
 pub trait Controller: Send {
     /// The connection is established (`None`: no RTT was measured on the handshake).
     fn on_established(&mut self, now: Time, rtt: Option<Nanos>);
+    /// Every ACK in every state, before the window is worked on (`pkts_acked`): where window-based controllers see round-trip times in recovery too.
+    fn on_acked(&mut self, _ack: &AckSample) {}
     /// An ACK was processed. Window-based controllers (`controls_recovery` false) are called only when the window may grow
     /// (not in Recovery unless the state allows it), as `cong_avoid` is; model-based ones on every ACK, as `cong_control` is.
     fn on_ack(&mut self, ack: &AckSample);
@@ -144,6 +158,9 @@ pub trait Controller: Send {
     fn set_cwnd(&mut self, cwnd: Bytes);
     /// Slow-start threshold (after `Congestion::Loss`: the window to come out of recovery with); `Bytes::MAX`: none yet.
     fn ssthresh(&self) -> Bytes;
+    /// The sender raises the threshold to ¾ of the window before it lowers the window of a connection that was idle or application-limited
+    /// (`tcp_current_ssthresh`, RFC 2861 §3).
+    fn set_ssthresh(&mut self, _ssthresh: Bytes) {}
     /// The rate to pace at; `None`: the sender's own rule (a multiple of cwnd / srtt, if the host paces at all).
     fn pacing_rate(&self) -> Option<Rate> {
         None
