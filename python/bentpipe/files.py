@@ -1,0 +1,87 @@
+"""Reading and writing files so that a failure is one clear line and never half a file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from bentpipe.errors import UserError
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that replaces `path` at the end of the ``with`` block, or leaves it as it was.
+
+    What is written goes to a temporary file beside `path`, is flushed to the disk, and is then renamed. If anything
+    fails (a full disk, an exception inside the block, Ctrl-C) the temporary file is removed.
+
+    Raises:
+        UserError: The directory is missing, `path` is something else than a file, or the disk refuses.
+    """
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise UserError(f"{path}: is a directory; wanted the name of a file to write")
+    if target.exists() and not target.is_file():
+        raise UserError(f"{path}: is not an ordinary file; wanted the name of a file to write")
+    if not target.parent.is_dir():
+        raise UserError(f"{path}: the directory {target.parent} does not exist; make it first")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        _sync_directory(target.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {_reason(error)}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The whole file.
+
+    Raises:
+        UserError: It is missing, a directory or unreadable.
+    """
+    source = Path(path)
+    if source.is_dir():
+        raise UserError(f"{path}: is a directory; wanted a file")
+    try:
+        return source.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The whole file as UTF-8 text, with or without a byte-order mark.
+
+    Raises:
+        UserError: As `read_bytes`; or the file is not text (the line is named).
+    """
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
+
+
+def _sync_directory(directory: Path) -> None:
+    """Makes a rename last through a power cut (Linux keeps it in the directory)."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

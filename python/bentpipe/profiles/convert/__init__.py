@@ -1,0 +1,94 @@
+"""Other people's formats: one file per format, and the table of them.
+
+A format that is added is a file here and a line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from bentpipe._native import Profile
+from bentpipe.errors import UserError
+from bentpipe.profiles.convert.hypatia import read_hypatia, write_hypatia
+from bentpipe.profiles.convert.iperf3 import read_iperf3
+from bentpipe.profiles.convert.irtt import read_irtt
+from bentpipe.profiles.convert.mahimahi import read_mahimahi, write_mahimahi
+from bentpipe.profiles.convert.netem import read_netem, write_netem
+from bentpipe.profiles.convert.ping import read_ping
+from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
+from bentpipe.profiles.convert.rtt import read_rtt
+from bentpipe.profiles.convert.table_csv import read_csv, write_csv
+from bentpipe.profiles.convert.writing import WriteOptions, Written
+from bentpipe.scenarios.tables import unknown_name
+
+__all__ = ["FORMATS", "Converted", "Format", "ReadOptions", "WriteOptions", "Written", "read_as", "write_as"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: one line about it, and what reads and writes it (None: that way is not possible).
+
+    Attributes:
+        ending: What the default name of a written file adds to the Profile's.
+    """
+
+    description: str
+    read: Callable[[Paths, ReadOptions], Converted] | None = None
+    write: Callable[[Profile, Path, WriteOptions], Written] | None = None
+    ending: str = ""
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "csv": Format("the long table, with or without its metadata line", read_csv, write_csv, ".csv"),
+        "hypatia": Format(
+            "round-trip times of a pair, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"
+        ),
+        "iperf3": Format("JSON of iperf3 -J", read_iperf3),
+        "irtt": Format("JSON of irtt client -o", read_irtt),
+        "mahimahi": Format("packet-delivery traces of mm-link, one per direction", read_mahimahi, write_mahimahi),
+        "netem": Format(
+            "tc netem on a schedule, one script per direction (reads only its own)", read_netem, write_netem
+        ),
+        "ping": Format("text of ping -D", read_ping),
+        "rtt": Format("lines of time rtt_ms, or time seq rtt_ms", read_rtt),
+    }
+)
+
+
+def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Converted:
+    """The Profile in files of the format `name`.
+
+    Raises:
+        UserError: An unknown format, one that cannot be read, or what its reader refuses.
+    """
+    if (read := _format(name).read) is None:
+        raise UserError(f"format {name} can be written but not read; formats that can: {_those_with('read')}")
+    if not paths:
+        raise UserError(f"no file given; wanted one of the format {name}")
+    return read(paths, options or ReadOptions())
+
+
+def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options: WriteOptions | None = None) -> Written:
+    """Writes `profile` in the format `name`: at `path`, or at names that begin with it if there are several files.
+
+    Raises:
+        UserError: An unknown format, one that cannot be written, or what its writer refuses.
+    """
+    if (write := _format(name).write) is None:
+        raise UserError(f"format {name} can be read but not written; formats that can: {_those_with('write')}")
+    return write(profile, Path(path), options or WriteOptions())
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise unknown_name("format", name, FORMATS, f"known: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _those_with(way: str) -> str:
+    return ", ".join(name for name, entry in FORMATS.items() if getattr(entry, way) is not None)

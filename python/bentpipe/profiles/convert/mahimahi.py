@@ -1,0 +1,146 @@
+"""Packet-delivery traces as mahimahi's ``mm-link`` reads them: one line a millisecond in which 1500 bytes may leave.
+
+A line is a time in whole milliseconds since the beginning; lines repeat and never decrease; at the last time the
+trace starts over (mahimahi-traces README; mm-link(1)). An opportunity at millisecond t stands for what the link sends
+in the millisecond that ends at t, so a trace of the one line ``1`` is 12 Mbit/s.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bentpipe._native import Profile
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_text
+from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
+from bentpipe.profiles.convert.writing import WriteOptions, Written, limited_capacity, sibling
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.table import DIRECTIONS, Direction
+from bentpipe.scenarios.tables import shown
+
+#: What one opportunity carries [bit]: 1500 bytes.
+OPPORTUNITY_BITS = 12_000
+
+
+def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Written:
+    """Writes ``path.up`` and ``path.down``, one for each direction that has a capacity.
+
+    Delay, loss and queues are not in the format: the notes say what to give ``mm-delay``.
+
+    Raises:
+        UserError: A capacity that is missing for part of the time, or too small for a single packet.
+    """
+    view = PathView(profile)
+    files, notes = [], []
+    for direction in DIRECTIONS:
+        capacity = limited_capacity(view, direction)
+        if capacity is None:
+            notes.append(f"{direction} has no capacity limit: no trace for it")
+            continue
+        times, seconds = capacity.cumulative()
+        count = int(seconds[-1] // OPPORTUNITY_BITS)
+        # Where the sum stands still (no path) its first time counts: a packet leaves when its last bit has.
+        sums, first = np.unique(seconds, return_index=True)
+        due_s = np.interp(np.arange(1, count + 1) * float(OPPORTUNITY_BITS), sums, times[first])
+        lines = np.ceil(due_s * 1e3 - 1e-6).astype(np.int64)
+        lines = lines[lines <= int(view.duration_s * 1e3)]
+        if not lines.size or lines[-1] == 0:
+            raise UserError(
+                f"{profile.name}: {direction} sends less than one packet of 1500 bytes; mahimahi reads no empty trace"
+            )
+        files.append(sibling(path, f".{direction}"))
+        with atomic_write(files[-1]) as file:
+            file.write(b"\n".join(lines.astype(np.bytes_)) + b"\n")
+    if not files:
+        raise UserError(
+            f"{profile.name}: neither direction has a capacity limit; a packet-delivery trace cannot say that"
+        )
+    delay_ms = np.nanmedian(profile.delay_ms("down", np.linspace(0.0, view.duration_s, 1001)))
+    notes.append(
+        f"delay, loss and queues are not in the format; the median one-way delay is {delay_ms:.1f} ms (mm-delay)"
+    )
+    return Written(files, notes)
+
+
+def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
+    """The Profile of one or two packet-delivery traces.
+
+    Two are up, then down, as mm-link takes them; one is of `options.direction`, and the other is not limited.
+    The capacity is the bytes of each `options.bin_s` over its length; the Profile lasts as long as the longer trace.
+
+    Raises:
+        UserError: No `options.delay_s`; a line that is not a time, or decreases; the line is named.
+    """
+    if len(paths) not in (1, 2):
+        raise UserError(f"{len(paths)} traces given; wanted one, or two: up, then down")
+    if options.delay_s is None:
+        raise UserError(f"{paths[0]}: a packet-delivery trace holds no delay; give a one-way delay (--delay 20ms)")
+    if not 0.001 <= options.bin_s <= 3600:
+        raise UserError(f"bin: {options.bin_s:g} s; wanted 0.001 to 3600")
+    directions: tuple[Direction, ...] = ("up", "down") if len(paths) == 2 else (options.direction,)
+    times = {direction: _opportunities_ms(path) for direction, path in zip(directions, paths, strict=True)}
+    duration_s = max(int(ms[-1]) for ms in times.values()) / 1e3
+    notes = []
+    if len({int(ms[-1]) for ms in times.values()}) > 1:
+        notes.append("the traces differ in length: after the shorter's end is a gap (mm-link would start it over)")
+
+    def side(direction: Direction, delay_s: float) -> Side:
+        capacity = _capacity(times[direction], options.bin_s, duration_s) if direction in times else None
+        return Side(delay_s=Points.constant(delay_s), capacity_bps=capacity, queue=options.limit())
+
+    if len(paths) == 1:
+        notes.append(f"{'up' if directions == ('down',) else 'down'} has no trace: no capacity limit there")
+    names = " and ".join(Path(path).name for path in paths)
+    profile = single_hop_profile(
+        name=options.name_for(paths[0]),
+        hop="measured",
+        start_unix_ns=options.start_unix_ns or 0,
+        duration_s=duration_s,
+        basis="one_way",
+        provenance=Provenance(
+            "measured",
+            f"packet-delivery trace {names}, in steps of {options.bin_s:g} s; delay as given",
+            recipe={"bin_s": options.bin_s},
+        ),
+        up=side("up", options.delay_s),
+        down=side("down", options.delay_s),
+    )
+    return Converted(profile, notes)
+
+
+def _opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
+    times: list[int] = []
+    last = 0
+    for count, line in enumerate(read_text(path).splitlines(), 1):
+        text = line.strip()
+        if not text:
+            continue
+        if not (text.isascii() and text.isdigit() and len(text) <= 12):
+            raise UserError(f"{path}:{count}: {shown(text)} is not a time in whole milliseconds")
+        ms = int(text)
+        if ms < last:
+            raise UserError(f"{path}:{count}: {ms} ms comes after {last} ms; times must not decrease")
+        last = ms
+        times.append(ms)
+    if last == 0:
+        raise UserError(f"{path}: holds no time above 0 ms; wanted a packet-delivery trace (one time in ms a line)")
+    if last > MAX_DURATION_S * 1e3:
+        raise UserError(f"{path}: ends at {last} ms; wanted at most {MAX_DURATION_S * 1e3:g} (31 days)")
+    return np.array(times, np.int64)
+
+
+def _capacity(times_ms: NDArray[np.int64], bin_s: float, duration_s: float) -> Points:
+    """Bits per bin over the bin's length; the last bin ends with the trace, and a gap fills the rest of the span."""
+    end_s = int(times_ms[-1]) / 1e3
+    edges = np.append(np.arange(0.0, end_s - 1e-9, bin_s), end_s)
+    # An opportunity at t belongs to the millisecond that ends at t; one at 0 to the first bin.
+    place = np.maximum(np.searchsorted(edges, times_ms / 1e3 - 1e-9, side="left") - 1, 0)
+    bps = np.bincount(place, minlength=edges.size - 1) * OPPORTUNITY_BITS / np.diff(edges)
+    if end_s < duration_s:
+        return Points.of(edges, np.append(bps, 0.0), np.arange(edges.size) < bps.size)
+    return Points.of(edges[:-1], bps)

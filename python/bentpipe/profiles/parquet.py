@@ -1,0 +1,118 @@
+"""A Profile as one Parquet file: the long table, with everything else as JSON in the file's key-value metadata.
+
+``docs/reference/profile-format.md`` describes the file. It is readable by Polars, pandas and DuckDB without bentpipe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from bentpipe._native import Profile
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_bytes
+from bentpipe.profiles.table import profile_from_frame, profile_to_frame
+
+T = TypeVar("T")
+
+#: Newest metadata format this build reads; the number it writes is in the native module, and a test holds the two
+#: together.
+FORMAT = 1
+#: Keys in the file's metadata.
+PROFILE_KEY = "bentpipe.profile"
+HASH_KEY = "bentpipe.hash"
+
+_MAGIC = b"PAR1"
+_AGAIN = "the file is damaged, make it again"
+
+
+def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
+    """Writes `profile` to `path`: whole, or not at all.
+
+    Raises:
+        UserError: `path` cannot be written (no such directory, no permission, a full disk).
+    """
+    buffer = io.BytesIO()
+    metadata = {PROFILE_KEY: profile.metadata_json(), HASH_KEY: profile.content_hash()}
+    profile_to_frame(profile).write_parquet(buffer, compression="zstd", metadata=metadata)
+    data = buffer.getvalue()
+    split = _footer_start(data)
+    with atomic_write(path) as file:
+        file.write(data[:split])
+        file.write(hashlib.sha256(data).digest())
+        file.write(data[split:])
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """The Profile in `path`, checked against its content hash.
+
+    Raises:
+        UserError: One line that says what is wrong: no such file, not Parquet, not a Profile, a newer format, damaged.
+    """
+    data = read_bytes(path)
+    if not data:
+        raise UserError(f"{path}: is empty; wanted a Profile (Parquet)")
+    if not data.startswith(_MAGIC):
+        raise UserError(f"{path}: is not a Parquet file; wanted a Profile, as `bentpipe profile make` writes it")
+    if not data.endswith(_MAGIC) or len(data) < 12:
+        raise UserError(f"{path}: the Parquet file is cut short ({len(data)} bytes): {_AGAIN}")
+    if not _checksum_holds(data):
+        if PROFILE_KEY.encode() not in data:
+            raise UserError(
+                f"{path}: is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)"
+            )
+        raise UserError(f"{path}: its bytes do not match their checksum: {_AGAIN}")
+    stored = _guarded(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
+    metadata = stored.get(PROFILE_KEY, "")
+    _check_format(path, metadata)
+    frame = _guarded(path, lambda: pl.read_parquet(io.BytesIO(data)))
+    try:
+        profile = profile_from_frame(frame, metadata)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    if profile.content_hash() != stored.get(HASH_KEY):
+        raise UserError(f"{path}: its content does not match its hash: {_AGAIN}")
+    return profile
+
+
+def _footer_start(data: bytes) -> int:
+    """Where the footer begins: its length stands in the four bytes before the last magic."""
+    return max(0, len(data) - 8 - int.from_bytes(data[-8:-4], "little"))
+
+
+def _checksum_holds(data: bytes) -> bool:
+    """Whether the bytes are those that were written.
+
+    Polars reads some damaged files without complaint and prints a panic's back-trace for others, so nothing is
+    decoded before this holds. The checksum (SHA-256 of the file without it) stands just before the footer, where
+    Parquet readers, which go by the offsets in the footer, never look.
+    """
+    end = _footer_start(data)
+    start = end - hashlib.sha256().digest_size
+    return start > 0 and hashlib.sha256(data[:start] + data[end:]).digest() == data[start:end]
+
+
+def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
+    """Tells a newer file from a damaged one before its table is looked at."""
+    try:
+        found = json.loads(metadata)["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(f"{path}: its metadata is not a Profile's JSON: {_AGAIN}") from None
+    if isinstance(found, int) and found > FORMAT:
+        raise UserError(f"{path}: has format {found}, this bentpipe reads up to {FORMAT}: install a newer bentpipe")
+
+
+def _guarded(path: str | os.PathLike[str], read: Callable[[], T]) -> T:
+    """`read()`, with whatever Polars raises on damaged bytes as one line; a panic is not an `Exception` there."""
+    try:
+        return read()
+    except (Exception, PanicException) as error:  # noqa: BLE001 - a damaged file can raise anything
+        reason = str(error).partition("\n")[0].strip() or type(error).__name__
+        raise UserError(f"{path}: Parquet cannot read it ({reason}): {_AGAIN}") from None

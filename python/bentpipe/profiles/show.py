@@ -1,0 +1,111 @@
+"""What a Profile holds, in numbers: the summary ``bentpipe profile show`` prints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bentpipe._native import Profile
+from bentpipe.profiles.path import PathView, Steps, held
+from bentpipe.profiles.table import DIRECTIONS, Direction
+from bentpipe.times import format_utc
+
+#: Delays are looked at every 10 ms, more coarsely in Profiles longer than `MAX_SAMPLES` of those. Chosen here: finer
+#: than a slot (15 s) by far, and a million samples take under a second.
+DELAY_STEP_S = 0.01
+MAX_SAMPLES = 1_000_000
+
+QUANTILES = {"min": 0.0, "p5": 0.05, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+def summarise(profile: Profile) -> dict[str, Any]:
+    """The summary of `profile`, ready for JSON.
+
+    Returns:
+        ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``hops`` (name, shared_id,
+        used_s), ``handovers``, ``outages``, ``no_path_s`` (no hop in use), ``rtt_ms`` and per direction ``delay_ms``,
+        ``capacity_bps`` (quantiles over time; None where nothing limits), ``loss_mean`` (over the time with a path),
+        ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are those of a lone small packet on
+        empty queues, over the time in which they are known.
+    """
+    view = PathView(profile)
+    meta = view.metadata
+    step = max(DELAY_STEP_S, profile.duration_s / MAX_SAMPLES)
+    times = np.arange(0.0, profile.duration_s, step)
+    known = {direction: _known(view, direction, times) for direction in DIRECTIONS}
+    used = [sum(b - a for a, b, hops in view.routes() if index in hops) for index in range(len(meta["hops"]))]
+    return {
+        "name": meta["name"],
+        "start": format_utc(meta["start_unix_ns"]),
+        "duration_s": profile.duration_s,
+        "basis": meta["basis"],
+        "hash": profile.content_hash(),
+        "provenance": {key: meta["provenance"][key] for key in ("kind", "description", "made_by", "seed", "includes")},
+        "hops": [
+            {"name": hop["name"], "shared_id": hop["shared_id"], "used_s": seconds}
+            for hop, seconds in zip(meta["hops"], used, strict=True)
+        ],
+        "handovers": len(view.handovers()),
+        "outages": len(meta["events"]) - len(view.handovers()),
+        "no_path_s": sum(b - a for a, b, hops in view.routes() if not hops),
+        "rtt_ms": _quantiles(view.rtt_ms(times[known["up"] & known["down"]])),
+        "up": _direction(view, "up", times[known["up"]]),
+        "down": _direction(view, "down", times[known["down"]]),
+    }
+
+
+def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> dict[str, Any]:
+    capacity, loss = view.capacity(direction), view.loss(direction)
+    path = _with_path(view, loss)
+    return {
+        "delay_ms": _quantiles(view.profile.delay_ms(direction, times_s)),
+        "capacity_bps": _step_quantiles(capacity),
+        "loss_mean": path.mean() if path is not None else None,
+        "loss_episodes": _episodes(path) if path is not None else 0,
+        "valid_fraction": view.valid(direction).mean(),
+        "queues": {hop["name"]: hop[f"{direction}_queue"]["limit"] for hop in view.metadata["hops"]},
+    }
+
+
+def _known(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    valid = view.valid(direction)
+    return held(valid.t_s, valid.value, times_s) > 0
+
+
+def _with_path(view: PathView, loss: Steps) -> Steps | None:
+    """`loss` with the time without a path cut out; None if there is never a path."""
+    covered = np.zeros(loss.t_s.shape, bool)
+    for start, end, hops in view.routes():
+        if hops:
+            covered |= (loss.t_s >= start) & (loss.t_s < end)
+    if not covered.any():
+        return None
+    widths = loss.widths_s()[covered]
+    starts = np.concatenate([[0.0], np.cumsum(widths)[:-1]])
+    return Steps(starts, loss.value[covered], float(widths.sum()))
+
+
+def _episodes(loss: Steps) -> int:
+    """How many stretches with a probability above zero there are."""
+    bad = loss.value > 0
+    return int(np.count_nonzero(bad[1:] & ~bad[:-1]) + bad[0])
+
+
+def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return None
+    return {
+        name: round(float(value), 6)
+        for name, value in zip(QUANTILES, np.quantile(known, list(QUANTILES.values())), strict=True)
+    }
+
+
+def _step_quantiles(steps: Steps) -> dict[str, float] | None:
+    values = steps.quantiles(list(QUANTILES.values()))
+    if math.isinf(values.max()):
+        return None
+    return {name: float(value) for name, value in zip(QUANTILES, values, strict=True)}

@@ -1,0 +1,57 @@
+"""UTC instants: ISO-8601 text and nanoseconds since 1970 (leap seconds not counted, as POSIX does)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from bentpipe.errors import UserError
+
+_ISO = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ](?P<time>[0-9]{2}:[0-9]{2}(?P<seconds>:[0-9]{2}(?:[.,](?P<fraction>[0-9]{1,9}))?)?)"
+    r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})?)?\Z",
+    re.IGNORECASE,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+
+def parse_utc(text: str, what: str = "time") -> int:
+    """Nanoseconds since 1970-01-01T00:00:00Z of an ISO-8601 instant such as ``2026-05-10T09:00:00Z``.
+
+    Without an offset it is UTC. A date alone is its midnight. Up to nine decimals of a second are kept.
+
+    Args:
+        text: The instant.
+        what: Names it in the message (``--start``).
+
+    Raises:
+        UserError: It is not such an instant.
+    """
+    match = _ISO.match(text.strip())
+    refused = UserError(
+        f"{what}: {text!r} is not a time; wanted ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an offset)"
+    )
+    if match is None:
+        raise refused
+    time = (match["time"] or "00:00").replace(",", ".").partition(".")[0]
+    offset = (match["offset"] or "Z").upper().replace("Z", "+00:00")
+    try:
+        instant = datetime.fromisoformat(f"{match['date']}T{time}{offset}")
+        seconds = (instant - _EPOCH) // _SECOND
+    except (ValueError, OverflowError):
+        raise refused from None
+    return seconds * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+
+
+def format_utc(unix_ns: int) -> str:
+    """ISO-8601 with ``Z`` and as many decimals of a second as `unix_ns` needs (none, 3, 6 or 9)."""
+    seconds, nanos = divmod(unix_ns, 10**9)
+    text = (_EPOCH + seconds * _SECOND).strftime("%Y-%m-%dT%H:%M:%S")
+    if not nanos:
+        return f"{text}Z"
+    digits = f"{nanos:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}Z"
