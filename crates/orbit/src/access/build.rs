@@ -1,0 +1,265 @@
+//! Hops, routes and events put together: the Profile.
+//!
+//! ```text
+//!   terminal ── sat:44713 ──────────── gateway:Arlington ── pop:SEA ── server
+//!               both radio legs,       fibre to the PoP     fibre on
+//!               grants, queue, loss
+//! ```
+//! One hop for each pair of satellite and gateway, with both directions of everything the access does; routes switch between them at slot edges.
+
+use super::error::AccessError;
+use super::ground::Ground;
+use super::params::AccessParams;
+use super::slots::{SlotClock, SlotDraw, SlotSource};
+use super::space::{Pass, SpaceHop};
+use crate::schedule::{Serving, ServingSchedule, ServingSlot};
+use bentpipe_profile::{
+    Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit, QueueSpec,
+    RouteEntry, Series, Streams, Time, Utc,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a Profile of this model can be drawn again from.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recipe {
+    /// Always [`MAKER`].
+    maker: String,
+    schedule: ServingSchedule,
+    ground: Ground,
+    params: AccessParams,
+}
+
+const MAKER: &str = "access model";
+
+/// The Profile of a site's schedule. `seed` decides everything that is drawn.
+///
+/// # Errors
+/// [`AccessError`]: a schedule with gaps or impossible geometry, a gateway without a ground leg, a parameter out of range.
+pub fn build(name: &str, schedule: &ServingSchedule, ground: &Ground, params: &AccessParams, seed: u64) -> Result<Profile, AccessError> {
+    params.check()?;
+    ground.check()?;
+    check_slots(schedule)?;
+    let mut plan = Plan::new(schedule, ground, params, Streams::new(seed).child("access"));
+    plan.slots()?;
+    let mut hops = plan.space.iter().map(|hop| hop.realise(params)).collect::<Result<Vec<_>, _>>()?;
+    hops.append(&mut plan.ground_hops);
+    if hops.is_empty() {
+        hops.push(wire("terminal".to_owned(), 0)); // nobody serves at all: the Profile is one outage at the terminal
+    }
+    let recipe = Recipe { maker: MAKER.to_owned(), schedule: schedule.clone(), ground: ground.clone(), params: params.clone() };
+    let provenance = Provenance {
+        kind: "computed".to_owned(),
+        description: format!(
+            "{:.4}, {:.4} to {} by {} scheduling, {} slots; delay fitted to pings, capacity and loss from published figures",
+            schedule.site.lat_deg,
+            schedule.site.lon_deg,
+            ground.server,
+            schedule.policy,
+            schedule.slots.len()
+        ),
+        made_by: format!("bentpipe {}", env!("CARGO_PKG_VERSION")),
+        seed: Some(seed),
+        includes: vec!["mac_jitter".to_owned(), "cross_traffic".to_owned()],
+        // Ranges were checked to be finite, and JSON takes everything else these types can hold.
+        recipe: serde_json::to_value(recipe).unwrap_or_default(),
+    };
+    let (start, duration) = (Utc(schedule.start_unix_ns), Nanos(schedule.duration_ns));
+    Ok(Profile::new(name.to_owned(), start, duration, Basis::OneWay, provenance, hops, plan.routes, plan.events)?)
+}
+
+/// The same passes of the same satellites, with everything that is drawn drawn again.
+///
+/// # Errors
+/// [`AccessError::NoRecipe`] if the Profile was made otherwise.
+pub fn reseed(profile: &Profile, seed: u64) -> Result<Profile, AccessError> {
+    let refuse = |reason: String| AccessError::NoRecipe { name: profile.name().to_owned(), reason };
+    let recipe = &profile.provenance().recipe;
+    if recipe.get("maker").and_then(|maker| maker.as_str()) != Some(MAKER) {
+        return Err(refuse("its provenance holds no recipe of it".to_owned()));
+    }
+    let recipe: Recipe = serde_json::from_value(recipe.clone()).map_err(|e| refuse(format!("its recipe does not read: {e}")))?;
+    build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, seed)
+}
+
+fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
+    let wrong = |slot, from: u64, to: u64| AccessError::Slots {
+        slot,
+        from_s: from as f64 / 1e9,
+        to_s: to as f64 / 1e9,
+        span_s: schedule.duration_ns as f64 / 1e9,
+    };
+    let mut at = 0;
+    for (number, slot) in schedule.slots.iter().enumerate() {
+        if slot.start_ns != at || slot.end_ns <= at || slot.end_ns > schedule.duration_ns {
+            return Err(wrong(number, slot.start_ns, slot.end_ns));
+        }
+        at = slot.end_ns;
+    }
+    let period_fits = i64::try_from(schedule.slot_period_ns).is_ok_and(|p| p > 0) && i64::try_from(schedule.slot_phase_ns).is_ok();
+    // Before 1970 and after 2255 there is nothing to serve.
+    let years = 0..9_000_000_000_000_000_000;
+    let span_fits = schedule.duration_ns < 1_000_000_000_000_000 && years.contains(&schedule.start_unix_ns);
+    if at != schedule.duration_ns || at == 0 || !period_fits || !span_fits {
+        return Err(wrong(schedule.slots.len(), at, schedule.duration_ns));
+    }
+    Ok(())
+}
+
+/// A hop that only delays.
+fn wire(name: String, delay_ns: u64) -> Hop {
+    let side = || HopDirection {
+        delay: Series::constant(delay_ns),
+        capacity: None,
+        loss: None,
+        jitter: None,
+        // Never fills, since nothing limits the rate.
+        queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Bytes(Bytes(1 << 30)) },
+    };
+    Hop { name, shared_id: None, up: side(), down: side() }
+}
+
+/// What grows while the slots are walked.
+struct Plan<'a> {
+    schedule: &'a ServingSchedule,
+    ground: &'a Ground,
+    clock: SlotClock,
+    source: SlotSource<'a>,
+    space: Vec<SpaceHop<'a>>,
+    /// (satellite, gateway) → place in `space`.
+    space_index: BTreeMap<(u64, &'a str), usize>,
+    ground_hops: Vec<Hop>,
+    /// Name → place in `ground_hops`.
+    ground_index: BTreeMap<String, usize>,
+    routes: Vec<RouteEntry>,
+    events: Vec<Event>,
+}
+
+impl<'a> Plan<'a> {
+    #[allow(clippy::cast_possible_wrap)] // checked in `check_slots`
+    fn new(schedule: &'a ServingSchedule, ground: &'a Ground, params: &'a AccessParams, streams: Streams) -> Self {
+        let clock = SlotClock { period_ns: schedule.slot_period_ns as i64, phase_ns: schedule.slot_phase_ns as i64 };
+        Self {
+            schedule,
+            ground,
+            clock,
+            source: SlotSource::new(params, streams, clock, schedule.site.lon_deg),
+            space: Vec::new(),
+            space_index: BTreeMap::new(),
+            ground_hops: Vec::new(),
+            ground_index: BTreeMap::new(),
+            routes: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn slots(&mut self) -> Result<(), AccessError> {
+        // Satellite hops come first in the Profile, so their number must be known before routes name ground hops.
+        let schedule = self.schedule;
+        let mut pairs: Vec<(u64, &str)> = schedule.slots.iter().filter_map(|s| s.serving.as_ref()).map(pair).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let space_count = pairs.len();
+        let mut before: Option<&Serving> = None;
+        for (number, slot) in schedule.slots.iter().enumerate() {
+            let draw = self.draw(slot);
+            match &slot.serving {
+                Some(serving) => self.served(number, slot, serving, draw, before, space_count)?,
+                None => self.outage(slot),
+            }
+            before = slot.serving.as_ref();
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_possible_wrap)] // checked in `check_slots`
+    fn draw(&self, slot: &ServingSlot) -> SlotDraw {
+        self.source.draw(self.clock.number(self.schedule.start_unix_ns + slot.start_ns as i64))
+    }
+
+    fn served(
+        &mut self,
+        number: usize,
+        slot: &'a ServingSlot,
+        serving: &'a Serving,
+        draw: SlotDraw,
+        before: Option<&Serving>,
+        space_count: usize,
+    ) -> Result<(), AccessError> {
+        let hop = self.space_hop(serving);
+        let leg = self.ground.leg(&serving.gateway)?;
+        let gateway = self.ground_hop(format!("gateway:{}", serving.gateway), leg.gateway_pop_ns);
+        let pop = self.ground_hop(format!("pop:{}", leg.pop), leg.pop_server_ns);
+        let interruption_ns = Nanos(u64::try_from(draw.interruption_ns).unwrap_or(0));
+        self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.clock, self.schedule)?);
+        let route = vec![hop, space_count + gateway, space_count + pop];
+        let at_ns = Time(slot.start_ns);
+        if self.routes.last().is_none_or(|last| last.hops != route) {
+            self.routes.push(RouteEntry { at_ns, hops: route });
+        }
+        if slot.start_ns > 0 {
+            let left = before.map_or(hop, |b| self.space_index[&pair(b)]);
+            self.events.push(Event {
+                at_ns,
+                interruption_ns,
+                hop: left,
+                kind: EventKind::Handover {
+                    from_satellite: before.map(|b| b.norad_id.to_string()),
+                    to_satellite: Some(serving.norad_id.to_string()),
+                    from_gateway: before.map(|b| b.gateway.clone()),
+                    to_gateway: Some(serving.gateway.clone()),
+                    to_hop: hop,
+                },
+                // Pings at slot edges arrive late but in order and hardly ever not at all: buffers wait for the new satellite. What
+                // reconfigurations lose is in the loss series.
+                up: Fate::GENTLE,
+                down: Fate::GENTLE,
+            });
+        }
+        Ok(())
+    }
+
+    /// No satellite, or none that sees a gateway: queues are given up, since nobody will come for them.
+    fn outage(&mut self, slot: &ServingSlot) {
+        let at_ns = Time(slot.start_ns);
+        if self.routes.last().is_none_or(|last| !last.hops.is_empty()) {
+            self.routes.push(RouteEntry { at_ns, hops: Vec::new() });
+            let fate = Fate { queue: QueueFate::Drop, ..Fate::GENTLE };
+            let hop = self.routes.iter().rev().find_map(|r| r.hops.first()).copied().unwrap_or(0);
+            self.events.push(Event { at_ns, interruption_ns: Nanos::ZERO, hop, kind: EventKind::Outage, up: fate, down: fate });
+        }
+        if let Some(outage) = self.events.last_mut() {
+            outage.interruption_ns = Nanos(slot.end_ns - outage.at_ns.0);
+        }
+    }
+
+    fn space_hop(&mut self, serving: &'a Serving) -> usize {
+        if let Some(&known) = self.space_index.get(&pair(serving)) {
+            return known;
+        }
+        // The same satellite over another gateway is another hop, and must not share its name.
+        let again = self.space_index.keys().any(|(norad_id, _)| *norad_id == serving.norad_id);
+        let name = if again { format!("sat:{}@{}", serving.norad_id, serving.gateway) } else { format!("sat:{}", serving.norad_id) };
+        self.space.push(SpaceHop { name, passes: Vec::new(), duration_ns: self.schedule.duration_ns });
+        self.space_index.insert(pair(serving), self.space.len() - 1);
+        self.space.len() - 1
+    }
+
+    fn ground_hop(&mut self, name: String, delay_ns: u64) -> usize {
+        if let Some(&known) = self.ground_index.get(&name) {
+            return known;
+        }
+        self.ground_hops.push(wire(name.clone(), delay_ns));
+        self.ground_index.insert(name, self.ground_hops.len() - 1);
+        self.ground_hops.len() - 1
+    }
+}
+
+fn pair(serving: &Serving) -> (u64, &str) {
+    (serving.norad_id, &serving.gateway)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! The grant schedule of a slot: at which moments waiting packets are sent.
+//!
+//! Opportunities come every so many frames of 1/750 s (Humphreys et al., IEEE TAES 2023: 302 symbols of 4.4 µs and a guard make a frame). Each is
+//! used with probability
+//!
+//! ```text
+//! p(i) = 1 / (1 + w ℓ exp(σ x(i) − σ²/2) / P)
+//! ```
+//!
+//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1, `ℓ` the slot's load, and `x` a first-order
+//! autoregression of unit variance over opportunities: contention comes in bursts of tens of milliseconds. A packet that arrives between two used
+//! opportunities leaves at the second, so its wait falls by 1 ms a ms: the sawtooth that pings show.
+
+use bentpipe_profile::rng::Stream;
+
+/// Frames in a second.
+pub const FRAMES_PER_S: i64 = 750;
+
+/// When frame `number` since 1970 begins [ns since 1970]; the third of a nanosecond is cut off.
+#[must_use]
+pub const fn frame_begin(number: i64) -> i64 {
+    (number * 4_000_000).div_euclid(3)
+}
+
+/// The first frame that begins at or after an instant [ns since 1970].
+#[must_use]
+pub const fn frame_from(unix_ns: i64) -> i64 {
+    let guess = (unix_ns * 3).div_euclid(4_000_000);
+    if frame_begin(guess) < unix_ns { guess + 1 } else { guess }
+}
+
+/// How opportunities are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Contention {
+    /// Frames between opportunities, ≥ 1.
+    pub period_frames: i64,
+    /// Mean wait beyond the first opportunity [ms], ≥ 0: `w ℓ`.
+    pub wait_ms: f64,
+    /// σ: how much the wait varies within a slot (log-normal).
+    pub burst_log_sigma: f64,
+    /// Correlation time of that variation [ms].
+    pub burst_time_ms: f64,
+}
+
+/// The used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order. The schedule's phase is drawn.
+#[must_use]
+pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, contention: &Contention) -> Vec<i64> {
+    let step_ms = contention.period_frames as f64 * 1e3 / FRAMES_PER_S as f64;
+    let rho = (-step_ms / contention.burst_time_ms).exp();
+    let innovation = (1.0 - rho * rho).sqrt();
+    let sigma = contention.burst_log_sigma;
+    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // a few frames
+    let phase = stream.below(contention.period_frames as u64) as i64;
+    let mut frame = frame_from(from_ns) + phase;
+    let mut x = if sigma > 0.0 { stream.normal() } else { 0.0 };
+    let mut out = Vec::new();
+    while frame_begin(frame) < until_ns {
+        let wait_ms = contention.wait_ms * (sigma * x - sigma * sigma / 2.0).exp();
+        if stream.uniform() * (1.0 + wait_ms / step_ms) < 1.0 {
+            out.push(frame_begin(frame));
+        }
+        if sigma > 0.0 {
+            x = rho * x + innovation * stream.normal();
+        }
+        frame += contention.period_frames;
+    }
+    out
+}
+
+/// Closures of one slot of one direction [ns since 1970]: `(first instant held, release)`. Both directions stop for the interruption, then each
+/// opportunity releases what came since the last one. What comes after the last is held to `next_open_ns`, the end of the next slot's
+/// interruption.
+#[must_use]
+pub fn closures(begin_ns: i64, interruption_ns: i64, used: &[i64], next_open_ns: i64) -> Vec<(i64, i64)> {
+    let open_ns = begin_ns + interruption_ns;
+    let first = used.partition_point(|&at| at < open_ns);
+    let mut out = Vec::with_capacity(used.len() - first + 2);
+    let mut from = begin_ns;
+    for release in std::iter::once(open_ns).filter(|_| interruption_ns > 0).chain(used[first..].iter().copied()).chain([next_open_ns]) {
+        if release > from {
+            out.push((from, release));
+            // A packet that arrives at the very moment of an opportunity still takes it.
+            from = release + 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::Streams;
+    use proptest::prelude::*;
+
+    #[test]
+    fn there_are_750_frames_in_a_second() {
+        assert_eq!(frame_from(1_000_000_000) - frame_from(0), 750);
+        assert_eq!(frame_begin(frame_from(1_734_544_812_000_000_000)), 1_734_544_812_000_000_000);
+    }
+
+    #[test]
+    fn the_mean_wait_is_what_was_asked_for() {
+        let contention = Contention { period_frames: 4, wait_ms: 6.0, burst_log_sigma: 0.0, burst_time_ms: 50.0 };
+        let end = 400_000_000_000;
+        let used = used(&mut Streams::new(3).stream("grants"), 0, end, &contention);
+        let mut wait_ms = 0.0;
+        let mut i = 0;
+        let arrivals: Vec<i64> = (0..39_000).map(|k| k * 10_007_013).filter(|&t| t < used[used.len() - 1]).collect();
+        for &t in &arrivals {
+            while used[i] < t {
+                i += 1;
+            }
+            wait_ms += (used[i] - t) as f64 / 1e6;
+        }
+        // Half a period until the first opportunity, then w.
+        let mean = wait_ms / arrivals.len() as f64;
+        assert!((mean - (4.0 / 1.5 + 6.0)).abs() < 0.25, "{mean}");
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_found_and_never_missed(ns in -2_000_000_000_000_000_000_i64..2_000_000_000_000_000_000) {
+            let frame = frame_from(ns);
+            prop_assert!(frame_begin(frame) >= ns);
+            prop_assert!(frame_begin(frame - 1) < ns);
+        }
+
+        #[test]
+        fn closures_never_cross(
+            gaps in prop::collection::vec(1_i64..9_000_000, 0..50),
+            interruption in 0_i64..200_000_000,
+            next in 0_i64..200_000_000,
+        ) {
+            let mut at = 0;
+            let used: Vec<i64> = gaps.iter().map(|g| { at += g; at }).filter(|&t| t < 300_000_000).collect();
+            let found = closures(0, interruption, &used, 300_000_000 + next);
+            for pair in found.windows(2) {
+                prop_assert!(pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1);
+            }
+            prop_assert!(found.iter().all(|c| c.1 > c.0));
+            prop_assert_eq!(found.last().unwrap().1, 300_000_000 + next);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Propagation over both radio legs of a slot.
+
+use super::error::AccessError;
+use crate::schedule::{Serving, ServingSlot};
+
+/// Speed of light in vacuum [km/s] (CGPM 1983, exact). The atmosphere adds under 10 ns to a leg above 25° of elevation: left out.
+pub const LIGHT_KM_PER_S: f64 = 299_792.458;
+
+/// Longest leg believed [km]: twice a geostationary satellite's range. Beyond, the schedule is broken.
+const LONGEST_LEG_KM: f64 = 90_000.0;
+
+/// One-way propagation terminal – satellite – gateway over a slot: `(time since the Profile's start [ns], delay [ns])`, from the slot's begin to
+/// its end.
+///
+/// # Errors
+/// [`AccessError::Geometry`]: series of different lengths, under two samples, samples beyond the slot, a range that is not.
+pub fn propagation(number: usize, slot: &ServingSlot, serving: &Serving) -> Result<Vec<(u64, f64)>, AccessError> {
+    let wrong = |what: String| AccessError::Geometry { slot: number, norad_id: serving.norad_id, what };
+    let n = serving.user_leg_km.len();
+    if n < 2 || serving.gateway_leg_km.len() != n || serving.elevation_deg.len() != n {
+        return Err(wrong(format!(
+            "{n} terminal ranges, {} gateway ranges, {} elevations; wanted the same number of each, at least two",
+            serving.gateway_leg_km.len(),
+            serving.elevation_deg.len()
+        )));
+    }
+    if let Some(&bad) = serving.elevation_deg.iter().find(|deg| !(-90.0..=90.0).contains(*deg)) {
+        return Err(wrong(format!("elevation {bad}°; wanted -90 to 90")));
+    }
+    let last_step = serving.sample_step_ns.checked_mul(n as u64 - 2).and_then(|t| t.checked_add(slot.start_ns));
+    if serving.sample_step_ns == 0 || last_step.is_none_or(|t| t >= slot.end_ns) {
+        return Err(wrong(format!("{n} samples every {} ns do not fit the slot", serving.sample_step_ns)));
+    }
+    serving
+        .user_leg_km
+        .iter()
+        .zip(&serving.gateway_leg_km)
+        .enumerate()
+        .map(|(i, (&user_km, &gateway_km))| {
+            let at_ns = if i + 1 == n { slot.end_ns } else { slot.start_ns + serving.sample_step_ns * i as u64 };
+            let total_km = user_km + gateway_km;
+            if user_km > 0.0 && gateway_km > 0.0 && total_km < 2.0 * LONGEST_LEG_KM {
+                Ok((at_ns, total_km / LIGHT_KM_PER_S * 1e9))
+            } else {
+                Err(wrong(format!("legs of {user_km} and {gateway_km} km; wanted ranges above 0")))
+            }
+        })
+        .collect()
+}
+
+/// Value of a polyline at `at`: straight between points, the end values beyond them. `points` is not empty.
+pub(super) fn read(points: &[(u64, f64)], at: u64) -> f64 {
+    let i = points.partition_point(|p| p.0 <= at);
+    if i == 0 {
+        return points[0].1;
+    }
+    let (t0, y0) = points[i - 1];
+    points.get(i).map_or(y0, |&(t1, y1)| y0 + (y1 - y0) * ((at - t0) as f64 / (t1 - t0) as f64))
+}

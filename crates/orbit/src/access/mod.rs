@@ -1,0 +1,39 @@
+//! The access model: from who serves a site, slot by slot, to a [`bentpipe_profile::Profile`].
+//!
+//! The *geometry* ([`crate::schedule::ServingSchedule`], [`Ground`]) comes in; what is *drawn* comes from named streams of one seed. Both, with the
+//! parameters, are kept in the Profile's provenance, so that [`reseed`] draws again what chance decides over the same passes of the same satellites.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`params`] | every constant with its unit and its source |
+//! | [`load`] | how busy the cell is: hour of the day, this Profile, this slot |
+//! | [`slots`] | what is drawn once a slot: load, grant period, interruption, offset |
+//! | [`grants`] | the grant schedule: jitter as a function of time |
+//! | [`queueing`] | delay behind other people's traffic: slot offsets and humps |
+//! | [`capacity`] | bit/s from elevation, load and in-slot variation |
+//! | [`loss`] | loss episodes in continuous time |
+//! | [`ground`] | gateway to `PoP` to server |
+//! | [`legs`] | propagation over both radio legs |
+//! | `space` | the hop of one satellite and gateway |
+//! | [`mod@build`] | hops, routes and events put together |
+//!
+//! Each slot draws from streams named after its number since 1970, so what happens at 09:00:12 UTC does not depend on when the Profile began or
+//! how long it lasts.
+
+pub mod build;
+pub mod capacity;
+mod error;
+pub mod grants;
+pub mod ground;
+pub mod legs;
+pub mod load;
+pub mod loss;
+pub mod params;
+pub mod queueing;
+pub mod slots;
+mod space;
+
+pub use build::{build, reseed};
+pub use error::AccessError;
+pub use ground::{Ground, GroundLeg};
+pub use params::AccessParams;

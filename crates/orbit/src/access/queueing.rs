@@ -1,0 +1,162 @@
+//! Delay behind other people's traffic, downlink: a slot's offset and, within slots, humps of a second or so.
+//!
+//! Neither may fall faster than 1 ms a ms, or packets of a dense flow would have to overtake one another while a ping sees nothing of it. Each
+//! falls at half that rate at most; where several fall together, [`limit_fall`] holds the sum.
+
+use super::legs::read;
+use super::params::QueueParams;
+use bentpipe_profile::rng::Stream;
+
+/// Steepest fall of one component [ns per ns].
+const COMPONENT_FALL: f64 = 0.5;
+/// Steepest fall of the sum: below 1 by more than propagation ever falls (a satellite at 7.6 km/s on two legs: 5e-5).
+const TOTAL_FALL: f64 = 0.95;
+/// A rise takes this long [ns]: a jump, for any packet.
+const RISE_NS: u64 = 1_000;
+
+/// A passing queue: linear up, linear down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hump {
+    /// Begin [ns].
+    pub start_ns: u64,
+    /// Length [ns].
+    pub length_ns: u64,
+    /// Height in the middle [ns].
+    pub height_ns: f64,
+}
+
+impl Hump {
+    fn peak_ns(&self) -> u64 {
+        self.start_ns + self.length_ns / 2
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.start_ns + self.length_ns
+    }
+
+    fn at(&self, t: u64) -> f64 {
+        read(&[(self.start_ns, 0.0), (self.peak_ns(), self.height_ns), (self.end_ns(), 0.0)], t)
+    }
+}
+
+/// The humps that begin in a slot from `from_ns` to `until_ns`: a Poisson process of `rate_per_s × load`.
+#[must_use]
+pub fn humps(stream: &mut Stream, params: &QueueParams, load: f64, from_ns: u64, until_ns: u64) -> Vec<Hump> {
+    let mut out = Vec::new();
+    let rate_per_s = params.hump_rate_per_s * load;
+    if rate_per_s <= 0.0 {
+        return out;
+    }
+    let mut at_s = 0.0;
+    loop {
+        at_s += stream.exponential(1.0 / rate_per_s);
+        let height_ms = stream.exponential(params.hump_mean_ms).min(params.largest_ms);
+        let length_s = stream.exponential(params.hump_length_s).max(2.0 * height_ms / 1e3 / COMPONENT_FALL);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and below the slot's length
+        let start_ns = from_ns.saturating_add((at_s * 1e9) as u64);
+        if start_ns >= until_ns {
+            return out;
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive seconds
+        out.push(Hump { start_ns, length_ns: (length_s * 1e9) as u64, height_ns: height_ms * 1e6 });
+    }
+}
+
+/// The additional delay over consecutive slots that one hop serves, as a polyline `(ns, ns)` from the first slot's begin to `until_ns`.
+/// `offsets` holds each slot's begin and offset [ns].
+#[must_use]
+pub fn polyline(offsets: &[(u64, f64)], humps: &[Hump], until_ns: u64) -> Vec<(u64, f64)> {
+    let steps = step_line(offsets);
+    let mut times: Vec<u64> = steps.iter().map(|p| p.0).chain([until_ns]).collect();
+    for hump in humps {
+        times.extend([hump.start_ns, hump.peak_ns(), hump.end_ns()]);
+    }
+    times.sort_unstable();
+    times.dedup();
+    let begin_ns = offsets.first().map_or(0, |p| p.0);
+    times.retain(|&t| (begin_ns..=until_ns).contains(&t));
+    // Humps last a few seconds, so only those around `t` are asked.
+    let longest_ns = humps.iter().map(|h| h.length_ns).max().unwrap_or(0);
+    let mut points: Vec<(u64, f64)> = times
+        .into_iter()
+        .map(|t| {
+            let first = humps.partition_point(|h| h.start_ns + longest_ns < t);
+            let behind: f64 = humps[first..].iter().take_while(|h| h.start_ns <= t).map(|h| h.at(t)).sum();
+            (t, read(&steps, t) + behind)
+        })
+        .collect();
+    limit_fall(&mut points);
+    points
+}
+
+/// Offsets as a polyline: a rise takes no time to speak of, a fall goes at [`COMPONENT_FALL`].
+fn step_line(offsets: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let mut line: Vec<(u64, f64)> = Vec::with_capacity(2 * offsets.len());
+    for &(at, offset) in offsets {
+        let Some(&(last_at, last)) = line.last() else {
+            line.push((at, offset));
+            continue;
+        };
+        // If the last fall is not over, the next step begins where it ends.
+        let from = at.max(last_at + 1);
+        line.push((from, last));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive span
+        let span = if offset >= last { RISE_NS } else { RISE_NS.max(((last - offset) / COMPONENT_FALL) as u64) };
+        line.push((from + span, offset));
+    }
+    line
+}
+
+/// Raises points so that no segment falls faster than [`TOTAL_FALL`].
+fn limit_fall(points: &mut [(u64, f64)]) {
+    for i in 1..points.len() {
+        let least = points[i - 1].1 - TOTAL_FALL * (points[i].0 - points[i - 1].0) as f64;
+        points[i].1 = points[i].1.max(least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::Streams;
+    use proptest::prelude::*;
+
+    #[test]
+    fn offsets_step_up_at_once_and_down_in_time() {
+        let s = 1_000_000_000;
+        let line = polyline(&[(0, 5e6), (15 * s, 60e6), (30 * s, 10e6)], &[], 45 * s);
+        assert!((read(&line, 15 * s) - 5e6).abs() < 1.0);
+        assert!((read(&line, 15 * s + 2_000) - 60e6).abs() < 1.0);
+        assert!((read(&line, 30 * s + 50_000_000) - 35e6).abs() < 1.0);
+        assert!((read(&line, 30 * s + 100_000_000) - 10e6).abs() < 1.0);
+        assert_eq!((line[0].0, line[line.len() - 1].0), (0, 45 * s));
+    }
+
+    #[test]
+    fn humps_come_at_their_rate() {
+        let params = QueueParams { hump_rate_per_s: 0.5, ..QueueParams::default() };
+        let n = humps(&mut Streams::new(2).stream("h"), &params, 2.0, 0, 2_000_000_000_000).len() as f64;
+        assert!((n - 2000.0).abs() < 4.0 * 2000_f64.sqrt(), "{n}");
+    }
+
+    proptest! {
+        #[test]
+        fn delay_never_falls_faster_than_time_passes(
+            offsets in prop::collection::vec(0.0_f64..150e6, 1..20),
+            seed in 0_u64..1000,
+            load in 0.1_f64..20.0,
+        ) {
+            let slot = 15_000_000_000;
+            let begins: Vec<_> = offsets.iter().enumerate().map(|(i, &o)| (i as u64 * slot, o)).collect();
+            let until = offsets.len() as u64 * slot;
+            let found = humps(&mut Streams::new(seed).stream("h"), &QueueParams::default(), load, 0, until);
+            let line = polyline(&begins, &found, until);
+            for pair in line.windows(2) {
+                prop_assert!(pair[1].0 > pair[0].0);
+                let slope = (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0) as f64;
+                prop_assert!(slope > -0.951, "{slope}");
+                prop_assert!(pair[1].1 >= 0.0);
+            }
+        }
+    }
+}

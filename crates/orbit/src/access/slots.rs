@@ -1,0 +1,153 @@
+//! What is drawn once a slot. Slots are numbered since 1970, and each draws from streams of its own number.
+
+use super::load;
+use super::params::{AccessParams, FRAME_PERIODS};
+use bentpipe_profile::Streams;
+use bentpipe_profile::rng::Stream;
+
+/// When slots begin: every `period_ns`, `phase_ns` after the epoch's multiples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotClock {
+    /// Length of a slot [ns].
+    pub period_ns: i64,
+    /// Begin within the period [ns].
+    pub phase_ns: i64,
+}
+
+impl SlotClock {
+    /// The slot that holds a UTC instant [ns since 1970].
+    #[must_use]
+    pub const fn number(self, unix_ns: i64) -> i64 {
+        (unix_ns - self.phase_ns).div_euclid(self.period_ns)
+    }
+
+    /// When a slot begins [ns since 1970].
+    #[must_use]
+    pub const fn begin(self, number: i64) -> i64 {
+        number * self.period_ns + self.phase_ns
+    }
+}
+
+/// What chance decided about one slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotDraw {
+    /// Its number since 1970.
+    pub number: i64,
+    /// Load relative to a median hour, > 0.
+    pub load: f64,
+    /// Frames between two grant opportunities of the uplink.
+    pub period_frames: i64,
+    /// How long the reconfiguration at its begin stops both directions [ns].
+    pub interruption_ns: i64,
+    /// Delay behind the cell's queue, constant over the slot [ns].
+    pub offset_ns: f64,
+}
+
+/// Draws slots; a pure function of their number.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotSource<'a> {
+    params: &'a AccessParams,
+    streams: Streams,
+    clock: SlotClock,
+    lon_deg: f64,
+    /// The Profile's part of the load, drawn once.
+    profile_log: f64,
+}
+
+impl<'a> SlotSource<'a> {
+    /// Slots over a site at this longitude.
+    #[must_use]
+    pub fn new(params: &'a AccessParams, streams: Streams, clock: SlotClock, lon_deg: f64) -> Self {
+        let profile_log = load::profile_log(&params.load, streams);
+        Self { params, streams, clock, lon_deg, profile_log }
+    }
+
+    /// The stream called `what` of a slot.
+    #[must_use]
+    pub fn stream(&self, what: &str, number: i64) -> Stream {
+        self.streams.stream(&format!("{what}/slot:{number}"))
+    }
+
+    /// What chance decided about slot `number`.
+    #[must_use]
+    pub fn draw(&self, number: i64) -> SlotDraw {
+        let common = self.common_log(number);
+        let mut once = self.stream("slot", number);
+        let load = (common + self.params.load.slot_log_sigma * once.normal()).exp();
+        let period_frames = self.period(once.uniform());
+        let interruption = &self.params.delay.interruption;
+        let interruption_ms = once.log_normal(interruption.median_ms.max(1e-9).ln(), interruption.log_sigma).min(interruption.longest_ms);
+        #[allow(clippy::cast_possible_truncation)] // at most `longest_ms`
+        let interruption_ns = if interruption.median_ms > 0.0 { (interruption_ms * 1e6) as i64 } else { 0 };
+        SlotDraw { number, load, period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
+    }
+
+    fn common_log(&self, number: i64) -> f64 {
+        load::daily_log(&self.params.load, self.clock.begin(number), self.lon_deg) + self.profile_log
+    }
+
+    fn period(&self, uniform: f64) -> i64 {
+        let weights = &self.params.delay.grants.period_weights;
+        let mut left = uniform * weights.iter().sum::<f64>();
+        for (&frames, &weight) in FRAME_PERIODS.iter().zip(weights) {
+            left -= weight;
+            if left < 0.0 {
+                return frames;
+            }
+        }
+        FRAME_PERIODS[FRAME_PERIODS.len() - 1]
+    }
+
+    /// The slot's offset [ms]: drawn anew, or that of the slot before. Looks back only as far as the offset was kept.
+    fn offset_ms(&self, number: i64) -> f64 {
+        let q = &self.params.delay.queue;
+        // A slot keeps its predecessor's offset with a probability of at most 0.9, so 500 looks back end with certainty (0.9^500 < 1e-22).
+        for back in 0..500 {
+            let mut stream = self.stream("offset", number - back);
+            if stream.uniform() < q.keep_probability {
+                continue;
+            }
+            let usual_ms = q.mean_ms * (q.load_power * self.common_log(number - back)).exp() * stream.exponential(1.0);
+            let raised = stream.uniform() < q.raised_probability;
+            let raised_ms = stream.exponential(q.raised_mean_ms);
+            return (usual_ms + if raised { raised_ms } else { 0.0 }).min(q.largest_ms);
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: SlotClock = SlotClock { period_ns: 15_000_000_000, phase_ns: 12_000_000_000 };
+
+    #[test]
+    fn slots_begin_at_12_27_42_57() {
+        let number = CLOCK.number(1_734_544_811_999_999_999);
+        let begins: Vec<_> = (0..5).map(|k| CLOCK.begin(number + k).rem_euclid(60_000_000_000) / 1_000_000_000).collect();
+        assert_eq!(begins, [57, 12, 27, 42, 57]);
+        assert_eq!(CLOCK.number(CLOCK.begin(7)), 7);
+        assert_eq!(CLOCK.number(CLOCK.begin(7) - 1), 6);
+        assert_eq!(CLOCK.number(-1), -1, "before 1970");
+    }
+
+    #[test]
+    fn a_slot_is_a_function_of_its_number_and_the_seed() {
+        let params = AccessParams::default();
+        let draw = |seed, n| SlotSource::new(&params, Streams::new(seed), CLOCK, 0.0).draw(n);
+        assert_eq!(draw(1, 9), draw(1, 9));
+        assert_ne!(draw(1, 9), draw(2, 9));
+        assert_ne!(draw(1, 9), draw(1, 10));
+    }
+
+    #[test]
+    fn offsets_last_as_often_as_asked() {
+        let params = AccessParams::default();
+        let source = SlotSource::new(&params, Streams::new(5), CLOCK, 0.0);
+        let offsets: Vec<_> = (0..20_000).map(|n| source.offset_ms(n)).collect();
+        let kept = offsets.windows(2).filter(|w| w[0].to_bits() == w[1].to_bits()).count() as f64 / 19_999.0;
+        assert!((kept - params.delay.queue.keep_probability).abs() < 0.015, "{kept}");
+        assert!(offsets.iter().all(|&ms| (0.0..=params.delay.queue.largest_ms).contains(&ms)));
+    }
+}

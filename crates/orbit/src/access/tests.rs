@@ -1,0 +1,201 @@
+//! The Profile as a whole, over made-up passes.
+
+use super::*;
+use crate::access::ground::GroundLeg;
+use crate::site::Site;
+use bentpipe_profile::Direction;
+use bentpipe_profile::series::Cursor;
+use proptest::prelude::*;
+
+const SLOT: u64 = 15_000_000_000;
+/// A Tuesday; 12 s past the minute.
+const EDGE: i64 = 1_734_544_812_000_000_000;
+
+/// Slots of a span that starts `lead_ns` before the edge [`EDGE`]; `who[k]` serves slot k: satellite, gateway.
+fn schedule(lead_ns: u64, who: &[Option<(u64, &str)>]) -> ServingSchedule {
+    let duration_ns = lead_ns + SLOT * (who.len() as u64 - 1);
+    let slots = who.iter().enumerate().map(|(k, serving)| {
+        let start_ns = if k == 0 { 0 } else { lead_ns + SLOT * (k as u64 - 1) };
+        let end_ns = lead_ns + SLOT * k as u64;
+        let serving = serving.map(|(norad_id, gateway)| {
+            let step = 1_000_000_000;
+            let n = usize::try_from((end_ns - start_ns).div_ceil(step)).unwrap() + 1;
+            Serving {
+                norad_id,
+                name: format!("TEST-{norad_id}"),
+                gateway: gateway.to_owned(),
+                sample_step_ns: step,
+                user_leg_km: (0..n).map(|i| 640.0 + norad_id as f64 + 3.0 * i as f64).collect(),
+                gateway_leg_km: (0..n).map(|i| 900.0 - 2.0 * i as f64).collect(),
+                elevation_deg: vec![58.0; n],
+                azimuth_deg: vec![10.0; n],
+                sunlit: true,
+            }
+        });
+        ServingSlot { start_ns, end_ns, serving, candidates: 20 }
+    });
+    ServingSchedule {
+        start_unix_ns: EDGE - lead_ns.cast_signed(),
+        duration_ns,
+        slot_period_ns: SLOT,
+        slot_phase_ns: 12_000_000_000,
+        site: Site::new(48.46, -123.31, 0.0).unwrap(),
+        min_elevation_deg: 25.0,
+        policy: "test".to_owned(),
+        slots: slots.collect(),
+    }
+}
+
+fn ground() -> Ground {
+    let leg = |gateway_pop_ns| GroundLeg { pop: "SEA".to_owned(), gateway_pop_ns, pop_server_ns: 250_000 };
+    Ground { server: "test".to_owned(), gateways: [("A".to_owned(), leg(400_000)), ("B".to_owned(), leg(900_000))].into() }
+}
+
+fn make(schedule: &ServingSchedule, seed: u64) -> Profile {
+    build("p", schedule, &ground(), &AccessParams::default(), seed).unwrap()
+}
+
+fn usual() -> Vec<Option<(u64, &'static str)>> {
+    vec![Some((1, "A")), Some((1, "A")), Some((2, "A")), Some((2, "B")), None, None, Some((1, "A")), Some((3, "B"))]
+}
+
+#[test]
+fn hops_routes_and_events_follow_the_schedule() {
+    let p = make(&schedule(7_000_000_000, &usual()), 1);
+    let names: Vec<_> = p.hops().iter().map(|h| h.name.as_str()).collect();
+    assert_eq!(names, ["sat:1", "sat:2", "sat:2@B", "sat:3", "gateway:A", "pop:SEA", "gateway:B"]);
+    let routes: Vec<_> = p.routes().iter().map(|r| (r.at_ns.0 / 1_000_000_000, r.hops.clone())).collect();
+    assert_eq!(
+        routes,
+        [(0, vec![0, 4, 5]), (22, vec![1, 4, 5]), (37, vec![2, 6, 5]), (52, vec![]), (82, vec![0, 4, 5]), (97, vec![3, 6, 5])]
+    );
+    let kinds: Vec<_> = p
+        .events()
+        .iter()
+        .map(|e| match &e.kind {
+            EventKind::Handover { from_satellite, to_satellite, to_hop, .. } => {
+                format!(
+                    "{} {}>{} {}>{to_hop}",
+                    e.at_ns.0 / 1_000_000_000,
+                    from_satellite.as_deref().unwrap_or("-"),
+                    to_satellite.as_deref().unwrap_or("-"),
+                    e.hop
+                )
+            }
+            kind => format!("{} {kind:?} {} for {}", e.at_ns.0 / 1_000_000_000, e.hop, e.interruption_ns.0 / 1_000_000_000),
+        })
+        .collect();
+    assert_eq!(kinds, ["7 1>1 0>0", "22 1>2 0>1", "37 2>2 1>2", "52 Outage 2 for 30", "82 ->1 0>0", "97 1>3 0>3"]);
+    assert!(p.events().iter().all(|e| e.interruption_ns.0 > 10_000_000));
+    assert!(p.lone_packet_delays_ms(Direction::Up, &[60.0]).unwrap()[0].is_nan());
+    // A gap stays a gap: satellite 1 is not in use from 22 to 82 s.
+    let valid = p.hops()[0].up.delay.valid_intervals(p.duration());
+    assert_eq!(
+        valid.iter().map(|v| (v.0.0, v.1.0)).collect::<Vec<_>>(),
+        [(0, 22 * 1_000_000_000), (82 * 1_000_000_000, 97 * 1_000_000_000)]
+    );
+}
+
+#[test]
+fn nobody_in_view_is_an_outage_not_a_crash() {
+    let p = make(&schedule(15_000_000_000, &[None, None]), 1);
+    assert_eq!(p.events().len(), 1);
+    assert_eq!(p.events()[0].interruption_ns, p.duration());
+    assert!(p.lone_packet_delays_ms(Direction::Down, &[3.0]).unwrap()[0].is_nan());
+}
+
+#[test]
+fn the_floor_is_propagation_fibre_and_the_site_offset() {
+    let s = schedule(15_000_000_000, &[Some((1, "A")), Some((1, "A"))]);
+    let mut params = AccessParams::default();
+    params.delay.grants = crate::access::params::GrantParams {
+        up_wait_ms: 0.0,
+        down_wait_ms: 0.0,
+        period_weights: [1.0, 0.0, 0.0, 0.0, 0.0],
+        ..params.delay.grants
+    };
+    params.delay.queue.mean_ms = 0.0;
+    params.delay.queue.raised_probability = 0.0;
+    params.delay.queue.hump_rate_per_s = 0.0;
+    let p = build("p", &s, &ground(), &params, 1).unwrap();
+    for direction in Direction::BOTH {
+        // 641 + 900 km at the slot's start, 1 km more a second; 0.65 ms of fibre; half the offset; up to one frame of waiting.
+        let at_s = 5.0;
+        let base_ms = (1541.0 + at_s) / 299.792_458 + 0.65 + params.delay.site_offset_ms / 2.0;
+        let delay_ms = p.lone_packet_delays_ms(direction, &[at_s]).unwrap()[0];
+        assert!((-1e-3..=1e3 / 750.0 + 1e-3).contains(&(delay_ms - base_ms)), "{delay_ms} {base_ms}");
+    }
+}
+
+#[test]
+fn the_seed_decides_and_geometry_stays() {
+    let s = schedule(7_000_000_000, &usual());
+    let (one, two) = (make(&s, 1), make(&s, 2));
+    assert_eq!(one, make(&s, 1));
+    assert_ne!(one.hops(), two.hops());
+    assert_eq!(reseed(&one, 2).unwrap(), two);
+    assert_eq!(one.routes(), two.routes());
+}
+
+#[test]
+fn what_is_drawn_does_not_depend_on_when_the_profile_begins() {
+    let who = [Some((1, "A")), Some((2, "A")), Some((1, "A"))];
+    let (early, late) = (make(&schedule(9_000_000_000, &who), 3), make(&schedule(4_000_000_000, &who), 3));
+    let shift = 5_000_000_000;
+    let side = |p: &Profile| p.hops()[1].up.jitter.clone().unwrap();
+    let moved: Vec<_> = side(&late).closures().map(|(t, l)| (t + Nanos(shift), l)).collect();
+    assert_eq!(side(&early).closures().collect::<Vec<_>>(), moved);
+    let capacity = |p: &Profile, at: u64| p.hops()[0].down.capacity.as_ref().unwrap().at(&mut Cursor::default(), Time(at));
+    assert_eq!(capacity(&early, 8_950_000_000), capacity(&late, 3_950_000_000));
+}
+
+#[test]
+fn a_profile_of_another_maker_cannot_be_drawn_again() {
+    let p = make(&schedule(15_000_000_000, &[Some((1, "A")), None]), 1);
+    let mut provenance = p.provenance().clone();
+    provenance.recipe = serde_json::Value::Null;
+    let other = Profile::new(
+        "q".to_owned(),
+        p.start(),
+        p.duration(),
+        p.basis(),
+        provenance,
+        p.hops().to_vec(),
+        p.routes().to_vec(),
+        p.events().to_vec(),
+    )
+    .unwrap();
+    let error = reseed(&other, 2).unwrap_err().to_string();
+    assert!(error.contains("\"q\" was not made by the access model"), "{error}");
+}
+
+#[test]
+fn broken_schedules_are_refused() {
+    let refused = |change: &dyn Fn(&mut ServingSchedule)| {
+        let mut s = schedule(15_000_000_000, &[Some((1, "A")), Some((2, "A"))]);
+        change(&mut s);
+        build("p", &s, &ground(), &AccessParams::default(), 1).unwrap_err().to_string()
+    };
+    assert!(refused(&|s| s.slots[1].start_ns += 1).starts_with("schedule: slot 1 is from 15.000000001"));
+    assert!(refused(&|s| s.slots.clear()).contains("wanted slots in order"));
+    assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().user_leg_km[1] = f64::NAN).contains("wanted ranges above 0"));
+    assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().elevation_deg.clear()).contains("0 elevations"));
+    assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().gateway = "C".to_owned()).contains("no ground leg for gateway \"C\""));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A dense flow and a sparse ping see one process: without queues, packets of a flow leave in the order they came.
+    #[test]
+    fn no_packet_overtakes_another_on_a_hop(seed in 0_u64..10_000, from_s in 0.0_f64..35.0) {
+        let p = make(&schedule(7_000_000_000, &[Some((1, "A")), Some((1, "A")), Some((1, "A")), Some((1, "A"))]), seed);
+        for direction in Direction::BOTH {
+            let times: Vec<f64> = (0..40_000).map(|i| from_s + f64::from(i) * 1e-4).collect();
+            let delays = p.lone_packet_delays_ms(direction, &times).unwrap();
+            let out: Vec<f64> = times.iter().zip(&delays).map(|(t, d)| t * 1e3 + d).collect();
+            // 2 ns: rounding of seconds to nanoseconds and of delays to integers.
+            prop_assert!(out.windows(2).all(|w| w[1] >= w[0] - 2e-6));
+        }
+    }
+}
