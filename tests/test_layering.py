@@ -1,0 +1,109 @@
+"""The tree is the architecture: these arrows and no others (ARCHITECTURE.md)."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ALLOWED = {
+    "bentpipe-profile": set(),
+    "bentpipe-orbit": {"bentpipe-profile"},
+    "bentpipe-link": {"bentpipe-profile"},
+    "bentpipe-transport": {"bentpipe-profile"},
+    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-transport"},
+    "bentpipe-py": {
+        "bentpipe-profile",
+        "bentpipe-orbit",
+        "bentpipe-link",
+        "bentpipe-transport",
+        "bentpipe-sim",
+    },
+}
+
+# The only modules that touch the native half; everything else goes through them.
+NATIVE_DOORS = {
+    "orbit.py",
+    "profiles",
+    "runs",
+    "controllers.py",
+    "__init__.py",
+}
+
+
+def cargo_packages() -> dict[str, dict]:
+    out = subprocess.run(
+        ["cargo", "metadata", "--format-version=1", "--no-deps", "--locked", "--offline"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return {p["name"]: p for p in json.loads(out)["packages"]}
+
+
+def test_crates_use_only_what_the_architecture_draws():
+    packages = cargo_packages()
+    assert set(packages) == set(ALLOWED)
+    for name, package in packages.items():
+        used = {d["name"] for d in package["dependencies"] if d["name"].startswith("bentpipe-")}
+        assert used <= ALLOWED[name], f"{name} uses {used - ALLOWED[name]}"
+
+
+def test_core_crates_know_nothing_of_python():
+    for name, package in cargo_packages().items():
+        names = {d["name"] for d in package["dependencies"]}
+        if name != "bentpipe-py":
+            assert not names & {"pyo3", "numpy"}, name
+
+
+def test_every_crate_takes_the_workspace_lints():
+    for name, package in cargo_packages().items():
+        manifest = Path(package["manifest_path"]).read_text()
+        assert "[lints" in manifest, name
+
+
+@pytest.mark.parametrize("heavy", ["polars", "matplotlib", "numpy"])
+def test_the_command_line_starts_without(heavy):
+    code = f"import sys, bentpipe.cli.main; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{a.name}" for a in node.names}
+    return found
+
+
+def test_only_the_doors_import_the_native_module():
+    package = ROOT / "python" / "bentpipe"
+    users = {
+        path.relative_to(package)
+        for path in package.rglob("*.py")
+        if any(name.startswith("bentpipe._native") for name in imports(path))
+    }
+    strangers = {str(u) for u in users if u.parts[0] not in NATIVE_DOORS}
+    assert not strangers, strangers
+
+
+def test_the_command_line_only_translates():
+    """No numeric or table library in cli/: the work is the library's."""
+    for path in (ROOT / "python" / "bentpipe" / "cli").rglob("*.py"):
+        top = {name.split(".")[0] for name in imports(path)}
+        assert not top & {"numpy", "polars", "matplotlib", "scipy"}, path
+
+
+def test_no_file_is_longer_than_600_lines():
+    tracked = subprocess.run(["git", "ls-files", "*.rs", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in tracked.stdout.split():
+        lines = len((ROOT / name).read_text().splitlines())
+        assert lines <= 600, f"{name}: {lines} lines"
