@@ -324,7 +324,18 @@ def test_a_preset_with_parameters():
     path = parse_preset("Dumbbell: rate=2.5GBIT , queue=250packets,rtt=100us")
     assert (path.down_bps, path.up_bps, path.rtt_ns) == (2_500_000_000, 2_500_000_000, 100_000)
     assert (path.queue.kind, path.queue.amount) == ("packets", 250)
-    assert path.text == "dumbbell:rate=2.5gbit,rtt=100us,queue=250packets"
+    assert path.text == "dumbbell:rate=2.5gbit,rtt=100us,queue=250packets,loss=0"
+
+
+@pytest.mark.parametrize(("text", "loss"), [("0", 0.0), ("1e-3", 0.001), ("0.1%", 0.001), ("1", 1.0)])
+def test_a_preset_with_loss(text, loss):
+    assert parse_preset(f"dumbbell:loss={text}").loss == loss
+
+
+@pytest.mark.parametrize("text", ["-1", "2", "101%", "nan", "1e9", "much"])
+def test_a_loss_that_is_no_probability(text):
+    with pytest.raises(UserError, match="dumbbell: loss"):
+        parse_preset(f"dumbbell:loss={text}")
 
 
 rates = st.tuples(st.integers(1, 10**6), st.sampled_from([("bit", 1), ("kbit", 10**3), ("mbit", 10**6)]))

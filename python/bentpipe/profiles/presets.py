@@ -34,6 +34,7 @@ def preset_profile(
         return Side(
             delay_s=Points.constant(delay_ns / 1e9),
             capacity_bps=Points.constant(rate_bps),
+            loss_probability=Points.constant(path.loss) if path.loss > 0 else None,
             queue=queue_limit(path.queue, rate_bps, path.rtt_ns),
         )
 

@@ -10,13 +10,20 @@ from typing import Literal, cast
 
 from bentpipe.errors import UserError
 from bentpipe.scenarios.tables import Table, packaged_text, shown, unknown_name
-from bentpipe.scenarios.units import QueueLimit, parse_queue, parse_rate_bps, parse_time_ns
+from bentpipe.scenarios.units import QueueLimit, parse_probability, parse_queue, parse_rate_bps, parse_time_ns
 
-Kind = Literal["rate", "time", "queue"]
+Kind = Literal["rate", "time", "queue", "probability"]
 
-#: The parameters a preset may have, and their kind. A preset has `rate`, or `down` and `up`; and `rtt` and `queue`.
-_KINDS: Mapping[str, Kind] = {"rate": "rate", "down": "rate", "up": "rate", "rtt": "time", "queue": "queue"}
-_SETS = ({"rate", "rtt", "queue"}, {"down", "up", "rtt", "queue"})
+#: The parameters a preset may have, and their kind. A preset has `rate`, or `down` and `up`; and `rtt`, `queue` and `loss`.
+_KINDS: Mapping[str, Kind] = {
+    "rate": "rate",
+    "down": "rate",
+    "up": "rate",
+    "rtt": "time",
+    "queue": "queue",
+    "loss": "probability",
+}
+_SETS = ({"rate", "rtt", "queue", "loss"}, {"down", "up", "rtt", "queue", "loss"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class PresetPath:
         up_bps: Rate from the user [bit/s].
         rtt_ns: Round-trip propagation delay [ns].
         queue: Limit of the queue before each direction's rate.
+        loss: Probability that a packet is lost behind the queue, each packet for itself, in each direction.
         text: The whole preset with every parameter spelt out, for provenance; parses to this same path.
 
     """
@@ -65,6 +73,7 @@ class PresetPath:
     up_bps: int
     rtt_ns: int
     queue: QueueLimit
+    loss: float
     text: str
 
 
@@ -131,6 +140,7 @@ def _path(preset: Preset, given: Mapping[str, str], prefix: str) -> PresetPath:
         up_bps=parse_rate_bps(values[up], where(up)),
         rtt_ns=parse_time_ns(values["rtt"], where("rtt")),
         queue=parse_queue(values["queue"], where("queue")),
+        loss=parse_probability(values["loss"], where("loss")),
         text=f"{preset.name}:" + ",".join(f"{key}={value}" for key, value in values.items()),
     )
 

@@ -26,6 +26,7 @@ MAX_TIME_NS = 60 * 10**9
 MAX_QUEUE_BYTES = 10**12
 MAX_QUEUE_COUNT = 10**6
 
+_PROBABILITY = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,12})?(?:e-[0-9]{1,2})?)(%?)\Z")
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,12})?)([a-z]+)\Z")
 
 
@@ -59,6 +60,17 @@ def parse_time_ns(text: str, where: str) -> int:
     """Read a time such as ``19.5ms`` as nanoseconds; otherwise as `parse_rate_bps`."""
     amount, unit = _split(text, where, _TIMES, "a time such as 40ms")
     return _whole(amount * _TIMES[unit], MAX_TIME_NS, text, where, "1ns to 60s")
+
+
+def parse_probability(text: str, where: str) -> float:
+    """Read a probability such as ``0.001``, ``1e-3`` or ``0.1%``: 0 to 1; otherwise as `parse_rate_bps`."""
+    match = _PROBABILITY.match(text)
+    if match is None:
+        raise UserError(f"{where}: {shown(text)} is not a probability; wanted for example 0.001, 1e-3 or 0.1%")
+    value = Fraction(match[1]) / (100 if match[2] else 1)
+    if value > 1:
+        raise UserError(f"{where}: {shown(text)} is out of range; wanted 0 to 1")
+    return float(value)
 
 
 def parse_queue(text: str, where: str) -> QueueLimit:
