@@ -42,7 +42,10 @@ def parse_utc(text: str, what: str = "time") -> int:
         seconds = (instant - _EPOCH) // _SECOND
     except (ValueError, OverflowError):
         raise refused from None
-    return seconds * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+    unix_ns = seconds * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
+    if not -(2**63) <= unix_ns < 2**63:  # years 1677 to 2262
+        raise refused
+    return unix_ns
 
 
 def format_utc(unix_ns: int) -> str:

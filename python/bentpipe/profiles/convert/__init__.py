@@ -25,7 +25,7 @@ from bentpipe.profiles.convert.table_csv import read_csv, write_csv
 from bentpipe.profiles.convert.writing import WriteOptions, Written
 from bentpipe.scenarios.tables import unknown_name
 
-__all__ = ["FORMATS", "Converted", "Format", "ReadOptions", "WriteOptions", "Written", "read_as", "write_as"]
+__all__ = ["FORMATS", "Converted", "Format", "ReadOptions", "WriteOptions", "Written", "ending", "read_as", "write_as"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options:
     if (write := _format(name).write) is None:
         raise UserError(f"format {name} can be read but not written; formats that can: {_those_with('write')}")
     return write(profile, Path(path), options or WriteOptions())
+
+
+def ending(name: str) -> str:
+    """What the default name of a file in the format `name` ends in. Raises `UserError` for an unknown format."""
+    return _format(name).ending
 
 
 def _format(name: str) -> Format:

@@ -91,7 +91,9 @@ def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> A
     if not isinstance(value, dict) or key not in value:
         raise UserError(f"{where}: has no {key!r}")
     found = value[key]
-    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+    # A bool is an int to Python, but not to JSON.
+    wanted = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
         raise UserError(f"{where}.{key}: {shown(found)} is not what is wanted there")
     return found
 

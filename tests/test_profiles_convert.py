@@ -1,0 +1,415 @@
+"""Other people's formats, there and back; and what is wrong with a file said in one line that names the place."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from bentpipe._native import Profile
+from bentpipe.errors import UserError
+from bentpipe.profiles import PathView, preset_profile, profile_to_frame, summarise
+from bentpipe.profiles.convert import FORMATS, ReadOptions, WriteOptions, read_as, write_as
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+DELAY = ReadOptions(delay_s=0.02)
+
+
+def put(tmp_path: Path, text: str, name: str = "file") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def delays(profile: Profile, direction: str = "up") -> list[tuple[float, float, bool]]:
+    points = PathView(profile).points(0, "up" if direction == "up" else "down", "delay_s")
+    assert points is not None
+    return list(zip(points.t_s.tolist(), points.value.tolist(), points.valid.tolist(), strict=True))
+
+
+# --- ping -------------------------------------------------------------------------------------------------------------------
+
+PING = """PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.
+[1700000000.040000] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=40.0 ms
+[1700000001.060000] 64 bytes from 192.0.2.1: icmp_seq=2 ttl=63 time=60 ms
+[1700000002.000000] no answer yet for icmp_seq=3
+From 192.0.2.9 icmp_seq=4 Destination Host Unreachable
+[1700000004.050000] 64 bytes from host.example (192.0.2.1): icmp_seq=5 ttl=63 time=50.0 ms
+[1700000004.050100] 64 bytes from host.example (192.0.2.1): icmp_seq=5 ttl=63 time=50.1 ms (DUP!)
+
+--- 192.0.2.1 ping statistics ---
+5 packets transmitted, 3 received, +1 duplicates, 40% packet loss, time 4050ms
+"""
+
+
+def test_ping_halves_round_trips_and_keeps_gaps(tmp_path: Path) -> None:
+    converted = read_as("ping", [put(tmp_path, PING)])
+    assert [(t, round(v, 6), ok) for t, v, ok in delays(converted.profile)] == [
+        (0.0, 0.02, True),
+        (1.0, 0.03, True),
+        (2.0, 0.03, False),
+        (4.0, 0.025, True),
+    ]
+    assert delays(converted.profile, "up") == delays(converted.profile, "down")
+    meta = json.loads(converted.profile.metadata_json())
+    assert meta["basis"] == "half_rtt"
+    assert meta["start_unix_ns"] == 1_700_000_000 * 10**9
+    assert meta["provenance"]["includes"] == ["queueing", "mac_jitter"]
+    assert converted.notes == ["2 of 5 probes lost: gaps in the Profile"]
+
+
+def test_ping_numbers_wrap_at_16_bits(tmp_path: Path) -> None:
+    lines = [f"[{1_700_000_000 + i}.5] 64 bytes from a: icmp_seq={(65_534 + i) % 65_536} ttl=1 time=1 ms" for i in range(4)]
+    converted = read_as("ping", [put(tmp_path, "\n".join(lines))])
+    assert converted.notes == []
+    assert len(delays(converted.profile)) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ":2: the reply has no time before it; run ping with -D"),
+        ("hello", ":2: 'hello' is not a line of `ping -D`"),
+        ("[1.5] 64 bytes from a: icmp_seq=1 ttl=63 time=99999.0 ms", ":2: a round trip of 99999.0 ms"),
+        ("[0.001] 64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ":2: the reply's time"),
+    ],
+)
+def test_bad_ping_lines_are_named(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("ping", [put(tmp_path, f"PING a\n{line}\n")])
+    assert said in str(caught.value)
+
+
+# --- tables of round-trip times ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+def test_rtt_tables_take_any_unit_of_time(tmp_path: Path, unit: int) -> None:
+    rows = "\n".join(f"{(1_700_000_000 + i) * unit},{10 + i}" for i in range(3))
+    profile = read_as("rtt", [put(tmp_path, "time,rtt_ms\n# comment\n" + rows)]).profile
+    assert profile.start_unix_ns == 1_700_000_000 * 10**9
+    assert [t for t, _, _ in delays(profile)] == [0.0, 1.0, 2.0]
+    assert profile.duration_s == 3.0
+
+
+def test_rtt_tables_mark_lost_probes_by_minus_one_or_by_holes(tmp_path: Path) -> None:
+    marked = read_as("rtt", [put(tmp_path, "100000000.5\t1\t20\n100000001.5\t2\t-1.0\n100000002.5\t3\t-1.0\n100000003.5\t4\t40\n")])
+    assert [(t, ok) for t, _, ok in delays(marked.profile)] == [(0.0, True), (1.0, False), (3.0, True)]
+    absent = read_as("rtt", [put(tmp_path, "".join(f"{t} 20\n" for t in (0, 1, 2, 3, 10, 11)))])
+    assert [(t, ok) for t, _, ok in delays(absent.profile) if not ok] == [(4.0, False)]
+    assert absent.notes == ["1 hole(s) between 6 replies: gaps in the Profile"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1,2\n1,2,3\n", ":2: 3 column(s); wanted 2"),
+        ("1,2\nx,2\n", ":2: time is 'x'"),
+        ("1,-2\n", ":1: rtt_ms is '-2'"),
+        ("1,-1\n2,-1\n", "holds no reply"),
+        ("", "holds no round-trip time"),
+        ("0,1\n9000000,1\n", "spans more than 31 days"),
+        ("1,1e5000\n", ":1: rtt_ms"),
+        ("1,1\nnan,1\n", ":2: time"),
+    ],
+)
+def test_bad_rtt_tables_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("rtt", [put(tmp_path, text)])
+    assert said in str(caught.value)
+
+
+# --- irtt -------------------------------------------------------------------------------------------------------------------
+
+
+def trip(sent_ns: int, rtt_ns: int | None, lost: object = "false") -> dict[str, object]:
+    delay = {} if rtt_ns is None else {"rtt": rtt_ns}
+    return {"seqno": 0, "lost": lost, "timestamps": {"client": {"send": {"wall": sent_ns}}}, "delay": delay}
+
+
+def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
+    start = 1_700_000_000 * 10**9
+    trips = [trip(start, 20_000_000), trip(start + 10**9, None, "true_up"), trip(start + 2 * 10**9, 30_000_000, lost=False)]
+    text = json.dumps({"round_trips": trips})
+    plain = read_as("irtt", [put(tmp_path, text, "a.json")])
+    assert delays(plain.profile) == [(0.0, 0.01, True), (1.0, 0.01, False), (2.0, 0.015, True)]
+    zipped = tmp_path / "a.json.gz"
+    zipped.write_bytes(gzip.compress(text.encode()))
+    assert delays(read_as("irtt", [zipped]).profile) == delays(plain.profile)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("{", ":1: is not JSON"),
+        ("[]", "has no 'round_trips'"),
+        ('{"round_trips": []}', "is empty"),
+        (json.dumps({"round_trips": [trip(1, 2), {}]}), "round_trips[1]: has no 'timestamps'"),
+        (json.dumps({"round_trips": [trip(1, -5)]}), "round_trips[0].delay.rtt: -5 is out of place"),
+        (json.dumps({"round_trips": [trip(1, 2, "maybe")]}), "round_trips[0].lost: 'maybe'"),
+        (json.dumps({"round_trips": [trip(1, None, "true")]}), "holds no reply"),
+        ("[" * 100_000, "is not usable JSON"),
+    ],
+)
+def test_bad_irtt_json_is_named(tmp_path: Path, document: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("irtt", [put(tmp_path, document)])
+    assert said in str(caught.value)
+
+
+def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b"x" * 1000)[:-12])
+    with pytest.raises(UserError, match="gzip file is damaged"):
+        read_as("irtt", [path])
+
+
+# --- iperf3 -----------------------------------------------------------------------------------------------------------------
+
+
+def iperf3(intervals: list[tuple[float, float, float]], *, reverse: int = 1, rtt_us: int | None = None) -> dict[str, object]:
+    stream = {} if rtt_us is None else {"rtt": rtt_us}
+    return {
+        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": reverse}},
+        "intervals": [
+            {"streams": [stream], "sum": {"start": a, "end": b, "bits_per_second": bps, "omitted": False}} for a, b, bps in intervals
+        ],
+    }
+
+
+def test_iperf3_throughput_becomes_capacity_and_holes_stay_gaps(tmp_path: Path) -> None:
+    text = json.dumps(iperf3([(0, 1.0001, 1e6), (1.0002, 2, 2e6), (3, 4, 3e6)]))
+    converted = read_as("iperf3", [put(tmp_path, text)], DELAY)
+    points = PathView(converted.profile).points(0, "down", "capacity_bps")
+    assert points is not None
+    assert points.value.tolist() == [1e6, 2e6, 2e6, 3e6]
+    assert points.valid.tolist() == [True, True, False, True]
+    assert PathView(converted.profile).points(0, "up", "capacity_bps") is None
+    assert converted.profile.duration_s == 4.0
+    assert "1 gap(s) between intervals" in converted.notes
+
+
+def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
+    text = json.dumps(iperf3([(0, 1, 1e6), (1, 2, 2e6)], reverse=0, rtt_us=30_000))
+    profile = read_as("iperf3", [put(tmp_path, text)]).profile
+    assert summarise(profile)["rtt_ms"]["median"] == pytest.approx(30.0)
+    assert summarise(profile)["up"]["capacity_bps"]["max"] == 2e6
+    with pytest.raises(UserError, match=r"no round-trip times; give a one-way delay \(--delay 20ms\)"):
+        read_as("iperf3", [put(tmp_path, json.dumps(iperf3([(0, 1, 1e6)])))])
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"error": "unable to connect"}, "the test failed: unable to connect"),
+        (iperf3([]), "intervals is empty"),
+        (iperf3([(0, 1, -1)]), "intervals[0].sum.bits_per_second: -1 is out of place"),
+        (iperf3([(0, 1, 1), (0.5, 1.5, 1)]), "intervals[1].sum: goes from 0.5 to 1.5"),
+        (iperf3([(1, 1, 1)]), "intervals[0].sum: goes from 1 to 1"),
+        ({"start": 5}, "start"),
+    ],
+)
+def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("iperf3", [put(tmp_path, json.dumps(document))], DELAY)
+    assert said in str(caught.value)
+
+
+# --- mahimahi ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_constant_link_is_one_packet_a_millisecond(tmp_path: Path) -> None:
+    """The README of mahimahi's traces: 12 Mbit/s is a file that holds just 1."""
+    written = write_as("mahimahi", preset_profile("dumbbell:rate=12mbit", 0.005), tmp_path / "t")
+    assert [path.name for path in written.files] == ["t.up", "t.down"]
+    assert written.files[0].read_text() == "1\n2\n3\n4\n5\n"
+    one = read_as("mahimahi", [put(tmp_path, "1\n")], DELAY).profile
+    assert summarise(one)["down"]["capacity_bps"]["median"] == 12e6
+    assert summarise(one)["up"]["capacity_bps"] is None
+
+
+def test_packets_are_conserved_there_and_back(tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    times = np.sort(draw.integers(0, 5000, 4000))
+    times[-1] = 5000
+    trace = put(tmp_path, "\n".join(map(str, times)) + "\n")
+    profile = read_as("mahimahi", [trace, trace], DELAY).profile
+    assert profile.duration_s == 5.0
+    back = write_as("mahimahi", profile, tmp_path / "b").files[1].read_text().split()
+    assert abs(len(back) - 4000) <= 1
+    # Within a bin of 100 ms the packets are spread evenly: no packet moves by more.
+    assert max(abs(int(a) - int(b)) for a, b in zip(back, times[: len(back)], strict=False)) <= 100
+
+
+def test_the_shorter_of_two_traces_ends_in_a_gap(tmp_path: Path) -> None:
+    profile = read_as("mahimahi", [put(tmp_path, "1000\n", "u"), put(tmp_path, "2000\n", "d")], DELAY).profile
+    assert summarise(profile)["up"]["valid_fraction"] == 0.5
+    assert summarise(profile)["down"]["valid_fraction"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1\n3\n2\n", ":3: 2 ms comes after 3 ms"), ("1\nx\n", ":2: 'x'"), ("1.5\n", ":1: '1.5'"), ("0\n", "holds no time"), ("9" * 12, "ends at")],
+)
+def test_bad_traces_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("mahimahi", [put(tmp_path, text)], DELAY)
+    assert said in str(caught.value)
+
+
+def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="give a one-way delay"):
+        read_as("mahimahi", [put(tmp_path, "1\n")])
+    free = read_as("rtt", [put(tmp_path, "0 1\n1 1\n")]).profile
+    with pytest.raises(UserError, match="neither direction has a capacity limit"):
+        write_as("mahimahi", free, tmp_path / "t")
+    with pytest.raises(UserError, match="less than one packet"):
+        write_as("mahimahi", preset_profile("dumbbell:rate=1kbit", 1.0), tmp_path / "t")
+
+
+# --- csv --------------------------------------------------------------------------------------------------------------------
+
+
+def test_csv_is_the_same_profile_and_others_read_it(tmp_path: Path) -> None:
+    profile = preset_profile("geo", 20.0)
+    path = write_as("csv", profile, tmp_path / "p.csv").files[0]
+    assert read_as("csv", [path]).profile.content_hash() == profile.content_hash()
+    assert pl.read_csv(path, comment_prefix="#").equals(profile_to_frame(profile))
+
+
+def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
+    text = "t_s,hop,direction,kind,value\n" + "".join(
+        f"{t},{hop},{direction},delay_s,0.01\n" for hop in ("access", "fibre") for direction in ("up", "down") for t in (0, 5)
+    )
+    converted = read_as("csv", [put(tmp_path, text)])
+    assert summarise(converted.profile)["rtt_ms"]["median"] == pytest.approx(40.0)
+    assert converted.profile.duration_s == 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not a CSV table"),
+        ("a,b\n1,2\n", ":1: has no column t_s"),
+        ("t_s,hop,direction,kind,value\n", "has no row"),
+        ("t_s,hop,direction,kind,value\n0,a,up,delay_s,x\n", ":2: value is 'x'; wanted a number"),
+        ("t_s,hop,direction,kind,value,valid\n0,a,up,delay_s,1,perhaps\n", ":2: valid is 'perhaps'; wanted true or false"),
+        ("t_s,hop,direction,kind,value\n5,a,sideways,delay_s,1\n", "direction 'sideways' is unknown"),
+        ("t_s,hop,direction,kind,value\n0,a,up,delay_s,1\n", "the last t_s: 0 s"),
+        ("t_s,hop,direction,kind,value\n5,a,up,delay_s,1\n", "a/down/delay_s: no row"),
+        ("# bentpipe-profile {}\nt_s,hop,direction,kind,value\n5,a,up,delay_s,1\n", "is unknown"),
+    ],
+)
+def test_bad_csv_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("csv", [put(tmp_path, text)])
+    assert said in str(caught.value)
+
+
+# --- netem ------------------------------------------------------------------------------------------------------------------
+
+
+def test_netem_scripts_read_back(tmp_path: Path) -> None:
+    profile = preset_profile("dumbbell:rate=50mbit,rtt=30ms,queue=100packets", 12.0)
+    written = write_as("netem", profile, tmp_path / "p", WriteOptions(step_s=0.5))
+    text = written.files[0].read_text()
+    # 100 packets wait, and 50 Mbit/s x 15 ms are 63 packets on their way, which netem's limit counts as well.
+    assert "\n0 15ms 0% 50000000bit 163\n12 15ms 0% 50000000bit 163\nSCHEDULE\n" in text
+    back = summarise(read_as("netem", list(reversed(written.files))).profile)
+    assert back["rtt_ms"]["median"] == 30.0
+    assert back["up"]["capacity_bps"]["min"] == 50e6
+    assert back["start"] == summarise(profile)["start"]
+
+
+def test_netem_says_nothing_passes_where_nothing_passes(tmp_path: Path) -> None:
+    trace = put(tmp_path, "\n".join(map(str, [*range(1, 1001), *range(2000, 3001)])) + "\n")
+    profile = read_as("mahimahi", [trace, trace], DELAY).profile
+    text = write_as("netem", profile, tmp_path / "p").files[1].read_text()
+    assert "\n1 20ms 100% unlimited 1000\n" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: "tc qdisc add dev eth0 root netem delay 10ms\n", ":2: is not a script of"),
+        (lambda text: text.replace("netem 1 ", "netem 2 "), "install a newer bentpipe"),
+        (lambda text: text.replace("SCHEDULE\n", "", 2), "SCHEDULE is missing or cut short"),
+        (lambda text: text.replace("0 20ms", "0 20s"), ":18: '0 20s 0%"),
+        (lambda text: text.replace(" 0% ", " 101% "), "a loss of 101 %"),
+        (lambda text: text.replace("duration_s=2 start=2026-05-10", "duration_s=2 start=2026-05-32"), ":2: start"),
+    ],
+)
+def test_other_netem_scripts_are_refused(tmp_path: Path, change, said: str) -> None:
+    text = write_as("netem", preset_profile("dumbbell", 2.0), tmp_path / "p").files[0].read_text()
+    with pytest.raises(UserError) as caught:
+        read_as("netem", [put(tmp_path, change(text))])
+    assert said in str(caught.value)
+
+
+# --- Hypatia ----------------------------------------------------------------------------------------------------------------
+
+
+def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
+    path = write_as("hypatia", preset_profile("dumbbell:rtt=40ms", 1.0), tmp_path / "h").files[0]
+    assert path.read_text().splitlines()[:2] == ["0,40000000.0000000000", "100000000,40000000.0000000000"]
+    path.write_text("0,0\n100000000,40000000\n200000000,0\n300000000,0\n")
+    converted = read_as("hypatia", [path])
+    assert [(t, v, ok) for t, v, ok in delays(converted.profile)] == [
+        (0.0, 0.02, False),
+        (0.1, 0.02, True),
+        (0.2, 0.02, False),
+        (0.3, 0.02, False),
+    ]
+    assert converted.notes == ["3 of 4 steps without a path: gaps in the Profile"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("0\n", ":1: "), ("0,1\n0,1\n", ":2: 0 ns comes after 0 ns"), ("0,0\n", "no round-trip time above zero"), ("0,1e300\n", "out of range"), ("", "no round-trip")],
+)
+def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_as("hypatia", [put(tmp_path, text)])
+    assert said in str(caught.value)
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_formats_and_wrong_ways_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="mahimahi"):
+        read_as("mahimahy", [tmp_path])
+    with pytest.raises(UserError, match="can be read but not written"):
+        write_as("ping", preset_profile("geo", 1.0), tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", [name for name, entry in FORMATS.items() if entry.read is not None])
+def test_files_that_are_not_there_or_not_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        read_as(name, [tmp_path / "none"], DELAY)
+    noise = tmp_path / "noise"
+    noise.write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(UserError) as caught:
+        read_as(name, [noise], DELAY)
+    assert str(noise) in str(caught.value)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
+def test_real_measurements_read_as_their_source_says() -> None:
+    """Figures of the data's own summary; quantiles there are over probes, ours over time."""
+    victoria = read_as("rtt", [SHARED / "latency_victoria_10ms" / "bent_pipe_victoria_2_latency.csv"])
+    assert summarise(victoria.profile)["rtt_ms"]["median"] == pytest.approx(26.4, rel=0.05)
+    seattle = read_as("rtt", [SHARED / "latency_seattle_250ms" / "no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt"])
+    assert seattle.notes[0].startswith("913 of 36000 probes lost")
+    assert summarise(seattle.profile)["rtt_ms"]["median"] == pytest.approx(42.8, rel=0.05)
+    joint = read_as("ping", [SHARED / "joint_victoria_20250529" / "ping-10ms-2025-05-29-23-20-13.txt"])
+    assert joint.notes[0].startswith("1351 of 8882 probes lost")
+    assert summarise(joint.profile)["rtt_ms"]["median"] == pytest.approx(33.7, rel=0.05)
+    leocc = read_as("mahimahi", [SHARED / "throughput_leocc_example" / "bw_example.txt"], DELAY)
+    capacity = summarise(leocc.profile)["down"]["capacity_bps"]
+    assert [capacity[q] / 1e6 for q in ("min", "median", "p95", "p99", "max")] == pytest.approx([0, 48.6, 66.5, 74, 78.5], abs=0.3)
+    for name, median in (("no-isl", 29), ("isl", 35)):
+        path = SHARED / "throughput_iperf3_downlink" / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
+        found = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]
+        assert found["median"] / 1e6 == pytest.approx(median, abs=0.6)

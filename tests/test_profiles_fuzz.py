@@ -1,0 +1,108 @@
+"""Every reader of foreign data on any bytes: a Profile or one line, never another exception."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile, read_profile
+from bentpipe.profiles.convert import FORMATS, ReadOptions, read_as, write_as
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+OPTIONS = ReadOptions(delay_s=0.02)
+READERS = [name for name, entry in FORMATS.items() if entry.read is not None]
+
+IRTT = json.dumps(
+    {
+        "round_trips": [
+            {"lost": lost, "timestamps": {"client": {"send": {"wall": 1_700_000_000_000_000_000 + i * 10**8}}}, "delay": {"rtt": 10**7}}
+            for i, lost in enumerate(["false", "true", "true_up", "false"])
+        ]
+    }
+)
+IPERF3 = json.dumps(
+    {
+        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
+        "intervals": [
+            {"streams": [{"rtt": 30_000}], "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2}} for i in range(5)
+        ],
+    }
+)
+PING = "PING a\n" + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6)) + "\n--- a ping statistics ---\n"
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A good file of each format."""
+    folder = tmp_path_factory.mktemp("seeds")
+    profile = preset_profile("dumbbell", 1.0)
+    texts = {"irtt": IRTT, "iperf3": IPERF3, "ping": PING, "rtt": "1700000000.5,20\n1700000001.5,-1\n1700000002.5,30\n"}
+    for name in ("csv", "hypatia", "mahimahi", "netem"):
+        texts[name] = write_as(name, profile, folder / name).files[0].read_text()
+    return texts
+
+
+def harmless(name: str, path: Path) -> None:
+    """Reads; anything but a Profile or a `UserError` of one line fails the test."""
+    try:
+        read_as(name, [path], OPTIONS)
+    except UserError as error:
+        assert str(path) in str(error) or "bin" in str(error)
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_seeds_are_good(name: str, seeds: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "good"
+    path.write_text(seeds[name])
+    assert read_as(name, [path], OPTIONS).profile.duration_s > 0
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=400))
+def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "noise"
+    path.write_bytes(data)
+    harmless(name, path)
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(draw=st.data())
+def test_good_files_with_something_changed(name: str, seeds: dict[str, str], tmp_path: Path, draw: st.DataObject) -> None:
+    text = seeds[name]
+    lines = text.splitlines(keepends=True)
+    what = draw.draw(st.sampled_from(["cut", "line", "swap", "number", "insert"]))
+    if what == "cut":
+        text = text[: draw.draw(st.integers(0, len(text)))]
+    elif what == "line":
+        del lines[draw.draw(st.integers(0, len(lines) - 1))]
+        text = "".join(lines)
+    elif what == "swap":
+        i, j = draw.draw(st.integers(0, len(lines) - 1)), draw.draw(st.integers(0, len(lines) - 1))
+        lines[i], lines[j] = lines[j], lines[i]
+        text = "".join(lines)
+    elif what == "number":
+        numbers = list(re.finditer(r"\d+", text))
+        match = draw.draw(st.sampled_from(numbers))
+        new = draw.draw(st.sampled_from(["-1", "0", "1e999", "nan", "9" * 30, "1.5", "", "true", "null", "-0", "4611686018427387904"]))
+        text = text[: match.start()] + new + text[match.end() :]
+    else:
+        at = draw.draw(st.integers(0, len(text)))
+        text = text[:at] + draw.draw(st.text(max_size=20)) + text[at:]
+    path = tmp_path / "changed"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    harmless(name, path)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=300), dressed=st.booleans())
+def test_any_bytes_as_a_profile(tmp_path: Path, data: bytes, dressed: bool) -> None:
+    path = tmp_path / "noise"
+    path.write_bytes(b"PAR1" + data + b"PAR1" if dressed else data)
+    with pytest.raises(UserError) as caught:
+        read_profile(path)
+    assert "\n" not in str(caught.value)
