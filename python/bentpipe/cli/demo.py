@@ -1,0 +1,34 @@
+"""`bentpipe demo`: from orbits to a report in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for Profiles, Runs and the report.")] = Path(
+        "out/demo"
+    ),
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")] = False,
+) -> None:
+    """Race NewReno, CUBIC and BBR from a terminal in Melbourne to Sydney and London over Starlink, and write a report.
+
+    Example:
+        bentpipe demo --out out/demo
+    """
+    from bentpipe.cli.console import note, progress
+    from bentpipe.cli.race import show_result
+    from bentpipe.demo import run_demo
+
+    note("Starlink as its filings describe it, over Melbourne on 10 May 2026: Profiles, races, report")
+    with progress("demo") as advance:
+        result, page = run_demo(out, jobs=jobs, on_progress=advance)
+    show_result(result, as_json)
+    note(f"report: {page}")

@@ -1,0 +1,109 @@
+"""`bentpipe race`: controllers against each other over the same paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bentpipe.errors import UserError
+
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", show_default=False)]
+Profiles = Annotated[
+    list[Path] | None, typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them.")
+]
+Entrants = Annotated[
+    str | None,
+    typer.Option(
+        "--cc",
+        help="Entrants, by comma; a+b share the path. `bentpipe cc` lists the controllers. [default: reno,cubic,bbr]",
+        show_default=False,
+    ),
+]
+DirectionOption = Annotated[
+    str | None,
+    typer.Option(help="The way the data goes: down (to the terminal) or up. [default: down]", show_default=False),
+]
+Duration = Annotated[
+    float | None,
+    typer.Option(help="Length of a run [s]. [default: the whole of the shortest Profile]", show_default=False),
+]
+Seeds = Annotated[int, typer.Option(help="N: one run for each of the seeds 0 … N−1.")]
+Phase = Annotated[
+    float | None,
+    typer.Option(
+        help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
+]
+ExperimentOption = Annotated[
+    Path | None,
+    typer.Option("-x", "--experiment", help="An Experiment (TOML) instead of Profiles and --cc.", show_default=False),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Run again, and replace, what is already in the folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")]
+
+
+def race(
+    out: Out,
+    profiles: Profiles = None,
+    cc: Entrants = None,
+    direction: DirectionOption = None,
+    duration: Duration = None,
+    seeds: Seeds = 1,
+    phase: Phase = None,
+    jobs: Jobs = None,
+    experiment: ExperimentOption = None,
+    fresh: Fresh = False,
+    as_json: AsJson = False,
+) -> None:
+    """Race congestion controllers: one Run per Profile, entrant and seed, spread over all cores.
+
+    Runs that are finished already are kept, so the same command goes on after Ctrl-C.
+
+    Example:
+        bentpipe race P.parquet --cc cubic,bbr,cubic+bbr --duration 60 --seeds 5 -o out/race
+    """
+    from bentpipe import runs
+    from bentpipe.cli.console import progress
+    from bentpipe.profiles import read_profile
+
+    how: dict[str, Any] = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
+    if experiment is not None:
+        given = {"PROFILES": profiles, "--cc": cc, "--direction": direction, "--duration": duration, "--phase": phase}
+        if also := [name for name, value in given.items() if value]:
+            raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
+        file = runs.read_experiment(experiment)
+        paths = [read_profile(path) for path in file.files.values()]
+        with progress("racing") as advance:
+            result = runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
+    else:
+        if not profiles:
+            raise UserError(
+                "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
+            )
+        how |= {"direction": direction or "down", "duration_s": duration, "phase_s": phase}
+        entrants = runs.parse_entrants(cc or "reno,cubic,bbr")
+        paths = [read_profile(path) for path in profiles]
+        with progress("racing") as advance:
+            result = runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
+    show_result(result, as_json)
+
+
+def show_result(result: Any, as_json: bool) -> None:  # noqa: ANN401 -- RaceResult, whose module is too slow to load here
+    """Print a race: JSON for machines, for people the means over the seeds."""
+    from bentpipe import runs
+    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.runs.text import RESULT_COLUMNS, result_rows
+
+    if as_json:
+        print_json(result.to_dict())
+        return
+    table("Means over the seeds", RESULT_COLUMNS, result_rows(runs.summarise(result.runs)))
+    if result.resumed:
+        note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
+    note(f"{len(result.runs)} Runs in {result.out}; figures and tables: bentpipe report {result.out}")

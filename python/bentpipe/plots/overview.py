@@ -1,0 +1,54 @@
+"""The race at a glance: mean goodput of every entrant on every Profile, with confidence intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bentpipe.plots import style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from bentpipe.runs import EntrantSummary, FlowSummary
+
+
+def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
+    """One panel per Profile, one row per entrant: the mean over seeds of each flow's goodput and its 95 % interval."""
+    labels = list(dict.fromkeys(summary.profile for summary in summaries))
+    with style.styled():
+        rows = max(sum(summary.profile == label for summary in summaries) for label in labels)
+        figure = Figure(figsize=(9.2, 0.75 + len(labels) * (0.55 + 0.3 * rows)), layout="constrained")
+        axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, label in zip(axes, labels, strict=True):
+            here = [summary for summary in summaries if summary.profile == label]
+            for y, summary in enumerate(here):
+                for i, flow in enumerate(summary.flows):
+                    spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
+                    _draw_estimate(axis, flow, y + spread)
+            axis.set_title(label)
+            axis.set_yticks(range(len(here)), [style.entrant_name(summary.entrant) for summary in here])
+            axis.set_ylim(len(here) - 0.45, -0.55)
+            axis.grid(axis="x")
+            axis.grid(visible=False, axis="y")
+            axis.set_xlim(left=0)
+        axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval")
+        controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
+        handles = [_handle(style.look(controller)) for controller in controllers]
+        figure.legend(handles=handles, loc="outside upper center", ncols=6)
+    return figure
+
+
+def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:
+    look, found = style.look(flow.controller), flow.goodput_bps
+    if found.low is not None and found.high is not None:
+        axis.plot([found.low * 1e-6, found.high * 1e-6], [y, y], color=look.colour, linewidth=2.2, alpha=0.45)
+    axis.plot(found.mean * 1e-6, y, marker=look.marker, color=look.colour, linestyle="none", markersize=6)
+
+
+def _handle(look: style.Look) -> Line2D:
+    return Line2D([], [], color=look.colour, marker=look.marker, linewidth=2.2, label=look.name)

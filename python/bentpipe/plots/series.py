@@ -1,0 +1,136 @@
+"""What figures are drawn from: series and distributions, taken from a Run's tables. Pure functions over tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from bentpipe.runs import Run
+
+    Floats = NDArray[np.float64]
+
+SLOT_S = 15
+"""Length of a slot of the scheduler [s]."""
+
+SLOT_PHASE_S = 12
+"""Second of the minute at which a slot begins: :12, :27, :42, :57 UTC (Tanveer et al., arXiv:2307.00402)."""
+
+NEAR_EDGE_S = 0.5
+"""A handover this near to an edge belongs to it [s]. Chosen here: edges are measured at 11.5 to 12.0 s."""
+
+
+def flow_count(samples: pl.DataFrame) -> int:
+    """How many flows a table of samples tells of."""
+    return samples["flow"].n_unique()
+
+
+def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Floats]:
+    """Goodput of one flow in bins of `bin_s`: the middle of each bin [s], bit/s. A last, partial bin is left out."""
+    rows = samples.filter(pl.col("flow") == flow)
+    t_s = rows["t_s"].to_numpy()
+    received = rows["goodput_bytes"].to_numpy().astype(np.float64)
+    if not len(t_s):
+        return np.empty(0), np.empty(0)
+    # In whole bins, counted in integers, since 0.1 s is no binary fraction.
+    edges = np.arange(int(t_s[-1] / bin_s + 1e-6) + 1) * bin_s
+    at_edges = np.interp(edges, np.concatenate([[0.0], t_s]), np.concatenate([[0.0], received]))
+    return (edges[:-1] + edges[1:]) / 2, np.diff(at_edges) * 8 / bin_s
+
+
+def per_second(samples: pl.DataFrame, flow: int, column: str) -> Floats:
+    """How much a cumulative column grew in each whole second."""
+    rows = samples.filter(pl.col("flow") == flow)
+    t_s = np.concatenate([[0.0], rows["t_s"].to_numpy()])
+    total = np.concatenate([[0.0], rows[column].to_numpy().astype(np.float64)])
+    return np.diff(np.interp(np.arange(int(t_s[-1] + 1e-6) + 1.0), t_s, total))
+
+
+def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Floats]:
+    """Time [s] and value of a column where it is known."""
+    rows = samples.filter((pl.col("flow") == flow) & pl.col(column).is_not_null())
+    return rows["t_s"].to_numpy(), rows[column].to_numpy().astype(np.float64)
+
+
+def ecdf(sample: Floats) -> tuple[Floats, Floats]:
+    """The empirical distribution: sorted values and the share of values at or below each."""
+    ordered = np.sort(sample[np.isfinite(sample)])
+    return ordered, np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
+
+
+@dataclass(frozen=True)
+class PathSeries:
+    """The path under a Run in the direction of its data, summed or taken over the hops in use.
+
+    `capacity_bps` is that of the narrowest hop that carried something in the window (NaN where none did),
+    `backlog_bytes` what all its queues held, and the drops are counts per window by cause.
+    """
+
+    t_s: Floats
+    capacity_bps: Floats
+    backlog_bytes: Floats
+    drops_queue: Floats
+    drops_loss: Floats
+    drops_event: Floats
+
+
+DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event")
+
+
+def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
+    """The path's capacity, backlog and drops over time."""
+    counters = ("delivered_bytes", *DROP_CAUSES)
+    hops = links.filter((pl.col("flow") < 0) & (pl.col("direction") == direction)).sort("profile", "hop", "t_s")
+    grown = hops.with_columns(
+        (pl.col(name) - pl.col(name).shift(1, fill_value=0).over("profile", "hop")).cast(pl.Float64)
+        for name in counters
+    )
+    busy = pl.when(pl.col("delivered_bytes") > 0).then(pl.col("capacity_bps"))
+    rows = (
+        grown.group_by("t_s")
+        .agg(
+            busy.min().alias("capacity_bps"),
+            pl.col("backlog_bytes").sum(),
+            *(pl.col(name).sum() for name in DROP_CAUSES),
+        )
+        .sort("t_s")
+    )
+
+    def column(name: str) -> Floats:
+        return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+    return PathSeries(column("t_s"), column("capacity_bps"), column("backlog_bytes"), *map(column, DROP_CAUSES))
+
+
+def event_times(events: pl.DataFrame, kind: str) -> Floats:
+    """When events of a kind happened [s since the run's beginning]."""
+    return np.sort(events.filter(pl.col("kind") == kind)["t_s"].to_numpy().astype(np.float64))
+
+
+def slot_edges(run: Run, handovers: Floats) -> Floats:
+    """Slot edges within a Run [s since its beginning]; none where the path's handovers do not keep to them.
+
+    Paths without a 15 s scheduler (fibre, geostationary) have no slots to show.
+    """
+    first = (SLOT_PHASE_S - run.start_unix_ns / 1e9) % SLOT_S
+    edges = np.arange(first, run.duration_s, SLOT_S)
+    if not len(handovers) or not len(edges):
+        return np.empty(0)
+    distance = np.abs((handovers - first + SLOT_S / 2) % SLOT_S - SLOT_S / 2)
+    return edges if np.mean(distance <= NEAR_EDGE_S) > 0.5 else np.empty(0)
+
+
+def by_controller(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs of one flow, by controller, in order of first appearance."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if len(run.flows) == 1:
+            groups.setdefault(str(run.flows[0]["controller"]), []).append(run)
+    return groups

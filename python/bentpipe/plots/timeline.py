@@ -1,0 +1,119 @@
+"""What happened on one path over time: goodput, congestion window, round-trip time, queue; slots and handovers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bentpipe.plots import series, style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from bentpipe.runs import Run
+
+BIN_S = 1.0
+"""Goodput is drawn in bins of a second: at 100 ms a delayed ACK train already shows as a spike."""
+
+
+def plot_timeline(runs: Sequence[Run]) -> Figure:
+    """One panel each for goodput, cwnd, RTT and backlog; one line per Run.
+
+    Args:
+        runs: Runs of one flow each over the same Profile with the same seed, so that all met the same path.
+    """
+    with style.styled():
+        figure = Figure(figsize=(9.2, 8.2), layout="constrained")
+        axes = figure.subplots(4, 1, sharex=True, gridspec_kw={"height_ratios": [1.35, 1, 1, 1]})
+        mark_path(runs[0], list(axes))
+        direction = str(runs[0].flows[0]["direction"])
+        for i, run in enumerate(runs):
+            look = style.look(str(run.flows[0]["controller"]))
+            samples, path = run.samples(), series.path_series(run.links(), direction)
+            if i == 0:
+                draw_capacity(axes[0], path)
+            line = {"color": look.colour, "linestyle": look.line, "label": look.name}
+            axes[0].plot(*_scaled(series.goodput(samples, 0, BIN_S), 1e-6), **line)
+            axes[1].plot(*_scaled(series.values(samples, 0, "cwnd_bytes"), 1e-6), **line)
+            axes[2].plot(*series.values(samples, 0, "rtt_smoothed_ms"), **line)
+            axes[3].plot(path.t_s, path.backlog_bytes * 1e-3, **line)
+            _draw_drops(axes[3], path, look.colour, row=i, rows=len(runs))
+        for axis, title, unit in zip(
+            axes,
+            ("Goodput (1 s bins)", "Congestion window", "Smoothed round-trip time", "Waiting in the path's queues"),
+            ("Mbit/s", "MB", "ms", "kB"),
+            strict=True,
+        ):
+            axis.set_title(title)
+            axis.set_ylabel(unit)
+            axis.set_ylim(bottom=0)
+        axes[3].set_xlabel("Time since the run began [s]")
+        axes[3].set_xlim(0, runs[0].duration_s)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(runs) + 3)
+    return figure
+
+
+def plot_sharing(runs: Sequence[Run]) -> Figure:
+    """Flows that share the path: goodput of each over time, one panel per Run."""
+    with style.styled():
+        figure = Figure(figsize=(9.2, 0.9 + 2.2 * len(runs)), layout="constrained")
+        axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, run in zip(axes, runs, strict=True):
+            mark_path(run, [axis])
+            samples = run.samples()
+            draw_capacity(axis, series.path_series(run.links(), str(run.flows[0]["direction"])))
+            names = [str(flow["controller"]) for flow in run.flows]
+            for i, controller in enumerate(names):
+                look = style.look(controller)
+                number = f" ({names[: i + 1].count(controller)})" if names.count(controller) > 1 else ""
+                dashes = (0, (4, 1.5)) if controller in names[:i] else look.line
+                t_s, bps = series.goodput(samples, i, BIN_S)
+                axis.plot(t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=look.name + number)
+            axis.set_title(style.entrant_name(run.entrant))
+            axis.set_ylabel("Mbit/s")
+            axis.set_ylim(bottom=0)
+            axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes[-1].set_xlabel("Time since the run began [s]")
+        axes[-1].set_xlim(0, runs[0].duration_s)
+    return figure
+
+
+def mark_path(run: Run, axes: Sequence[Axes]) -> None:
+    """Slot edges as thin lines behind everything; handovers as triangles on the upper edge, outages as bands."""
+    events = run.events()
+    handovers = series.event_times(events, "handover")
+    for axis in axes:
+        for edge in series.slot_edges(run, handovers):
+            axis.axvline(edge, color=style.SLOT, linewidth=0.6, zorder=0.5)
+    top = axes[0]
+    transform = top.get_xaxis_transform()
+    marks: dict[str, Any] = {"clip_on": False, "linestyle": "none", "transform": transform, "zorder": 5}
+    if len(handovers):
+        top.plot(handovers, np.ones_like(handovers), marker="v", color=style.HANDOVER, label="handover", **marks)
+    outages = series.event_times(events, "outage")
+    if len(outages):
+        top.plot(outages, np.ones_like(outages), marker="x", color=style.HANDOVER, label="outage", **marks)
+
+
+def draw_capacity(axis: Axes, path: series.PathSeries) -> None:
+    """The path's capacity as a grey step behind the flows."""
+    if np.isfinite(path.capacity_bps).any():
+        axis.step(
+            path.t_s, path.capacity_bps * 1e-6, where="pre", color=style.CAPACITY, linewidth=0.9, label="capacity"
+        )
+
+
+def _draw_drops(axis: Axes, path: series.PathSeries, colour: str, row: int, rows: int) -> None:
+    """A tick for every window in which the queue overflowed, one row per Run in a strip above the curves."""
+    axis.margins(y=0.08 + 0.07 * rows)
+    at = path.t_s[path.drops_queue > 0]
+    height = 0.98 - 0.06 * row
+    axis.plot(at, np.full_like(at, height), "|", color=colour, markersize=3.5, transform=axis.get_xaxis_transform())
+
+
+def _scaled(line: tuple[series.Floats, series.Floats], factor: float) -> tuple[series.Floats, series.Floats]:
+    return line[0], line[1] * factor

@@ -1,0 +1,122 @@
+"""`report.html`: one page that holds everything it shows, with its figures as files beside it."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bentpipe.files import atomic_write
+from bentpipe.plots import style
+from bentpipe.plots.distributions import plot_cdfs, plot_destinations
+from bentpipe.plots.overview import plot_overview
+from bentpipe.plots.timeline import plot_sharing, plot_timeline
+from bentpipe.report import content
+from bentpipe.runs import find_runs, results_table, summarise
+from bentpipe.runs.store import safe_name, storing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from bentpipe.runs import Run
+
+
+def write_report(out: Path, on_progress: Callable[[float], None] | None = None) -> Path:
+    """Write report.html, figures/*.png and results.csv from the Runs in `out`, into it; return the page's path.
+
+    The same Runs give the same page: there is no clock in it. `on_progress` is told the share done (0 … 1).
+
+    Raises:
+        UserError: there is no Run, or one is damaged.
+        StoreError: the disk refuses.
+    """
+    runs = content.in_order(find_runs(out))
+    page = content.parts(out, runs)
+    artist = _Artist(out)
+    with storing(out):
+        artist.folder.mkdir(exist_ok=True)
+        results_table(runs).write_csv(out / "results.csv")
+        sections = [(part, section) for part in page for section in part.sections]
+        for done, (part, section) in enumerate(sections):
+            mine = [run for run in runs if run.experiment == part.experiment and run.record["valid"]]
+            if section is part.sections[0]:
+                artist.draw_part(part, mine)
+            artist.draw_section(section, [run for run in mine if run.label == section.title])
+            if on_progress is not None:
+                on_progress((done + 1) / len(sections))
+    html = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            parts=page,
+            result_heads=content.RESULT_HEADS,
+            start_up_heads=content.START_UP_HEADS,
+            versions=sorted({str(run.record["versions"].get("bentpipe")) for run in runs}),
+            commands=content.repeat_commands(out, runs),
+            runs=len(runs),
+        )
+    )
+    with atomic_write(out / "report.html") as file:
+        file.write(html.encode())
+    return out / "report.html"
+
+
+def _environment() -> Environment:
+    """Everything that comes from a file is escaped."""
+    return Environment(
+        loader=PackageLoader("bentpipe.report", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+class _Artist:
+    """Draws figures into a folder and puts them into the page's data."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out / "figures"
+
+    def draw_part(self, part: content.Part, runs: Sequence[Run]) -> None:
+        if not runs:
+            return
+        caption = "Goodput of every entrant: the mean over seeds and its 95 % confidence interval."
+        part.figures.append(self._keep(plot_overview(summarise(runs)), part.experiment, "overview", caption))
+        if any(len(run.flows) == 1 for run in runs):
+            caption = (
+                "One-second values of all seeds after the warm-up: quartiles and median; whiskers to the last value "
+                "within 1.5 × the box."
+            )
+            part.figures.append(self._keep(plot_destinations(runs), part.experiment, "destinations", caption))
+
+    def draw_section(self, section: content.Section, runs: Sequence[Run]) -> None:
+        if not runs:
+            return
+        seed = min(run.seed for run in runs)
+        alone = [run for run in runs if len(run.flows) == 1]
+        first = [run for run in alone if run.seed == seed]
+        shared = [run for run in runs if len(run.flows) > 1 and run.seed == seed]
+        if first:
+            caption = (
+                f"Each controller alone, seed {seed}: all met the same path at the same moments. Triangles: "
+                "handovers; thin lines: edges of the 15 s slots; grey: capacity. Ticks above the queue: it overflowed."
+            )
+            section.figures.append(self._keep(plot_timeline(first), section.anchor, "timeline", caption))
+            caption = (
+                "All seeds after the warm-up: goodput in short and in longer bins, and the latest round-trip time."
+            )
+            section.figures.append(self._keep(plot_cdfs(alone), section.anchor, "cdf", caption))
+        if shared:
+            caption = f"Flows that share the path, seed {seed}."
+            section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption))
+
+    def _keep(self, figure: Figure, of: str, what: str, caption: str) -> content.Figure:
+        file = self.folder / f"{safe_name(of)}-{what}.png"
+        style.save(figure, file)
+        data = base64.b64encode(file.read_bytes()).decode("ascii")
+        return content.Figure(f"figures/{file.name}", f"data:image/png;base64,{data}", caption)

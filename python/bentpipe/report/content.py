@@ -1,0 +1,310 @@
+"""What the report says, as plain data for the page: nothing here draws or writes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import polars as pl
+
+from bentpipe.plots.series import DROP_CAUSES, event_times
+from bentpipe.plots.style import LOOKS, entrant_name, look
+from bentpipe.report import prose
+from bentpipe.runs import summarise, text
+from bentpipe.times import format_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from bentpipe.runs import EntrantSummary, FlowSummary, Run
+
+
+SAFE = "/+~"
+"""What a relative address may hold as it is, beside letters, digits and ``_.-`` (RFC 3986, 3.3)."""
+
+RESULT_HEADS = (
+    ("Goodput", "Mbit/s"),
+    ("after warm-up", "Mbit/s"),
+    ("Share", "%"),
+    ("Median RTT", "ms"),
+    ("p95 RTT", "ms"),
+    ("Retransmits", "segments a run"),
+    ("n", "seeds"),
+)
+"""Columns of the table of results: name and unit."""
+
+START_UP_HEADS = (
+    ("Time to 90 %", "s"),
+    ("Overshoot", "× steady in flight"),
+    ("Retransmits", "segments a run"),
+    ("Got to 90 %", "runs"),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure in place: its file relative to the report, its data URI and what it shows."""
+
+    file: str
+    uri: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table of results: one flow of an entrant. `first` is set on an entrant's first flow."""
+
+    entrant: str
+    flows: int
+    first: bool
+    flow: str
+    colour: str
+    cells: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Packets an entrant's runs lost in the direction of the data, mean per run, by cause."""
+
+    entrant: str
+    queue: str
+    air: str
+    handover: str
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One Run in the list at the end of a section."""
+
+    entrant: str
+    seed: int
+    begins: str
+    valid: bool
+    why_invalid: str
+    content_hash: str
+    folder: str
+
+
+@dataclass
+class Section:
+    """All about one Profile in one Experiment."""
+
+    title: str
+    anchor: str
+    facts: list[tuple[str, str]]
+    recipe: str
+    sentences: list[str]
+    rows: list[Row]
+    start_up: list[Row]
+    losses: list[Losses]
+    runs: list[RunLine]
+    profile_file: str
+    figures: list[Figure] = field(default_factory=list)
+
+
+@dataclass
+class Part:
+    """One Experiment: what was done, figures over all its Profiles, and a section per Profile."""
+
+    experiment: str
+    title: str
+    facts: list[tuple[str, str]]
+    sections: list[Section]
+    figures: list[Figure] = field(default_factory=list)
+
+
+def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
+    """The page's content, by Experiment and Profile."""
+    runs = in_order(runs)
+    summaries = summarise(runs)
+    return [
+        Part(
+            experiment=name,
+            title=_direction(mine[0]),
+            facts=_experiment_facts(mine),
+            sections=[
+                _section(
+                    out,
+                    label,
+                    [run for run in mine if run.label == label],
+                    [s for s in summaries if (s.experiment, s.profile) == (name, label)],
+                )
+                for label in dict.fromkeys(run.label for run in mine)
+            ],
+        )
+        for name in dict.fromkeys(run.experiment for run in runs)
+        if (mine := [run for run in runs if run.experiment == name])
+    ]
+
+
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """By Experiment and Profile; then entrants alone before those that share, in the order of `LOOKS`; then seeds."""
+    known = {controller: i for i, controller in enumerate(LOOKS)}
+
+    def key(run: Run) -> tuple[object, ...]:
+        controllers = run.entrant.split("+")
+        ranks = [known.get(controller, len(known)) for controller in controllers]
+        return run.experiment, run.label, len(controllers), ranks, run.entrant, run.seed
+
+    return sorted(runs, key=key)
+
+
+def _direction(run: Run) -> str:
+    ways = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
+    found = {str(flow["direction"]) for flow in run.flows}
+    return ways[found.pop()] if len(found) == 1 and found <= ways.keys() else "Both directions"
+
+
+def _experiment_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    seeds = sorted({run.seed for run in runs})
+    invalid = sum(not run.record["valid"] for run in runs)
+    phases = {str(run.record.get("phase")) for run in runs}
+    drawn = "drawn by seed" if phases == {"drawn"} else "given" if phases == {"given"} else "drawn or given"
+    first = runs[0]
+    return [
+        ("Experiment", first.experiment),
+        ("World", str(first.record["world"])),
+        ("Entrants", ", ".join(dict.fromkeys(entrant_name(run.entrant) for run in runs))),
+        ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
+        ("Seeds", ", ".join(map(str, seeds))),
+        ("Start phase", f"{drawn}, {_span([run.offset_s for run in runs])} s into the Profile"),
+        ("Runs", f"{len(runs)}, of which {invalid} not valid" if invalid else f"{len(runs)}, all valid"),
+    ]
+
+
+def _span(found: Sequence[float]) -> str:
+    low, high = min(found), max(found)
+    return f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+
+
+def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSummary]) -> Section:
+    profile = runs[0].record["profiles"][0]
+    provenance = profile.get("provenance")
+    provenance = provenance if isinstance(provenance, dict) else {}
+    handovers = [len(event_times(run.events(), "handover")) for run in runs]
+    outages = [len(event_times(run.events(), "outage")) for run in runs]
+    includes = provenance.get("includes") or []
+    facts = [
+        ("Path", str(provenance.get("description", "not said"))),
+        ("Kind", str(provenance.get("kind", "not said"))),
+        ("Starts", format_utc(int(profile["start_unix_ns"]))),
+        ("Lasts", f"{float(profile.get('duration_s', 0)):g} s"),
+        ("Includes", ", ".join(map(str, includes)) if isinstance(includes, list) and includes else "nothing measured"),
+        ("Handovers in a run", _span_of_counts(handovers)),
+        ("Outages in a run", _span_of_counts(outages)),
+        ("Made by", str(provenance.get("made_by", "not said"))),
+        ("Content hash", str(profile.get("base_hash", "not said"))),
+    ]
+    recipe = provenance.get("recipe")
+    file = f"profiles/{label}.parquet"
+    return Section(
+        title=label,
+        anchor=f"{runs[0].experiment}-{label}",
+        facts=facts,
+        recipe=json.dumps(recipe, indent=2, ensure_ascii=False) if recipe else "",
+        sentences=prose.opening(label, summaries, runs),
+        rows=[row for summary in summaries for row in _rows(summary, _result_cells)],
+        start_up=[row for summary in summaries for row in _rows(summary, _start_up_cells)],
+        losses=_losses(runs),
+        runs=[_run_line(out, run) for run in runs],
+        profile_file=quote(file, safe=SAFE) if (out / file).is_file() else "",
+    )
+
+
+def _span_of_counts(found: Sequence[int]) -> str:
+    return str(found[0]) if min(found) == max(found) else f"{min(found)} to {max(found)}"
+
+
+def _rows(summary: EntrantSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- one of the two functions below
+    return [
+        Row(
+            entrant_name(summary.entrant),
+            len(summary.flows),
+            i == 0,
+            look(flow.controller).name,
+            look(flow.controller).colour,
+            cells(summary, flow),
+        )
+        for i, flow in enumerate(summary.flows)
+    ]
+
+
+def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
+    """Mean and interval of what `RESULT_HEADS` names."""
+    return (
+        (text.mean(flow.goodput_bps, text.MBIT), text.interval(flow.goodput_bps, text.MBIT)),
+        (text.mean(flow.steady_bps, text.MBIT), text.interval(flow.steady_bps, text.MBIT)),
+        (text.mean(flow.share, 100), text.interval(flow.share, 100)) if flow.share else ("", ""),
+        (text.mean(flow.rtt_median_ms), text.interval(flow.rtt_median_ms)),
+        (text.mean(flow.rtt_p95_ms), text.interval(flow.rtt_p95_ms)),
+        (text.mean(flow.retransmits), text.interval(flow.retransmits)),
+        (str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"),
+    )
+
+
+def _start_up_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
+    """Mean and interval of what `START_UP_HEADS` names."""
+    start = flow.start_up
+    return (
+        (text.mean(start.time_to_90_s), text.interval(start.time_to_90_s)),
+        (text.mean(start.overshoot), text.interval(start.overshoot)),
+        (text.mean(start.retransmits), text.interval(start.retransmits)),
+        (f"{start.reached} of {summary.n}", ""),
+    )
+
+
+def _losses(runs: Iterable[Run]) -> list[Losses]:
+    found: dict[str, list[list[float]]] = {}
+    for run in runs:
+        totals = (
+            run.links()
+            .filter((pl.col("flow") < 0) & (pl.col("direction") == str(run.flows[0]["direction"])))
+            .group_by("profile", "hop")
+            .agg(pl.col(cause).max() for cause in DROP_CAUSES)
+        )
+        found.setdefault(run.entrant, []).append([float(totals[cause].sum()) for cause in DROP_CAUSES])
+    return [
+        Losses(entrant_name(entrant), *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
+        for entrant, drops in found.items()
+    ]
+
+
+def _run_line(out: Path, run: Run) -> RunLine:
+    return RunLine(
+        entrant=entrant_name(run.entrant),
+        seed=run.seed,
+        begins=format_utc(run.start_unix_ns // 1_000_000 * 1_000_000),
+        valid=bool(run.record["valid"]),
+        why_invalid=str(run.record.get("why_invalid") or ""),
+        content_hash=str(run.record["content_hash"]),
+        folder=quote(run.path.relative_to(out).as_posix(), safe=SAFE),
+    )
+
+
+def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
+    """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file."""
+    commands: dict[str, None] = {}
+    groups: dict[tuple[str, float, str], list[Run]] = {}
+    for run in runs:
+        if run.experiment in ("race-up", "race-down"):
+            phase = str(run.record.get("phase"))
+            offset = f"{run.offset_s:.9f}".rstrip("0").rstrip(".") if phase == "given" else ""
+            groups.setdefault((run.experiment, run.duration_s, offset), []).append(run)
+    for (experiment, duration_s, offset), mine in groups.items():
+        labels = dict.fromkeys(run.label for run in mine)
+        command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in labels)]
+        command += ["--cc", ",".join(dict.fromkeys(run.entrant for run in mine))]
+        command += [
+            "--direction",
+            experiment.removeprefix("race-"),
+            "--duration",
+            f"{duration_s:.9f}".rstrip("0").rstrip("."),
+        ]
+        command += ["--seeds", str(max(run.seed for run in mine) + 1)]
+        command += ["--phase", offset] if offset else []
+        commands[shlex.join([*command, "-o", "again"])] = None
+    return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []

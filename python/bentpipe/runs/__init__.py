@@ -1,0 +1,43 @@
+"""Runs: what happened. Racing controllers over Profiles, keeping Runs on disk, reading and summarising them.
+
+- `race`: one Run per (Profile, entrant, seed), over all cores; `run_experiment`: an Experiment from a TOML file.
+- `find_runs`, `read_run`: Runs from disk. `summarise`, `compare`: over seeds, with confidence intervals.
+"""
+
+from __future__ import annotations
+
+from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
+from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrants
+from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
+from bentpipe.runs.racing import RaceInterruptedError, RaceResult, race, run_experiment
+from bentpipe.runs.record import results_table
+from bentpipe.runs.store import Run, StoreError, find_runs, read_run
+from bentpipe.runs.summary import EntrantSummary, FlowSummary, StartUp, compare, summarise, total_goodput_bps
+
+__all__ = [
+    "EntrantSummary",
+    "Estimate",
+    "Experiment",
+    "ExperimentFile",
+    "Flow",
+    "FlowSummary",
+    "ProfileRef",
+    "RaceInterruptedError",
+    "RaceResult",
+    "Run",
+    "StartUp",
+    "StoreError",
+    "compare",
+    "estimate",
+    "find_runs",
+    "jain_index",
+    "paired_ratio",
+    "parse_entrants",
+    "race",
+    "read_experiment",
+    "read_run",
+    "results_table",
+    "run_experiment",
+    "summarise",
+    "total_goodput_bps",
+]

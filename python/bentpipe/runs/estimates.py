@@ -1,0 +1,82 @@
+"""Means with confidence intervals, ratios of paired runs, and Jain's index."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, median, stdev
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CONFIDENCE = 0.95
+
+T_975: tuple[float, ...] = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+"""97.5 % quantiles of Student's t for 1 … 10 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods,
+table 1.3.6.7.2); `tests/test_runs_estimates.py` holds all quantiles against SciPy."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over `n` runs, its median, and the ends of its 95 % confidence interval (None for a single run)."""
+
+    n: int
+    mean: float
+    median: float
+    low: float | None
+    high: float | None
+
+
+def t_quantile(degrees: int) -> float:
+    """The 97.5 % quantile of Student's t.
+
+    The table for few degrees of freedom, above that the Cornish–Fisher expansion around the normal quantile
+    (Abramowitz and Stegun, 26.7.5), which is right to 1e-4 there.
+    """
+    if degrees <= len(T_975):
+        return T_975[degrees - 1]
+    x = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    g1 = (x**3 + x) / 4
+    g2 = (5 * x**5 + 16 * x**3 + 3 * x) / 96
+    g3 = (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384
+    g4 = (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160
+    return x + g1 / degrees + g2 / degrees**2 + g3 / degrees**3 + g4 / degrees**4
+
+
+def estimate(values: Sequence[float], floor: float | None = 0.0) -> Estimate:
+    """The mean over runs with Student's t interval.
+
+    `floor` is the smallest value that can be (goodput, delays and counts are never negative): an interval of few runs
+    that reaches below is cut there. None: no such bound.
+    """
+    if not values:
+        raise ValueError("an estimate needs at least one value")
+    mean, middle, n = fmean(values), median(values), len(values)
+    if n == 1:
+        return Estimate(1, mean, middle, None, None)
+    half = t_quantile(n - 1) * stdev(values) / math.sqrt(n)
+    low = mean - half
+    return Estimate(n, mean, middle, low if floor is None else max(low, floor), mean + half)
+
+
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
+    """How many times as large `ours` is, run by run: geometric mean of the ratios and its interval.
+
+    Pair i must be two runs over the same path (same Profile, same seed): what the path did to both cancels.
+    None where a ratio does not exist (a run without goodput).
+    """
+    if not ours or len(ours) != len(theirs) or min(*ours, *theirs) <= 0:
+        return None
+    logs = estimate([math.log(a / b) for a, b in zip(ours, theirs, strict=True)], floor=None)
+    low, high = (None if end is None else math.exp(end) for end in (logs.low, logs.high))
+    return Estimate(logs.n, math.exp(logs.mean), math.exp(logs.median), low, high)
+
+
+def jain_index(shares: Sequence[float]) -> float | None:
+    """Jain's fairness index: 1 where all get the same, 1/n where one gets all. None where nobody got anything.
+
+    Source: Jain, Chiu and Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984.
+    """
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares > 0 else None

@@ -1,0 +1,164 @@
+"""The Experiment: what is done on the path. The same record that the simulator reads and that `run.json` keeps.
+
+Times are integers of nanoseconds, as in the simulator, so that a document says exactly what was run
+(`docs/reference/experiment.md`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from bentpipe import _native
+from bentpipe.errors import UserError
+from bentpipe.scenarios.tables import did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Direction = Literal["up", "down"]
+DIRECTIONS: tuple[Direction, ...] = ("up", "down")
+
+NS_PER_S = 1_000_000_000
+
+SAMPLE_STEP_NS = 100_000_000
+"""Time between samples [ns]: DESIGN's default of 100 ms, a few round trips of a LEO path."""
+
+WARMUP_NS = 10 * NS_PER_S
+"""Left out of steady-state figures [ns]. Chosen here: slow start from 10 segments to 300 Mbit/s at 350 ms takes ten
+round trips (3.5 s), and BBR needs as long again to drain what it queued."""
+
+WARMUP_SHARE = 4
+"""A short race gives up at most a quarter of itself to the warm-up. Chosen here, so that something steady is left."""
+
+ROLE = "path"
+"""What a race's Experiment calls its only Profile."""
+
+
+@dataclass(frozen=True)
+class ProfileRef:
+    """A Profile that the Experiment runs on: its role, its own name and its content hash (hex SHA-256)."""
+
+    role: str
+    name: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One flow; `start_ns` and `stop_ns` count from the run's beginning.
+
+    `application` is ``"bulk"``, ``{"bytes": n}`` or ``{"paced": {"write_bytes": n, "every_ns": n}}``. `sender` and
+    `receiver` name entries of the Experiment's hosts; None stands for the defaults.
+    """
+
+    controller: str
+    direction: Direction = "down"
+    profile: str = ROLE
+    options: Mapping[str, float] = field(default_factory=dict)
+    start_ns: int = 0
+    stop_ns: int | None = None
+    application: str | Mapping[str, Any] = "bulk"
+    sender: str | None = None
+    receiver: str | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is done, on which Profiles, by which hosts, with which seed.
+
+    `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`, `fq`,
+    `gro_segments`. `offset_ns` is the start phase: where in the Profiles the run begins.
+    """
+
+    name: str
+    seed: int
+    duration_ns: int
+    profiles: tuple[ProfileRef, ...]
+    flows: tuple[Flow, ...]
+    warmup_ns: int = 0
+    sample_step_ns: int = SAMPLE_STEP_NS
+    offset_ns: int = 0
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the order of the simulator's record."""
+        order = (
+            "name",
+            "seed",
+            "duration_ns",
+            "warmup_ns",
+            "sample_step_ns",
+            "offset_ns",
+            "profiles",
+            "hosts",
+            "flows",
+        )
+        plain = dataclasses.asdict(self)
+        return {key: list(plain[key]) if isinstance(plain[key], tuple) else plain[key] for key in order}
+
+    def to_json(self) -> str:
+        """As the simulator reads it."""
+        return json.dumps(self.to_dict())
+
+
+def default_warmup_ns(duration_ns: int) -> int:
+    """The warm-up of a race that lasts `duration_ns`: `WARMUP_NS`, or a quarter of a short race [ns]."""
+    return min(WARMUP_NS, duration_ns // WARMUP_SHARE)
+
+
+def parse_entrant(entrant: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The controllers of one entrant: ``cubic+bbr`` is two flows that share the path.
+
+    Raises `UserError` with the nearest name for a controller that is not in `known`.
+    """
+    names = list(known)
+    controllers = tuple(part.strip().lower() for part in entrant.split("+"))
+    for controller in controllers:
+        if not controller:
+            raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {', '.join(names)}")
+        if controller not in names:
+            hint = did_you_mean(controller, names)
+            raise UserError(f"--cc: no controller {shown(controller)}{hint} (there are {', '.join(names)})")
+    return controllers
+
+
+def known_controllers() -> list[str]:
+    """Names in the simulator's registry."""
+    return [str(controller["name"]) for controller in _native.controllers()]
+
+
+def parse_entrants(text: str) -> tuple[str, ...]:
+    """``reno,cubic+bbr`` as a tuple of entrants, each of known controllers, in order, without repetitions."""
+    names = known_controllers()
+    entrants = ["+".join(parse_entrant(part, names)) for part in text.split(",") if part.strip()]
+    if not entrants:
+        raise UserError(f"--cc: {text!r} names no controller; wanted for example cubic,bbr,cubic+bbr")
+    return tuple(dict.fromkeys(entrants))
+
+
+def for_entrant(
+    entrant: str,
+    direction: Direction,
+    profile: ProfileRef,
+    *,
+    duration_ns: int,
+    seed: int,
+    offset_ns: int = 0,
+    warmup_ns: int | None = None,
+    sample_step_ns: int = SAMPLE_STEP_NS,
+) -> Experiment:
+    """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end."""
+    flows = tuple(Flow(controller, direction=direction, profile=profile.role) for controller in entrant.split("+"))
+    return Experiment(
+        name=f"race-{direction}",
+        seed=seed,
+        duration_ns=duration_ns,
+        warmup_ns=default_warmup_ns(duration_ns) if warmup_ns is None else warmup_ns,
+        sample_step_ns=sample_step_ns,
+        offset_ns=offset_ns,
+        profiles=(profile,),
+        flows=flows,
+    )

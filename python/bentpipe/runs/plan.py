@@ -1,0 +1,173 @@
+"""What a race will run: one piece of work per (Profile, entrant, seed), checked before anything starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import _native
+from bentpipe.errors import UserError
+from bentpipe.runs import experiment as ex
+from bentpipe.runs import store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+
+SLOT_NS = 15 * ex.NS_PER_S
+"""How often Starlink reassigns satellites [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
+arXiv:2307.00402): a race's start phase is uniform in one such slot."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A Profile as it was given: every seed draws its processes anew from it."""
+
+    role: str
+    label: str
+    profile: Profile
+    hash: str
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it lasts [ns]."""
+        return round(self.profile.duration_s * ex.NS_PER_S)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One Run to be. `experiment` refers to the given Profiles; the Run's refers to them as drawn with its seed."""
+
+    bases: tuple[Base, ...]
+    entrant: str
+    seed: int
+    phase: str
+    experiment: ex.Experiment
+    folder: Path
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a finished Run to stand for this work."""
+        return identity(self.experiment.to_dict(), [base.hash for base in self.bases], _native.__version__)
+
+
+def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], version: str) -> dict[str, Any]:
+    """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes and our version."""
+    profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
+    whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "bentpipe": version}))
+    return whole
+
+
+def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Base]:
+    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results stay apart."""
+    bases: list[Base] = []
+    taken: set[str] = set()
+    for profile in profiles:
+        name = store.safe_name(profile.name)
+        label = next(label for n in count(1) if (label := name if n == 1 else f"{name}~{n}") not in taken)
+        taken.add(label)
+        bases.append(Base(role, label, profile, profile.content_hash()))
+    hashes = [base.hash for base in bases]
+    for i, base in enumerate(bases):
+        if base.hash in hashes[:i]:
+            raise UserError(f"the Profile {base.profile.name!r} is given twice; name each Profile once")
+    return bases
+
+
+def plan_race(
+    bases: Sequence[Base],
+    entrants: Sequence[str],
+    direction: ex.Direction,
+    duration_s: float | None,
+    seeds: int,
+    out: Path,
+    phase_s: float | None,
+) -> list[Work]:
+    """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run."""
+    known = ex.known_controllers()
+    wanted = tuple(dict.fromkeys("+".join(ex.parse_entrant(entrant, known)) for entrant in entrants))
+    if not bases or not wanted:
+        raise UserError("nothing to race: wanted at least one Profile and one entrant")
+    if direction not in ex.DIRECTIONS:
+        raise UserError(f"--direction: {direction!r}; wanted up or down")
+    check_seeds(seeds)
+    shortest = min(bases, key=lambda base: base.duration_ns)
+    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration")
+    if duration_ns < ex.SAMPLE_STEP_NS:
+        raise UserError(f"--duration: {duration_s} s; wanted at least {ex.SAMPLE_STEP_NS / 1e9:g} s")
+    work = []
+    for base in bases:
+        check_span(base, duration_ns, 0)
+        for seed in range(seeds):
+            offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
+            reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
+            for entrant in wanted:
+                experiment = ex.for_entrant(
+                    entrant, direction, reference, duration_ns=duration_ns, seed=seed, offset_ns=offset_ns
+                )
+                run = f"{base.label}.{entrant}.seed{seed}"
+                folder = store.run_folder(out, experiment.name, base.profile.start_unix_ns, run)
+                phase = "drawn" if phase_s is None else "given"
+                work.append(Work((base,), entrant, seed, phase, experiment, folder))
+    return work
+
+
+def plan_experiment(experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path) -> list[Work]:
+    """An Experiment from a file, repeated for seeds s, s + 1, … from its own seed s on."""
+    check_seeds(seeds)
+    for base in bases:
+        check_span(base, experiment.duration_ns, experiment.offset_ns)
+    references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
+    entrant = "+".join(flow.controller for flow in experiment.flows)
+    work = []
+    for seed in range(experiment.seed, experiment.seed + seeds):
+        seeded = replace(experiment, seed=seed, profiles=references)
+        run = f"{'+'.join(base.label for base in bases)}.{entrant}.seed{seed}"
+        folder = store.run_folder(out, experiment.name, bases[0].profile.start_unix_ns, run)
+        work.append(Work(tuple(bases), entrant, seed, "given", seeded, folder))
+    return work
+
+
+def check_seeds(seeds: int) -> None:
+    """At least one."""
+    if seeds < 1:
+        raise UserError(f"--seeds: {seeds}; wanted at least 1 (N stands for seeds 0 to N−1)")
+
+
+def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
+    """Refuse a run that does not fit into its Profile."""
+    if offset_ns + duration_ns > base.duration_ns:
+        begins = f" from {offset_ns / 1e9:g} s on" if offset_ns else ""
+        raise UserError(
+            f"--duration: {duration_ns / 1e9:g} s{begins} is more than the Profile {base.label!r} lasts "
+            f"({base.duration_ns / 1e9:g} s); make a longer Profile or ask for less"
+        )
+
+
+def seconds_to_ns(value_s: float, what: str) -> int:
+    """Seconds from the user as nanoseconds; refuses NaN, infinities, negative and absurd values."""
+    if not 0 <= value_s <= 1e9:
+        raise UserError(f"{what}: {value_s:g} s; wanted seconds from 0")
+    return round(value_s * ex.NS_PER_S)
+
+
+def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -> int:
+    if phase_s is None:
+        return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
+    offset_ns = seconds_to_ns(phase_s, "--phase")
+    check_span(base, duration_ns, offset_ns)
+    return offset_ns
+
+
+def drawn_phase_ns(seed: int, span_ns: int) -> int:
+    """The start phase of a seed, uniform in 0 … `span_ns` [ns].
+
+    From SHA-256 and not from a library's generator, whose stream may change with its version.
+    """
+    digest = hashlib.sha256(f"bentpipe start phase {seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") * (span_ns + 1) >> 64

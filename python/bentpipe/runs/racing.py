@@ -1,0 +1,272 @@
+"""Races: many Runs, spread over the cores, each kept as soon as it is finished."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import _native
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.runs import plan as planning
+from bentpipe.runs import record, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+    from bentpipe.runs.experiment import Direction
+    from bentpipe.runs.experiment_file import ExperimentFile
+
+    OnProgress = Callable[[float, int, int], None]
+    """Called with the share done (0 … 1), the Runs that are there and the Runs wanted."""
+
+POLL_S = 0.1
+"""How often the waiting thread looks up to report progress and hear Ctrl-C [s]. Chosen here: unnoticeable."""
+
+
+class RaceInterruptedError(BentpipeError):
+    """Ctrl-C: `kept` of `total` Runs are on disk."""
+
+    exit_code = 130  # as shells report a process that SIGINT ended
+
+    def __init__(self, kept: int, total: int, out: Path) -> None:
+        """Count what is kept in `out`."""
+        super().__init__(f"interrupted: {kept} of {total} Runs are kept in {out}; the same command does the rest")
+        self.kept = kept
+        self.total = total
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """What a race left in `out`: its Runs in the order of the plan; `resumed` of them were there before."""
+
+    out: Path
+    runs: list[store.Run]
+    resumed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``race --json`` prints."""
+        return {"runs": [record.race_row(run) for run in self.runs]}
+
+
+def race(
+    paths: Sequence[Profile],
+    entrants: Sequence[str],
+    *,
+    out: Path,
+    direction: Direction = "down",
+    duration_s: float | None = None,
+    seeds: int = 1,
+    phase_s: float | None = None,
+    jobs: int | None = None,
+    fresh: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RaceResult:
+    """Run every entrant on every Profile with every seed, and keep each Run below `out`.
+
+    Args:
+        paths: The Profiles. For seed s each is drawn anew with s (presets and measurements stay as they are).
+        entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
+        out: Folder for the Runs. Those already there with the same Experiment, Profile and version are kept.
+        direction: The way the data goes.
+        duration_s: Length of each Run; None: the whole of the shortest Profile.
+        seeds: N stands for the seeds 0 … N−1.
+        phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
+            Profile leaves if that is less.
+        jobs: Threads; None: as many as this process has cores. The result does not depend on it.
+        fresh: Run again, and replace, what is already there.
+        on_progress: Called from the waiting thread.
+
+    Raises:
+        UserError: before anything runs, for what cannot be run or a folder that holds other Runs.
+        RaceInterruptedError: after Ctrl-C, when all threads have stopped.
+        StoreError: where the disk refuses; what was finished is kept.
+    """
+    bases = planning.label_profiles(paths)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s)
+    return _execute(bases, work, out, jobs, fresh, on_progress)
+
+
+def run_experiment(
+    file: ExperimentFile,
+    paths: Sequence[Profile],
+    *,
+    out: Path,
+    seeds: int = 1,
+    jobs: int | None = None,
+    fresh: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RaceResult:
+    """Run an Experiment from a file, `seeds` times from its own seed on, over the Profiles of its roles, in order.
+
+    Raises as `race` does.
+    """
+    roles = [reference.role for reference in file.experiment.profiles]
+    bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
+    return _execute(bases, planning.plan_experiment(file.experiment, bases, seeds, out), out, jobs, fresh, on_progress)
+
+
+def _execute(
+    bases: Sequence[planning.Base],
+    work: list[planning.Work],
+    out: Path,
+    jobs: int | None,
+    fresh: bool,
+    on_progress: OnProgress | None,
+) -> RaceResult:
+    if jobs is not None and jobs < 1:
+        raise UserError(f"--jobs: {jobs}; wanted at least 1")
+    finished = {} if fresh else {item.folder: run for item in work if (run := _already_there(item)) is not None}
+    resumed = len(finished)
+    _keep_profiles(bases, out, fresh)
+    pending = [item for item in work if item.folder not in finished]
+    crew = _Crew(pending, total=len(work), on_progress=on_progress)
+    try:
+        for item, run in crew.run(jobs or len(os.sched_getaffinity(0))):
+            finished[item.folder] = run
+    except store.StoreError as error:
+        kept = sum(item.folder.exists() for item in work)
+        raise store.StoreError(
+            f"{error}; {kept} of {len(work)} Runs are kept: make room and give the same command again"
+        ) from error
+    if crew.interrupted:
+        raise RaceInterruptedError(len(finished), len(work), out)
+    return RaceResult(out, [finished[item.folder] for item in work], resumed)
+
+
+def _already_there(item: planning.Work) -> store.Run | None:
+    if not item.folder.exists():
+        return None
+    run = store.read_run(item.folder)
+    hashes = [profile["base_hash"] for profile in run.record["profiles"]]
+    version = str(run.record["versions"].get("bentpipe"))
+    if planning.identity(run.record["experiment"], hashes, version) != item.identity:
+        raise UserError(
+            f"{item.folder}: holds a Run of another Experiment, Profile or version; "
+            "choose another folder with -o, or replace it with --fresh"
+        )
+    return run
+
+
+def _keep_profiles(bases: Sequence[planning.Base], out: Path, fresh: bool) -> None:
+    """Keep the given Profiles beside the Runs: without them no Run could be repeated."""
+    with store.storing(out):
+        for base in bases:
+            file = out / "profiles" / f"{base.label}.parquet"
+            if fresh or not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_profile(base.profile, file)
+            elif read_profile(file).content_hash() != base.hash:
+                raise UserError(
+                    f"{file}: another Profile of that name was raced here; choose another folder with -o, or --fresh"
+                )
+
+
+class _StopRunError(Exception):
+    """Raised inside the simulator's progress callback to end a run early."""
+
+
+@dataclass
+class _Crew:
+    """The threads of one race. The simulator releases the GIL, so threads do."""
+
+    pending: list[planning.Work]
+    total: int
+    on_progress: OnProgress | None
+    interrupted: bool = False
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _shares: dict[int, float] = field(default_factory=dict)
+
+    def run(self, jobs: int) -> list[tuple[planning.Work, store.Run]]:
+        """Everything that was finished before the end, an error or Ctrl-C."""
+        drawn = _DrawnProfiles(self.pending)
+        with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="race") as pool:
+            futures = [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
+            try:
+                self._watch(futures)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            finally:
+                self._stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+        done = zip(self.pending, futures, strict=True)
+        return [(item, run) for item, future in done if not future.cancelled() and (run := future.result()) is not None]
+
+    def _watch(self, futures: list[Future[store.Run | None]]) -> None:
+        before = self.total - len(futures)
+        waiting = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            if self.on_progress is not None:
+                there = before + len(futures) - len(waiting)
+                self.on_progress((before + sum(self._shares.copy().values())) / self.total, there, self.total)
+
+    def _one(self, number: int, item: planning.Work, drawn: _DrawnProfiles) -> store.Run | None:
+        def heard(share: float) -> None:
+            if self._stop.is_set():
+                raise _StopRunError
+            self._shares[number] = share
+
+        if self._stop.is_set():
+            return None
+        paths = drawn.take(item)
+        experiment = replace(
+            item.experiment,
+            profiles=tuple(
+                replace(reference, hash=path.content_hash())
+                for reference, path in zip(item.experiment.profiles, paths, strict=True)
+            ),
+        )
+        try:
+            data = _native.simulate(experiment.to_json(), paths, heard)
+        except _StopRunError:
+            return None
+        finally:
+            drawn.give_back(item)
+        self._shares[number] = 1.0
+        tables = record.tables(experiment, data)
+        return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
+
+
+class _DrawnProfiles:
+    """Profiles drawn with a seed: once for all entrants of that seed, and let go after the last."""
+
+    def __init__(self, work: Sequence[planning.Work]) -> None:
+        self._lock = threading.Lock()
+        self._users: dict[tuple[str, int], int] = {}
+        self._drawn: dict[tuple[str, int], Future[Profile]] = {}
+        for key in (key for item in work for key in self._keys(item)):
+            self._users[key] = self._users.get(key, 0) + 1
+
+    @staticmethod
+    def _keys(item: planning.Work) -> list[tuple[str, int]]:
+        return [(base.hash, item.seed) for base in item.bases]
+
+    def take(self, item: planning.Work) -> list[Profile]:
+        return [self._take(base.profile, key) for base, key in zip(item.bases, self._keys(item), strict=True)]
+
+    def _take(self, base: Profile, key: tuple[str, int]) -> Profile:
+        with self._lock:
+            mine = key not in self._drawn
+            future = self._drawn.setdefault(key, Future())
+        if mine:
+            try:
+                future.set_result(base.reseed(key[1]))
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+        return future.result()
+
+    def give_back(self, item: planning.Work) -> None:
+        with self._lock:
+            for key in self._keys(item):
+                self._users[key] -= 1
+                if self._users[key] == 0:
+                    del self._drawn[key]

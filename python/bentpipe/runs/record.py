@@ -1,0 +1,110 @@
+"""What the simulator returns, as a Run's tables and `run.json`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe import _native
+from bentpipe.runs import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bentpipe._native import Profile, RunData
+    from bentpipe.runs.experiment import Experiment
+    from bentpipe.runs.plan import Work
+    from bentpipe.runs.store import Run
+
+ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
+"""What ``race --json`` promises for each flow, first and in this order."""
+
+
+def tables(experiment: Experiment, data: RunData) -> dict[str, pl.DataFrame]:
+    """`samples`, `links` and `events`; samples say the direction and controller of their flow."""
+    samples = store.frame(data.samples())
+    flows = pl.DataFrame(
+        {
+            "flow": range(len(experiment.flows)),
+            "direction": [flow.direction for flow in experiment.flows],
+            "controller": [flow.controller for flow in experiment.flows],
+        },
+        schema_overrides={"flow": samples.schema["flow"]},
+    )
+    first = ["t_s", "flow", "direction", "controller"]
+    named = samples.join(flows, on="flow", how="left", maintain_order="left")
+    ordered = named.select(first + [column for column in samples.columns if column not in first])
+    return {"samples": ordered, "links": store.frame(data.links()), "events": store.frame(data.events())}
+
+
+def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: RunData) -> dict[str, Any]:
+    """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
+    summary = json.loads(data.summary_json())
+    return {
+        "format": store.FORMAT,
+        "world": "simulated",
+        "node": store.NODE,
+        "entrant": item.entrant,
+        "seed": item.seed,
+        "phase": item.phase,
+        "profiles": [
+            {
+                "role": base.role,
+                "label": base.label,
+                "name": path.name,
+                "hash": reference.hash,
+                "base_hash": base.hash,
+                "start_unix_ns": path.start_unix_ns,
+                "duration_s": path.duration_s,
+                "provenance": json.loads(path.metadata_json())["provenance"],
+            }
+            for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
+        ],
+        "experiment": experiment.to_dict(),
+        "versions": {"bentpipe": _native.__version__},
+        "valid": summary.pop("valid"),
+        "why_invalid": summary.pop("why_invalid"),
+        "summary": summary,
+        "content_hash": data.content_hash(),
+    }
+
+
+def race_row(run: Run) -> dict[str, Any]:
+    """One Run as ``race --json`` prints it: the promised keys first."""
+    flows = [
+        {**{key: flow.get(key) for key in ROW_KEYS}, **{k: v for k, v in flow.items() if k not in ROW_KEYS}}
+        for flow in run.flows
+    ]
+    return {
+        "profile": run.label,
+        "entrant": run.entrant,
+        "seed": run.seed,
+        "world": run.record["world"],
+        "flows": flows,
+        "valid": run.record["valid"],
+        "why_invalid": run.record.get("why_invalid"),
+        "path": str(run.path),
+        "content_hash": run.record["content_hash"],
+    }
+
+
+def results_table(runs: Iterable[Run]) -> pl.DataFrame:
+    """One row per flow of every Run: what was run, and its summary; nested fields are ``startup_…``, ``steady_…``."""
+    rows = []
+    for run in runs:
+        for i, flow in enumerate(run.flows):
+            plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
+            start = {f"startup_{key}": value for key, value in flow["startup"].items()}
+            what = {
+                "experiment": run.experiment,
+                "profile": run.label,
+                "entrant": run.entrant,
+                "seed": run.seed,
+                "flow": i,
+            }
+            how = {"valid": run.record["valid"], "content_hash": run.record["content_hash"]}
+            steady = {f"steady_{key}": value for key, value in flow["steady"].items()}
+            rows.append({**what, **plain, **start, **steady, **how})
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -1,0 +1,257 @@
+"""The Run on disk: a folder with `run.json` and three Parquet tables, there whole or not at all.
+
+``<root>/<experiment>/<node>/<start time>/<run>/``, a hierarchy anybody can walk. Nothing in it comes from a clock: the
+start time is the Profile's. Layout and columns: `docs/reference/run.md`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.files import read_bytes
+from bentpipe.scenarios.tables import shown
+from bentpipe.times import format_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FORMAT = 1
+"""Newest `run.json` that this version writes and reads."""
+
+TABLES = ("samples", "links", "events")
+
+NODE = "simulated"
+"""The node of a Run that no real machine took part in."""
+
+PARTIAL = ".partial-"
+"""How the folder of a Run begins while it is being written."""
+
+REQUIRED = {
+    "format": int,
+    "world": str,
+    "profiles": list,
+    "entrant": str,
+    "seed": int,
+    "experiment": dict,
+    "summary": dict,
+    "valid": bool,
+    "versions": dict,
+    "content_hash": str,
+    "files": dict,
+}
+"""Fields of `run.json` that a reader relies on."""
+
+
+class StoreError(BentpipeError):
+    """A Run that could not be written (a full disk, a read-only folder): not the user's mistake, exit code 1."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A Run on disk. `record` is its `run.json`; the tables are read, and checked, when asked for."""
+
+    path: Path
+    record: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The Profile it ran on, as the race called it; several Profiles are joined by ``+``."""
+        return "+".join(str(profile["label"]) for profile in self.record["profiles"])
+
+    @property
+    def experiment(self) -> str:
+        """The name of its Experiment."""
+        return str(self.record["experiment"]["name"])
+
+    @property
+    def entrant(self) -> str:
+        """Its controllers: ``bbr``, ``cubic+bbr``."""
+        return str(self.record["entrant"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of its Profile's processes and of its own draws."""
+        return int(self.record["seed"])
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """The summary of each flow."""
+        return list(self.record["summary"]["flows"])
+
+    @property
+    def duration_s(self) -> float:
+        """How long it ran [s]."""
+        return float(self.record["experiment"]["duration_ns"]) / 1e9
+
+    @property
+    def warmup_s(self) -> float:
+        """What steady-state figures leave out at its beginning [s]."""
+        return float(self.record["experiment"]["warmup_ns"]) / 1e9
+
+    @property
+    def offset_s(self) -> float:
+        """Where in its Profile it began [s]."""
+        return float(self.record["experiment"]["offset_ns"]) / 1e9
+
+    @property
+    def start_unix_ns(self) -> int:
+        """UTC of its first moment [ns]: the Profile's start and the offset into it."""
+        return int(self.record["profiles"][0]["start_unix_ns"]) + int(self.record["experiment"]["offset_ns"])
+
+    def samples(self) -> pl.DataFrame:
+        """`samples.parquet`."""
+        return self._table("samples")
+
+    def links(self) -> pl.DataFrame:
+        """`links.parquet`."""
+        return self._table("links")
+
+    def events(self) -> pl.DataFrame:
+        """`events.parquet`."""
+        return self._table("events")
+
+    def _table(self, name: str) -> pl.DataFrame:
+        file = self.path / f"{name}.parquet"
+        data = read_bytes(file)
+        if hashlib.sha256(data).hexdigest() != self.record["files"].get(file.name):
+            raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; run the race again")
+        return pl.read_parquet(io.BytesIO(data))
+
+
+def run_folder(root: Path, experiment: str, start_unix_ns: int, run: str) -> Path:
+    """Where a simulated Run belongs below `root`."""
+    return root / safe_name(experiment) / NODE / basic_utc(start_unix_ns) / safe_name(run)
+
+
+def basic_utc(unix_ns: int) -> str:
+    """UTC in the basic format of ISO 8601, which every file system takes: ``20260510T090000Z``."""
+    return format_utc(unix_ns).replace("-", "").replace(":", "")
+
+
+def safe_name(text: str) -> str:
+    """`text` as one path component: anything but letters, digits and ``. _ + ~ -`` becomes ``-``, no leading dot."""
+    return re.sub(r"[^\w.+~-]+", "-", text).lstrip(".")[:120] or "unnamed"
+
+
+def frame(columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A table from the simulator's columns; NaN (not known yet) becomes null, as Parquet's readers expect."""
+    return pl.DataFrame(dict(columns)).with_columns(pl.selectors.float().fill_nan(None))
+
+
+def write_run(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Run:
+    """Write a Run beside its place and move it there in one step, in the stead of one that is there already.
+
+    `tables` has the three of `TABLES`. Raises `StoreError` where the disk refuses; nothing is left behind then.
+    """
+    with storing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder.parent))
+        try:
+            files = {f"{name}.parquet": _write_table(partial / f"{name}.parquet", tables[name]) for name in TABLES}
+            whole = {**record, "files": files}
+            (partial / "run.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+            partial.chmod(0o755)  # mkdtemp's 0700 would hide the Run from the group's other users
+            if folder.exists():
+                folder.rename(partial / "before")
+            partial.rename(folder)
+            shutil.rmtree(folder / "before", ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return Run(folder, whole)
+
+
+@contextlib.contextmanager
+def storing(what: Path) -> Iterator[None]:
+    """Turn what a disk can do to us into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{what}: cannot write it: {error.strerror or error}") from error
+
+
+def _write_table(file: Path, table: pl.DataFrame) -> str:
+    """Write a table and return the file's SHA-256. Through memory, so that a full disk is an OSError and no panic."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer, compression="zstd")
+    data = buffer.getvalue()
+    file.write_bytes(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_run(folder: Path) -> Run:
+    """Read a Run's `run.json`. Raises `UserError` saying which file, what was found and what to do."""
+    file = folder / "run.json"
+    data = read_bytes(file)
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file}: not JSON ({error}); delete its folder and run the race again") from error
+    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
+        raise UserError(f"{file}: no field 'format'; wanted the run.json of a Run")
+    if record["format"] > FORMAT:
+        raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
+    for key, kind in REQUIRED.items():
+        if type(record.get(key)) is not kind:
+            found = type(record[key]).__name__ if key in record else "nothing"
+            raise UserError(f"{file}: field {key!r} holds {found}; wanted {kind.__name__}; run the race again")
+    _check_inside(file, record)
+    return Run(folder, record)
+
+
+def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
+    """The nested fields that summaries and the report take for granted."""
+
+    def want(where: str, entry: object, key: str, *kinds: type) -> None:
+        value = entry.get(key) if isinstance(entry, dict) else None
+        if type(value) not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise UserError(f"{file}: {where}.{key} is {shown(value)}; wanted {wanted}; run the race again")
+
+    want("summary", record["summary"], "flows", list)
+    want("experiment", record["experiment"], "name", str)
+    want("experiment", record["experiment"], "profiles", list)
+    for key in ("duration_ns", "offset_ns", "warmup_ns", "sample_step_ns"):
+        want("experiment", record["experiment"], key, int)
+    for i, profile in enumerate(record["profiles"]):
+        want(f"profiles[{i}]", profile, "label", str)
+        want(f"profiles[{i}]", profile, "base_hash", str)
+        want(f"profiles[{i}]", profile, "start_unix_ns", int)
+    for i, flow in enumerate(record["summary"]["flows"]):
+        want(f"summary.flows[{i}]", flow, "controller", str)
+        want(f"summary.flows[{i}]", flow, "direction", str)
+        want(f"summary.flows[{i}]", flow, "goodput_bps", int, float)
+        want(f"summary.flows[{i}]", flow, "retransmits", int)
+        for key in ("rtt_median_ms", "rtt_p95_ms"):
+            want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
+        for group, keys in (("steady", ("goodput_bps",)), ("startup", ("time_to_90_s", "overshoot", "retransmits"))):
+            want(f"summary.flows[{i}]", flow, group, dict)
+            for key in keys:
+                want(f"summary.flows[{i}].{group}", flow[group], key, int, float, NoneType)
+    played = [profile for profile in record["experiment"]["profiles"] if isinstance(profile, dict)]
+    if not record["profiles"] or len(played) != len(record["profiles"]) or not record["summary"]["flows"]:
+        raise UserError(f"{file}: no flow, no Profile, or another number of them in experiment; run the race again")
+
+
+def find_runs(root: Path) -> list[Run]:
+    """Every Run below `root`, sorted by path. Raises `UserError` if there is none or one cannot be read."""
+    if not root.is_dir():
+        raise UserError(f"{root}: no such folder; wanted the -o of a bentpipe race")
+    files = sorted(root.glob("*/*/*/*/run.json"))
+    runs = [read_run(file.parent) for file in files if not file.parent.name.startswith(PARTIAL)]
+    if not runs:
+        raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
+    return runs

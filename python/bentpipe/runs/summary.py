@@ -1,0 +1,154 @@
+"""What a race came to: per Profile and entrant over its seeds, with confidence intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from bentpipe.runs.store import Run
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """The beginning of a flow, apart from the steady state.
+
+    `reached` of the n runs came to 90 % of their steady goodput; `time_to_90_s` is over those, None if there were none.
+    `overshoot` is the most that was in flight ÷ the steady median.
+    """
+
+    reached: int
+    time_to_90_s: Estimate | None
+    overshoot: Estimate | None
+    retransmits: Estimate | None
+
+
+@dataclass(frozen=True)
+class FlowSummary:
+    """One flow of an entrant over the seeds, over the whole time it ran; `steady_bps` is its goodput after the warm-up.
+
+    `share` is the flow's part of what all flows of its run got together; None for a flow that had the path to itself.
+    """
+
+    controller: str
+    direction: str
+    goodput_bps: Estimate
+    steady_bps: Estimate | None
+    rtt_median_ms: Estimate | None
+    rtt_p95_ms: Estimate | None
+    retransmits: Estimate
+    start_up: StartUp
+    share: Estimate | None
+
+
+@dataclass(frozen=True)
+class EntrantSummary:
+    """One entrant on one Profile in one Experiment.
+
+    `n` of its `runs` were valid and count; `total_bps` is what its flows got together, `jain` how evenly.
+    """
+
+    experiment: str
+    profile: str
+    entrant: str
+    n: int
+    runs: int
+    flows: tuple[FlowSummary, ...]
+    total_bps: Estimate
+    jain: Estimate | None
+
+
+def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
+    """Runs of one Experiment, Profile and entrant together, each list in the order of its seeds."""
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.experiment, run.label, run.entrant), []).append(run)
+    return {key: sorted(group, key=lambda run: run.seed) for key, group in groups.items()}
+
+
+def summarise(runs: Iterable[Run]) -> list[EntrantSummary]:
+    """One summary per Experiment, Profile and entrant, in the order in which they first come.
+
+    Runs that are not valid count for nothing but `runs`; an entrant without a valid run is left out.
+    """
+    summaries = []
+    for (experiment, label, entrant), group in group_runs(runs).items():
+        valid = [run for run in group if run.record["valid"]]
+        if valid:
+            summaries.append(_entrant((experiment, label, entrant), valid, len(group)))
+    return summaries
+
+
+def _entrant(key: tuple[str, str, str], valid: list[Run], runs: int) -> EntrantSummary:
+    totals = [sum(flow["goodput_bps"] for flow in run.flows) for run in valid]
+    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in valid if len(run.flows) > 1]
+    return EntrantSummary(
+        experiment=key[0],
+        profile=key[1],
+        entrant=key[2],
+        n=len(valid),
+        runs=runs,
+        flows=tuple(_flow(i, valid) for i in range(min(len(run.flows) for run in valid))),
+        total_bps=estimate(totals),
+        jain=_estimate_known(indices),
+    )
+
+
+def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
+    flows = [run.flows[i] for run in runs]
+    shares = [
+        flow["goodput_bps"] / total if (total := sum(other["goodput_bps"] for other in run.flows)) else None
+        for flow, run in zip(flows, runs, strict=True)
+        if len(run.flows) > 1
+    ]
+    starts = [flow["startup"] for flow in flows]
+    times = [start["time_to_90_s"] for start in starts]
+    return FlowSummary(
+        controller=str(flows[0]["controller"]),
+        direction=str(flows[0]["direction"]),
+        goodput_bps=estimate([flow["goodput_bps"] for flow in flows]),
+        steady_bps=_estimate_known([flow["steady"]["goodput_bps"] for flow in flows]),
+        rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
+        rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
+        retransmits=estimate([flow["retransmits"] for flow in flows]),
+        start_up=StartUp(
+            reached=sum(time is not None for time in times),
+            time_to_90_s=_estimate_known(times),
+            overshoot=_estimate_known([start["overshoot"] for start in starts]),
+            retransmits=_estimate_known([start["retransmits"] for start in starts]),
+        ),
+        share=_estimate_known(shares),
+    )
+
+
+def _estimate_known(values: Sequence[Any]) -> Estimate | None:
+    known = [float(value) for value in values if value is not None]
+    return estimate(known) if known else None
+
+
+def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
+    """How many times as large `of` is for entrant `ours` as for `theirs`, per Profile, paired by seed.
+
+    A Profile without seeds that both ran, or with a run where `of` is zero, is left out.
+    """
+    values: dict[str, tuple[dict[int, float], dict[int, float]]] = {}
+    for run in runs:
+        if run.entrant in (ours, theirs) and run.record["valid"]:
+            pair = values.setdefault(run.label, ({}, {}))
+            pair[0 if run.entrant == ours else 1][run.seed] = of(run)
+    ratios = {}
+    for label, (mine, others) in values.items():
+        seeds = sorted(mine.keys() & others.keys())
+        ratio = paired_ratio([mine[seed] for seed in seeds], [others[seed] for seed in seeds])
+        if ratio is not None:
+            ratios[label] = ratio
+    return ratios
+
+
+def total_goodput_bps(run: Run) -> float:
+    """What all flows of a Run got together [bit/s]."""
+    return float(sum(flow["goodput_bps"] for flow in run.flows))

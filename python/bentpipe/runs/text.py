@@ -1,0 +1,86 @@
+"""Numbers and results as people read them: for the terminal's table and the report alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.summary import EntrantSummary
+
+MBIT = 1e-6
+"""bit/s to Mbit/s."""
+
+NONE = "–"
+"""Stands for a value that does not exist."""
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands apart by a thin space, and no exponent."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 99.95:
+        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+
+
+def mean(found: Estimate | None, scale: float = 1.0) -> str:
+    """The mean, or a dash where there is none."""
+    return NONE if found is None else number(found.mean * scale)
+
+
+def interval(found: Estimate | None, scale: float = 1.0) -> str:
+    """The ends of a confidence interval, or nothing for a single run."""
+    if found is None or found.low is None or found.high is None:
+        return ""
+    return f"{number(found.low * scale)}–{number(found.high * scale)}"
+
+
+def with_interval(found: Estimate, scale: float = 1.0, unit: str = "") -> str:
+    """``151 Mbit/s (95 % CI 120–182, n = 3)``."""
+    size = number(found.mean * scale) + (f" {unit}" if unit else "")
+    ends = interval(found, scale)
+    return f"{size} (95 % CI {ends}, n = {found.n})" if ends else f"{size} (one run)"
+
+
+RESULT_COLUMNS = (
+    "profile",
+    "entrant",
+    "flow",
+    "goodput [Mbit/s]",
+    "95 % CI",
+    "after warm-up",
+    "share [%]",
+    "RTT median [ms]",
+    "RTT p95 [ms]",
+    "retransmits",
+    "n",
+)
+
+
+def result_rows(summaries: Iterable[EntrantSummary]) -> list[list[str]]:
+    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; what it shares with the one above is left out."""
+    rows: list[list[str]] = []
+    profile = None
+    for summary in summaries:
+        for i, flow in enumerate(summary.flows):
+            rows.append(
+                [
+                    summary.profile if summary.profile != profile else "",
+                    summary.entrant if i == 0 else "",
+                    flow.controller,
+                    mean(flow.goodput_bps, MBIT),
+                    interval(flow.goodput_bps, MBIT),
+                    mean(flow.steady_bps, MBIT),
+                    mean(flow.share, 100) if flow.share else "",
+                    mean(flow.rtt_median_ms),
+                    mean(flow.rtt_p95_ms),
+                    mean(flow.retransmits),
+                    str(summary.n) if summary.n == summary.runs else f"{summary.n} of {summary.runs}",
+                ]
+            )
+            profile = summary.profile
+    return rows

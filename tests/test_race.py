@@ -1,0 +1,233 @@
+"""Races: what is run, that it can be repeated, stopped and gone on with."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+from bentpipe.runs import find_runs, race, read_experiment, run_experiment
+from bentpipe.runs.plan import drawn_phase_ns
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
+
+
+def bell(duration_s=4.0, rate="10mbit", name="bell"):
+    return preset_profile(f"dumbbell:rate={rate}", duration_s, start_unix_ns=START_UNIX_NS, name=name)
+
+
+def files(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_one_run_per_profile_entrant_and_seed(tmp_path):
+    result = race([bell(), bell(name="other")], ["reno", "cubic+bbr"], out=tmp_path, duration_s=2.0, seeds=2)
+    assert [(run.label, run.seed, run.entrant) for run in result.runs] == [
+        (label, seed, entrant) for label in ("bell", "other") for seed in (0, 1) for entrant in ("reno", "cubic+bbr")
+    ]
+    assert sorted(run.path for run in find_runs(tmp_path)) == sorted(run.path for run in result.runs)
+    for run in result.runs:
+        assert run.record["experiment"]["seed"] == run.seed
+        assert [flow["controller"] for flow in run.flows] == run.entrant.split("+")
+        assert run.record["valid"]
+
+
+def test_what_race_json_promises(tmp_path):
+    document = race([bell()], ["cubic+bbr"], out=tmp_path, duration_s=2.0).to_dict()
+    (row,) = json.loads(json.dumps(document, allow_nan=False))["runs"]
+    assert list(row)[:5] == ["profile", "entrant", "seed", "world", "flows"]
+    assert (row["profile"], row["entrant"], row["seed"], row["world"]) == ("bell", "cubic+bbr", 0, "simulated")
+    for flow in row["flows"]:
+        assert list(flow)[:5] == ["controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"]
+        assert 0 < flow["goodput_bps"] < 10e6
+        assert 40 <= flow["rtt_median_ms"] <= flow["rtt_p95_ms"]
+
+
+def test_the_number_of_threads_changes_nothing(tmp_path):
+    paths = [bell(), bell(name="other")]
+    for jobs in (1, 4):
+        race(paths, ["reno", "bbr", "cubic+bbr"], out=tmp_path / str(jobs), duration_s=2.0, seeds=2, jobs=jobs)
+    assert files(tmp_path / "1") == files(tmp_path / "4")
+
+
+def test_a_run_can_be_repeated_from_what_it_kept(tmp_path):
+    from bentpipe.profiles import read_profile
+
+    first = race([bell()], ["bbr"], out=tmp_path / "a", duration_s=2.0, seeds=2)
+    kept = read_profile(tmp_path / "a" / "profiles" / "bell.parquet")
+    second = race([kept], ["bbr"], out=tmp_path / "b", duration_s=2.0, seeds=2)
+    assert [run.record["content_hash"] for run in first.runs] == [run.record["content_hash"] for run in second.runs]
+
+
+def test_finished_runs_are_kept_and_only_the_rest_is_run(tmp_path):
+    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
+    before = {run.path: (run.path / "run.json").stat().st_mtime_ns for run in find_runs(tmp_path)}
+    result = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0, seeds=2)
+    assert (result.resumed, len(result.runs)) == (1, 4)
+    for path, when in before.items():
+        assert (path / "run.json").stat().st_mtime_ns == when
+
+
+def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
+    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
+    with pytest.raises(UserError, match="holds a Run of another Experiment"):
+        race([bell()], ["reno"], out=tmp_path, duration_s=3.0)
+    with pytest.raises(UserError, match="another Profile of that name"):
+        race([bell(rate="5mbit")], ["cubic"], out=tmp_path, duration_s=2.0)
+    assert [run.duration_s for run in find_runs(tmp_path)] == [2.0]
+    race([bell()], ["reno"], out=tmp_path, duration_s=3.0, fresh=True)
+    assert [run.duration_s for run in find_runs(tmp_path)] == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("entrants", "how", "said"),
+    [
+        (["bbbr"], {}, "did you mean 'bbr'"),
+        (["reno"], {"duration_s": 5.0}, "is more than the Profile 'bell' lasts (4 s)"),
+        (["reno"], {"duration_s": 2.0, "phase_s": 2.5}, "2 s from 2.5 s on is more than"),
+        (["reno"], {"duration_s": 0.0}, "--duration"),
+        (["reno"], {"duration_s": -1.0}, "--duration"),
+        (["reno"], {"duration_s": float("nan")}, "--duration"),
+        (["reno"], {"duration_s": 2.0, "phase_s": -1.0}, "--phase"),
+        (["reno"], {"seeds": 0}, "--seeds"),
+        (["reno"], {"jobs": 0}, "--jobs"),
+        (["reno"], {"direction": "sideways"}, "--direction"),
+        ([], {}, "nothing to race"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path, entrants, how, said):
+    with pytest.raises(UserError) as caught:
+        race([bell()], entrants, out=tmp_path / "out", **how)
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_profiles_of_one_name_are_told_apart_and_one_given_twice_is_refused(tmp_path):
+    result = race([bell(), bell(rate="5mbit")], ["reno"], out=tmp_path / "two", duration_s=2.0)
+    assert [run.label for run in result.runs] == ["bell", "bell~2"]
+    with pytest.raises(UserError, match="given twice"):
+        race([bell(), bell()], ["reno"], out=tmp_path / "same", duration_s=2.0)
+
+
+def test_the_start_phase_is_drawn_by_seed_or_given(tmp_path):
+    drawn = race([bell(30.0)], ["reno"], out=tmp_path / "drawn", duration_s=1.0, seeds=3)
+    offsets = [run.offset_s for run in drawn.runs]
+    assert len(set(offsets)) == 3
+    assert all(0 <= offset <= 15 for offset in offsets)
+    given_ = race([bell(30.0)], ["reno"], out=tmp_path / "given", duration_s=1.0, seeds=2, phase_s=7.25)
+    assert [run.offset_s for run in given_.runs] == [7.25, 7.25]
+    assert drawn.runs[0].start_unix_ns == START_UNIX_NS + round(offsets[0] * 1e9)
+
+
+def test_start_phases_spread_evenly_over_the_slot():
+    phases = sorted(drawn_phase_ns(seed, 999) for seed in range(2000))
+    # Kolmogorov–Smirnov: the 0.1 % point of the largest distance for 2000 draws is 1.95/√2000.
+    assert max(abs(phase / 1000 - i / 2000) for i, phase in enumerate(phases)) < 1.95 / 2000**0.5
+
+
+@given(st.integers(0, 2**64), st.integers(0, 10**12))
+def test_a_start_phase_never_leaves_its_span(seed, span_ns):
+    assert 0 <= drawn_phase_ns(seed, span_ns) <= span_ns
+
+
+def test_progress_rises_to_one_and_counts_what_was_there(tmp_path):
+    heard = []
+    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
+    race([bell()], ["reno"], out=tmp_path, duration_s=2.0, seeds=3, on_progress=lambda *now: heard.append(now))
+    shares = [share for share, _, _ in heard]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert heard[-1][1:] == (3, 3)
+
+
+def test_an_experiment_file_is_run_for_each_seed(tmp_path):
+    from bentpipe.profiles import read_profile, write_profile
+
+    write_profile(bell(), tmp_path / "p.parquet")
+    (tmp_path / "e.toml").write_text(
+        'name = "late"\nseed = 4\nduration_s = 3\n[[profiles]]\nrole = "access"\nfile = "p.parquet"\n'
+        '[[flows]]\ncontroller = "cubic"\n[[flows]]\ncontroller = "bbr"\nstart_s = 1\nbytes = 100000\n',
+        encoding="utf-8",
+    )
+    file = read_experiment(tmp_path / "e.toml")
+    paths = [read_profile(path) for path in file.files.values()]
+    result = run_experiment(file, paths, out=tmp_path / "out", seeds=2)
+    assert [run.seed for run in result.runs] == [4, 5]
+    assert result.runs[0].path.parts[-4] == "late"
+    assert result.runs[0].flows[1]["completed_s"] is not None
+    assert run_experiment(file, paths, out=tmp_path / "out", seeds=2).resumed == 2
+
+
+RACE = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from bentpipe.profiles import preset_profile
+    from bentpipe.runs import race
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    try:
+        race([path], ["reno", "cubic", "bbr"], out=Path(sys.argv[1]), duration_s=30.0, seeds=20, jobs=2)
+    except Exception as error:
+        print(error)
+""")
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
+    out = tmp_path / "out"
+    child = subprocess.Popen(
+        [sys.executable, "-c", RACE, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not list(out.glob("race-down/*/*/*/run.json")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    said, complaint = child.communicate(timeout=60)
+    assert complaint == ""
+    kept = find_runs(out)
+    assert 0 < len(kept) < 60
+    assert said.strip().startswith(f"interrupted: {len(kept)} of 60 Runs are kept")
+    assert not list(out.glob("race-down/*/*/.partial-*"))
+    for run in kept:
+        assert run.samples().height == 300
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    assert race([path], [kept[0].entrant], out=out, duration_s=30.0, seeds=1).resumed == any(
+        run.seed == 0 for run in kept
+    )
+
+
+def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
+    # A limit on the size of files stands in for the full disk: Runs of two flows are over it, Runs of one are not.
+    out = tmp_path / "out"
+    limited = RACE.replace(
+        "path = preset",
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)\n"
+        "path = preset",
+        1,
+    ).replace('"cubic", "bbr"', '"cubic+bbr"')
+    first = race(
+        [preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")],
+        ["reno", "cubic+bbr"],
+        out=tmp_path / "whole",
+        duration_s=30.0,
+    )
+    small, large = (max(p.stat().st_size for p in run.path.iterdir()) for run in first.runs)
+    assert small < large
+    limit = str((small + large) // 2)
+    done = subprocess.run([sys.executable, "-c", limited, str(out), limit], capture_output=True, text=True, check=True)
+    kept = find_runs(out)
+    assert kept, done.stderr
+    assert all(run.entrant == "reno" for run in kept)
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+    assert "File too large" in done.stdout
+    assert f"{len(kept)} of 40 Runs are kept" in done.stdout
+    assert not list(out.glob("race-down/*/*/.partial-*"))

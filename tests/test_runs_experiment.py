@@ -1,0 +1,160 @@
+"""Entrants from the command line, and Experiments from TOML."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe.errors import UserError
+from bentpipe.runs.experiment import ProfileRef, for_entrant, parse_entrants
+from bentpipe.runs.experiment_file import parse_experiment, read_experiment
+
+GOOD = """
+name = "two hosts"
+seed = 7
+duration_s = 12.5
+warmup_s = 2
+sample_step_s = 0.05
+offset_s = 3
+
+[[profiles]]
+role = "access"
+file = "a.parquet"
+
+[hosts.old]
+rmem_max_bytes = 6291456
+fq = true
+
+[[flows]]
+profile = "access"
+direction = "up"
+controller = "bbr"
+start_s = 0.25
+stop_s = 9
+bytes = 1000000
+receiver = "old"
+
+[[flows]]
+controller = "cubic"
+write_bytes = 1200
+every_s = 0.02
+
+[flows.options]
+beta = 0.7
+"""
+
+
+def test_entrants_keep_their_order_and_stand_once():
+    assert parse_entrants("bbr, cubic+BBR,bbr,reno") == ("bbr", "cubic+bbr", "reno")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bbbr", "did you mean 'bbr'?"),
+        ("cubic+ren", "did you mean 'reno'?"),
+        ("cubic+", "one side of its +"),
+        (",", "no controller"),
+    ],
+)
+def test_what_is_no_entrant_is_refused(text, said):
+    with pytest.raises(UserError) as caught:
+        parse_entrants(text)
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_entrant_is_flows_that_share_the_path():
+    made = for_entrant("cubic+bbr", "up", ProfileRef("path", "p", "00"), duration_ns=20_000_000_000, seed=3).to_dict()
+    assert [(flow["controller"], flow["direction"], flow["profile"]) for flow in made["flows"]] == [
+        ("cubic", "up", "path"),
+        ("bbr", "up", "path"),
+    ]
+    assert made["warmup_ns"] == 5_000_000_000  # a quarter of a short race
+    assert made["seed"] == 3
+
+
+def test_an_experiment_file_is_read_whole(tmp_path):
+    file = tmp_path / "e.toml"
+    file.write_text(GOOD, encoding="utf-8")
+    read = read_experiment(file)
+    assert read.files == {"access": tmp_path / "a.parquet"}
+    made = json.loads(read.experiment.to_json())
+    assert (made["duration_ns"], made["warmup_ns"], made["sample_step_ns"]) == (
+        12_500_000_000,
+        2_000_000_000,
+        50_000_000,
+    )
+    assert (made["offset_ns"], made["seed"]) == (3_000_000_000, 7)
+    assert made["hosts"] == {"old": {"rmem_max_bytes": 6291456, "fq": True}}
+    first, second = made["flows"]
+    assert (first["start_ns"], first["stop_ns"], first["application"]) == (
+        250_000_000,
+        9_000_000_000,
+        {"bytes": 1000000},
+    )
+    assert (first["direction"], first["receiver"], first["sender"]) == ("up", "old", None)
+    assert second["application"] == {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}}
+    assert (second["profile"], second["direction"], second["options"]) == ("access", "down", {"beta": 0.7})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("duration_s = 12.5", "", "duration_s"),
+        ("duration_s = 12.5", "duration_s = 0", "duration_s"),
+        ("duration_s = 12.5", "duration_s = nan", "duration_s"),
+        ("duration_s = 12.5", "duration = 12.5\nduration_s = 3", "did you mean 'duration_s'"),
+        ('controller = "bbr"', 'controller = "bbbr"', "did you mean 'bbr'"),
+        ('direction = "up"', 'direction = "sideways"', "direction"),
+        ('receiver = "old"', 'receiver = "nobody"', "receiver"),
+        ("fq = true", "fq = 1", "fq"),
+        ("bytes = 1000000", "bytes = 0", "bytes"),
+        ("every_s = 0.02", "every_s = 0", "every_s"),
+        ("beta = 0.7", 'beta = "much"', "beta"),
+        ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "stands twice"),
+        ("seed = 7", "seed = -1", "seed"),
+        ("seed = 7", "seed = [", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(tmp_path, old, new, said):
+    assert old in GOOD
+    with pytest.raises(UserError) as caught:
+        parse_experiment(GOOD.replace(old, new, 1), "e.toml", tmp_path)
+    message = str(caught.value)
+    assert message.startswith("e.toml")
+    assert said in message
+    assert len(message.splitlines()) == 1
+
+
+@given(st.integers(0, len(GOOD)), st.integers(0, 40), st.text(max_size=12))
+def test_a_damaged_file_gives_one_line_or_an_experiment(start, cut, insert):
+    text = GOOD[:start] + insert + GOOD[start + cut :]
+    try:
+        read = parse_experiment(text, "e.toml", Path())
+    except UserError as error:
+        lines = str(error).splitlines()
+    else:
+        lines = read.experiment.to_json().splitlines()
+    assert len(lines) == 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_one_line(tmp_path_factory, data):
+    file = tmp_path_factory.mktemp("any") / "e.toml"
+    file.write_bytes(data)
+    with pytest.raises(UserError):
+        read_experiment(file)
+
+
+def test_the_documented_experiment_is_one(tmp_path):
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "experiment.md").read_text(encoding="utf-8")
+    example = text.split("```toml\n")[1].split("```")[0]
+    made = parse_experiment(example, "experiment.md", tmp_path).experiment
+    assert [flow.application for flow in made.flows] == [
+        "bulk",
+        {"bytes": 20_000_000},
+        {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}},
+    ]
