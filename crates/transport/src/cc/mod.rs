@@ -1,4 +1,23 @@
 //! Congestion controllers: one trait, shaped like the kernel's hooks, and one registry.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`registry`] | every controller by name, with its options |
+//! | [`new_reno`], [`cubic`], [`bbr`] | a controller each |
+//! | [`window`], [`hystart`], [`filter`] | what controllers are composed of |
+
+pub mod bbr;
+pub mod cubic;
+pub mod error;
+pub mod filter;
+#[cfg(test)]
+mod fuzz;
+pub mod hystart;
+pub mod new_reno;
+pub mod registry;
+#[cfg(test)]
+mod testing;
+pub mod window;
 
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
@@ -70,7 +89,7 @@ pub struct AckSample {
     pub recovery: RecoveryState,
     /// Whether the sender has less to send than the window allows (`tp->app_limited`).
     pub app_limited: bool,
-    /// First byte not cumulatively acknowledged, after this ACK: rounds of HyStart, Vegas and their kin end by it.
+    /// First byte not cumulatively acknowledged, after this ACK: rounds of `HyStart`, Vegas and their kin end by it.
     pub snd_una: u64,
     /// Next new byte to send, before this ACK lets anything out.
     pub snd_nxt: u64,

@@ -1,0 +1,303 @@
+//! BBR v1 as Linux has it.
+//!
+//! Source: Linux `net/ipv4/tcp_bbr.c`, 6.18; Cardwell et al., "BBR: congestion-based congestion control", ACM Queue 14(5), 2016;
+//! draft-cardwell-iccrg-bbr-congestion-control-00.
+//!
+//! On every ACK:
+//! ```text
+//! bandwidth    = greatest delivery rate of 10 rounds          (bandwidth.rs)
+//! min_rtt      = least RTT of 10 s                            (min_rtt.rs)
+//! pacing rate  = pacing_gain · bandwidth                      (window.rs)
+//! window       = max(cwnd_gain · bandwidth · min_rtt + …, 4)  (window.rs)
+//! ```
+//! ```text
+//!          ┌──► STARTUP ──► DRAIN ──► PROBE_BW ◄──┐     startup.rs, probe_bw.rs
+//!          │       │          │          │        │
+//!          │       ▼          ▼          ▼        │
+//!          └──────────── PROBE_RTT ───────────────┘     probe_rtt.rs: when min_rtt is older than its window
+//! ```
+//! STARTUP comes back after `PROBE_RTT` only while the pipe was never full. Beside the states: packet conservation in recovery (recovery.rs), ACK aggregation
+//! (aggregation.rs), policers (policer.rs). Loss alone changes nothing else.
+//!
+//! Differences from the kernel: delivered data is counted in bytes and divided by the MSS, not in packets; a bandwidth never rounds to zero; clocks are
+//! nanoseconds where the kernel compares jiffies.
+
+mod aggregation;
+mod bandwidth;
+mod min_rtt;
+mod model;
+mod params;
+mod policer;
+mod probe_bw;
+mod probe_rtt;
+mod recovery;
+mod startup;
+mod window;
+
+use super::registry::{Config, Entry, OptionSpec, Options};
+use super::window::packets;
+use super::{AckSample, Congestion, Controller, Probe};
+use aggregation::Aggregation;
+use bandwidth::{Bandwidth, Bw};
+use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+use min_rtt::MinRtt;
+use params::{HIGH_GAIN, MIN_RTT_WINDOW_S, PROBE_RTT_MS, SNDBUF_FACTOR, UNIT};
+use policer::Policer;
+use probe_bw::Cycle;
+use probe_rtt::ProbeRtt;
+use recovery::Recovery;
+use startup::FullPipe;
+
+/// `bbr` in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "bbr",
+    status: "as in Linux 6.18 (BBR v1)",
+    description: "paces at the measured bandwidth, keeps two bandwidth-delay products in flight",
+    citation: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
+    options: &[
+        OptionSpec {
+            name: "min_rtt_win_s",
+            description: "how long the minimum RTT is believed",
+            default: MIN_RTT_WINDOW_S,
+            min: 0.1,
+            max: 3600.0,
+        },
+        OptionSpec {
+            name: "probe_rtt_mode_ms",
+            description: "how long PROBE_RTT keeps the flight small",
+            default: PROBE_RTT_MS,
+            min: 1.0,
+            max: 10_000.0,
+        },
+    ],
+    build: |config, options| Box::new(Bbr::new(config, options)),
+};
+
+/// The states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+impl Mode {
+    const fn may_become(self, next: Self) -> bool {
+        matches!(
+            (self, next),
+            (Self::Startup, Self::Drain)
+                | (Self::Drain, Self::ProbeBw)
+                | (Self::Startup | Self::Drain | Self::ProbeBw, Self::ProbeRtt)
+                | (Self::ProbeRtt, Self::Startup | Self::ProbeBw)
+        )
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::ProbeBw => "probe_bw",
+            Self::ProbeRtt => "probe_rtt",
+        }
+    }
+}
+
+/// BBR v1.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    mss: u32,
+    /// [packets]
+    cwnd: u64,
+    /// What the pipe held when it was found full; tells the sender that slow start is over.
+    ssthresh: Bytes,
+    pacing_rate: Rate,
+    /// Whether the pacing rate comes from a measured RTT.
+    has_seen_rtt: bool,
+    mode: Mode,
+    pacing_gain: u64,
+    cwnd_gain: u64,
+    bandwidth: Bandwidth,
+    min_rtt: MinRtt,
+    full_pipe: FullPipe,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    recovery: Recovery,
+    aggregation: Aggregation,
+    policer: Policer,
+    /// Where the connection stands, as of the last delivery.
+    mark: policer::Mark,
+    /// The first ACK after a pause is yet to come: an old minimum RTT may still be the path's.
+    idle_restart: bool,
+    app_limited: bool,
+}
+
+impl Bbr {
+    /// At the start of a connection.
+    #[must_use]
+    pub fn new(config: &Config, options: &Options) -> Self {
+        // Both options are within the range of the registry entry.
+        let min_rtt_window = Nanos::from_secs_f64(options.get("min_rtt_win_s")).unwrap_or(Nanos::MAX);
+        let probe_rtt = Nanos::from_secs_f64(options.get("probe_rtt_mode_ms") / 1e3).unwrap_or(Nanos::MAX);
+        let mut bbr = Self {
+            mss: config.mss,
+            cwnd: packets(config.initial_cwnd, config.mss).max(1),
+            ssthresh: Bytes::MAX,
+            pacing_rate: Rate(0),
+            has_seen_rtt: false,
+            mode: Mode::Startup,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            bandwidth: Bandwidth::new(),
+            min_rtt: MinRtt::new(min_rtt_window, Time::ZERO),
+            full_pipe: FullPipe::default(),
+            cycle: Cycle::new(config.streams.stream("bbr/cycle")),
+            probe_rtt: ProbeRtt::new(probe_rtt),
+            recovery: Recovery::default(),
+            aggregation: Aggregation::new(Time::ZERO),
+            policer: Policer::new(config.mss),
+            mark: policer::Mark::default(),
+            idle_restart: false,
+            app_limited: false,
+        };
+        bbr.init_pacing_rate(None);
+        bbr
+    }
+
+    fn transition_to(&mut self, next: Mode) {
+        debug_assert!(self.mode.may_become(next), "{:?} never becomes {next:?}", self.mode);
+        self.mode = next;
+    }
+
+    /// `bbr_bw`: what the policer allows, if there is one.
+    fn bw(&self) -> Bw {
+        self.policer.bw().unwrap_or_else(|| self.bandwidth.max())
+    }
+
+    fn enter_probe_bw(&mut self) {
+        self.transition_to(Mode::ProbeBw);
+        self.cycle.restart(self.mark.delivered_at);
+    }
+
+    /// `bbr_check_probe_rtt_done`, once it is.
+    fn leave_probe_rtt(&mut self, now: Time) {
+        self.min_rtt.refresh(now);
+        self.cwnd = self.cwnd.max(self.recovery.saved_cwnd());
+        if self.full_pipe.reached() {
+            self.enter_probe_bw();
+        } else {
+            self.transition_to(Mode::Startup);
+        }
+    }
+
+    /// `bbr_cwnd_event`: the line was idle for want of data.
+    fn on_restart(&mut self, now: Time) {
+        if !self.app_limited && self.mode != Mode::ProbeRtt {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart_epoch(now);
+        match self.mode {
+            // Refill the pipe at its own rate, whatever the phase.
+            Mode::ProbeBw => self.set_pacing_rate(UNIT, Nanos::ZERO),
+            Mode::ProbeRtt if self.probe_rtt.time_is_up(now) => self.leave_probe_rtt(now),
+            Mode::ProbeRtt | Mode::Startup | Mode::Drain => {}
+        }
+    }
+
+    /// `bbr_set_state` on a time-out, and the window `tcp_enter_loss` gives.
+    fn on_timeout(&mut self, in_flight: Bytes) {
+        self.recovery.on_timeout();
+        self.full_pipe.on_timeout();
+        self.bandwidth.force_round_start();
+        self.sample_policer(true, false);
+        self.cwnd = packets(in_flight, self.mss).saturating_add(1);
+        self.clamp_cwnd();
+    }
+}
+
+impl Controller for Bbr {
+    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
+        self.mark.delivered_at = now;
+        self.min_rtt.refresh(now);
+        self.min_rtt.on_ack(now, rtt, false);
+        self.aggregation.restart_epoch(now);
+        self.init_pacing_rate(rtt);
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.app_limited = ack.app_limited;
+        let flow = self.update_model(ack);
+        self.set_pacing_rate(self.pacing_gain, ack.srtt);
+        self.update_cwnd(ack, &flow);
+    }
+
+    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
+        match event {
+            // bbr_ssthresh: only the window is noted.
+            Congestion::Loss | Congestion::Ecn => self.save_cwnd(),
+            Congestion::Timeout => {
+                self.save_cwnd();
+                self.on_timeout(in_flight);
+            }
+            Congestion::TimeoutAgain => self.on_timeout(in_flight),
+            Congestion::Undo => {
+                self.full_pipe.on_undo();
+                self.policer.reset();
+            }
+            Congestion::RecoveryEnd => {}
+            Congestion::Restart(_) => self.on_restart(now),
+        }
+    }
+
+    fn on_sent(&mut self, _now: Time, _in_flight: Bytes, app_limited: bool) {
+        self.app_limited = app_limited;
+    }
+
+    fn cwnd(&self) -> Bytes {
+        Bytes(self.cwnd * u64::from(self.mss))
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.cwnd = packets(cwnd, self.mss).max(1);
+        self.clamp_cwnd();
+    }
+
+    fn ssthresh(&self) -> Bytes {
+        self.ssthresh
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(self.pacing_rate)
+    }
+
+    fn controls_recovery(&self) -> bool {
+        true
+    }
+
+    fn sndbuf_factor(&self) -> u32 {
+        SNDBUF_FACTOR
+    }
+
+    fn min_tso_segments(&self) -> Option<u32> {
+        Some(window::min_burst_packets(self.pacing_rate))
+    }
+
+    fn observe(&self, probe: &mut dyn Probe) {
+        probe.state(self.mode.name());
+        probe.value("bw_bps", self.bw().rate(self.mss).0 as f64);
+        if let Some(min_rtt) = self.min_rtt.get() {
+            probe.value("min_rtt_ms", min_rtt.as_millis_f64());
+        }
+        probe.value("pacing_gain", self.pacing_gain as f64 / UNIT as f64);
+        probe.value("cwnd_gain", self.cwnd_gain as f64 / UNIT as f64);
+        probe.value("rounds", self.bandwidth.rounds() as f64);
+        probe.value("full_bw_count", f64::from(self.full_pipe.rounds_without_growth()));
+        probe.value("cycle_phase", self.cycle.phase() as f64);
+        probe.value("extra_acked_packets", self.aggregation.extra_acked() as f64);
+        probe.value("policed", f64::from(u8::from(self.policer.bw().is_some())));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! BBR as a whole: the states it goes through and the window it keeps.
+
+use super::super::RateSample;
+use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
+use super::*;
+use crate::cc::RecoveryState;
+use std::collections::BTreeMap;
+
+const RTT: Nanos = Nanos::from_millis(40);
+
+fn driver() -> Driver {
+    Driver::new(controller("bbr"), RTT, 100, 300)
+}
+
+fn bbr() -> Bbr {
+    Bbr::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"))
+}
+
+/// Window [packets] every 40 ms over a path of 100 packets a round trip and a queue of 300. STARTUP ends after three rounds of 2.9 RTTs of queue at
+/// 2.885 · 100 and bursts; then the window shrinks towards 2 · 100 and bursts.
+#[test]
+fn window_trace() {
+    assert_eq!(driver().trace(RTT, 30), TRACE);
+}
+
+#[rustfmt::skip]
+const TRACE: [u64; 30] = [
+    10, 20, 40, 74, 135, 233, 308, 308, 308, 308, 308, 308, 308, 308, 308, 306, 306, 306, 216, 222,
+    216, 216, 216, 216, 208, 208, 208, 214, 208, 208,
+];
+
+/// The states, in order, and when they were entered [RTT].
+fn states(driver: &mut Driver, count: u64) -> Vec<(&'static str, u64)> {
+    let mut seen = vec![(state_of(&*driver.controller), 0)];
+    for k in 1..=count {
+        driver.run(Time(RTT.0 * k));
+        let state = state_of(&*driver.controller);
+        if seen.last().is_some_and(|last| last.0 != state) {
+            seen.push((state, k));
+        }
+    }
+    seen
+}
+
+#[test]
+fn it_starts_drains_probes_and_refreshes_its_minimum_rtt_every_ten_seconds() {
+    let seen = states(&mut driver(), 600);
+    let names: Vec<_> = seen.iter().map(|s| s.0).collect();
+    assert_eq!(names, ["startup", "drain", "probe_bw", "probe_rtt", "probe_bw", "probe_rtt", "probe_bw"]);
+    // 10 s are 250 RTTs; a visit lasts 200 ms and what it takes to shrink the flight and fill it again.
+    assert!(seen[5].1 - seen[3].1 >= 250 && seen[5].1 - seen[3].1 <= 260, "{seen:?}");
+    assert!((5..=8).contains(&(seen[4].1 - seen[3].1)), "{seen:?}");
+}
+
+#[test]
+fn it_fills_the_pipe_with_a_percent_of_margin() {
+    let mut d = driver();
+    d.run(Time(3_000_000_000));
+    let before = d.delivered();
+    d.run(Time(9_000_000_000));
+    let share = (d.delivered() - before) as f64 / (150.0 * 100.0);
+    assert!((0.97..=1.0).contains(&share), "{share}");
+}
+
+#[test]
+fn losses_change_neither_the_rate_nor_the_window_that_comes_back() {
+    let mut d = driver();
+    d.run(Time(3_000_000_000));
+    let rate = d.controller.pacing_rate().expect("BBR paces").0 as f64;
+    let sent = d.delivered() + 200;
+    d.drop.extend([sent, sent + 1, sent + 40]);
+    d.run(Time(4_000_000_000));
+    assert!((200..=230).contains(&d.cwnd()), "{}", d.cwnd());
+    let after = d.controller.pacing_rate().expect("BBR paces").0 as f64;
+    assert!((0.74..=1.34).contains(&(after / rate)), "{after} after {rate}"); // gains 3/4 to 5/4 on either side
+}
+
+#[test]
+fn every_move_between_states_is_one_of_the_diagram() {
+    use Mode::{Drain, ProbeBw, ProbeRtt, Startup};
+    let all = [Startup, Drain, ProbeBw, ProbeRtt];
+    let legal: Vec<_> = all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))).filter(|(a, b)| a.may_become(*b)).collect();
+    let drawn = [
+        (Startup, Drain),
+        (Startup, ProbeRtt),
+        (Drain, ProbeBw),
+        (Drain, ProbeRtt),
+        (ProbeBw, ProbeRtt),
+        (ProbeRtt, Startup),
+        (ProbeRtt, ProbeBw),
+    ];
+    assert_eq!(legal, drawn);
+}
+
+#[test]
+fn the_first_rate_is_the_initial_window_in_a_round_trip() {
+    let mut b = bbr();
+    b.on_established(Time::ZERO, Some(RTT));
+    // 2.887 · 10 · 1448 B / 40 ms, less 1 %.
+    let expected = 739.0 / 256.0 * 14_480.0 * 8.0 / 0.04 * 0.99;
+    let rate = b.pacing_rate().expect("BBR paces").0 as f64;
+    assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} against {expected}");
+}
+
+/// An ACK of a full pipe: 100 packets a round trip, one packet each.
+fn steady(now: Time, delivered: u64) -> AckSample {
+    AckSample {
+        rtt: Some(RTT),
+        srtt: RTT,
+        min_rtt: RTT,
+        delivery: Some(RateSample {
+            prior_delivered: in_bytes(delivered.saturating_sub(100)),
+            delivered: in_bytes(100),
+            interval: RTT,
+            app_limited: false,
+        }),
+        delivered_total: in_bytes(delivered),
+        in_flight: in_bytes(100),
+        prior_in_flight: in_bytes(101),
+        ..ack_at(now)
+    }
+}
+
+/// A connection in `PROBE_BW`, and how far it is.
+fn cruising() -> (Bbr, u64) {
+    let mut b = bbr();
+    b.on_established(Time::ZERO, Some(RTT));
+    let mut delivered = 0;
+    while b.mode != Mode::ProbeBw {
+        delivered += 1;
+        b.on_ack(&steady(Time(delivered * 400_000), delivered));
+        assert!(delivered < 2000, "still in {:?}", b.mode);
+    }
+    (b, delivered)
+}
+
+#[test]
+fn the_window_is_two_bdp_and_three_bursts() {
+    let (mut b, mut delivered) = cruising();
+    let mut acks = 0;
+    while acks < 100 || b.pacing_gain != UNIT {
+        acks += 1;
+        delivered += 1;
+        b.on_ack(&steady(Time(delivered * 400_000), delivered));
+    }
+    // 29 Mbit/s while cruising: bursts of two packets. The ACKs come as fast as the bandwidth, one at a time.
+    let extra = b.aggregation.extra_acked();
+    assert!((1..=2).contains(&extra), "{extra}");
+    assert_eq!(b.cwnd(), in_bytes((200 + extra + 6).next_multiple_of(2)));
+}
+
+#[test]
+fn a_time_out_leaves_one_packet_and_the_window_comes_back_after() {
+    let (mut b, mut delivered) = cruising();
+    let before = b.cwnd();
+    let at = Time(delivered * 400_000);
+    b.on_congestion(at, Congestion::Timeout, Bytes::ZERO);
+    assert_eq!(b.cwnd(), in_bytes(1));
+    delivered += 1;
+    b.on_ack(&AckSample { recovery: RecoveryState::Loss, in_flight: Bytes::ZERO, ..steady(at + RTT, delivered) });
+    assert_eq!(b.cwnd(), in_bytes(4));
+    delivered += 1;
+    b.on_ack(&AckSample { recovery: RecoveryState::Open, in_flight: in_bytes(3), ..steady(at + RTT, delivered) });
+    assert!(b.cwnd().0 + in_bytes(4).0 >= before.0, "{:?} after {before:?}", b.cwnd());
+}
+
+#[test]
+fn after_idling_it_sends_at_the_bandwidth_and_does_not_probe_the_rtt_at_once() {
+    let (mut b, mut delivered) = cruising();
+    let at = Time(delivered * 400_000);
+    b.on_sent(at, Bytes::ZERO, true);
+    let later = at + Nanos::from_secs(60);
+    b.on_congestion(later, Congestion::Restart(Nanos::from_secs(60)), Bytes::ZERO);
+    let rate = b.pacing_rate().expect("BBR paces").0 as f64;
+    assert!((rate / (100.0 * 1448.0 * 8.0 / 0.04 * 0.99) - 1.0).abs() < 1e-3, "{rate}");
+    delivered += 1;
+    b.on_ack(&steady(later + RTT, delivered));
+    assert_eq!(b.mode, Mode::ProbeBw);
+}
+
+#[test]
+fn probe_rtt_shrinks_to_four_packets_and_its_rates_do_not_count() {
+    let (mut b, mut delivered) = cruising();
+    let bandwidth = b.bandwidth.max();
+    let start = Time(delivered * 400_000) + Nanos::from_secs(11);
+    delivered += 1;
+    b.on_ack(&AckSample { rtt: None, ..steady(start, delivered) });
+    assert_eq!((b.mode, b.cwnd()), (Mode::ProbeRtt, in_bytes(4)));
+    let mut now = start;
+    let mut acks = 0;
+    while b.mode == Mode::ProbeRtt {
+        now = now + Nanos::from_millis(10);
+        delivered += 1;
+        acks += 1;
+        let slow = RateSample { prior_delivered: in_bytes(delivered - 4), delivered: in_bytes(4), interval: RTT, app_limited: false };
+        b.on_ack(&AckSample { delivery: Some(slow), in_flight: in_bytes(4), ..steady(now, delivered) });
+    }
+    assert_eq!(acks, 22); // 10 ms to begin, 200 ms, and the first ACK after
+    assert_eq!(b.bandwidth.max(), bandwidth);
+}

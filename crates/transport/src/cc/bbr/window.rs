@@ -1,0 +1,106 @@
+//! From the model to the window and the pacing rate (`bbr_set_cwnd`, `bbr_set_pacing_rate` and what they call).
+
+use super::super::AckSample;
+use super::bandwidth::Bw;
+use super::model::Flow;
+use super::params::{HIGH_GAIN, INITIAL_CWND_PACKETS, MAX_BURST_BYTES, MAX_BURST_PACKETS, MIN_CWND_PACKETS, MIN_TSO_RATE, PACING_SHIFT};
+use super::{Bbr, Mode};
+use bentpipe_profile::{Bytes, Nanos, Rate};
+
+/// Bursts of room in the window: one in the qdisc, one in the device, one at the receiver (`bbr_quantization_budget`).
+const BURSTS_IN_WINDOW: u64 = 3;
+/// Most packets in a window (`snd_cwnd_clamp` is a `u32`).
+const CLAMP_PACKETS: u64 = u32::MAX as u64;
+
+/// `bbr_min_tso_segs`.
+pub const fn min_burst_packets(pacing_rate: Rate) -> u32 {
+    if pacing_rate.0 < MIN_TSO_RATE.0 { 1 } else { 2 }
+}
+
+impl Bbr {
+    /// The rate before anything is known of the bandwidth: the initial window in a round trip, or in a millisecond (`bbr_init_pacing_rate_from_rtt`).
+    pub(super) fn init_pacing_rate(&mut self, rtt: Option<Nanos>) {
+        self.has_seen_rtt |= rtt.is_some();
+        let span = rtt.unwrap_or(Nanos::from_millis(1)).max(Nanos::from_micros(1));
+        if let Some(bw) = Bw::of(self.window_bytes(), span, self.mss) {
+            self.pacing_rate = bw.pacing_rate(HIGH_GAIN, self.mss);
+        }
+    }
+
+    /// Until the pipe is full the rate only rises.
+    pub(super) fn set_pacing_rate(&mut self, gain: u64, srtt: Nanos) {
+        if !self.has_seen_rtt && srtt > Nanos::ZERO {
+            self.init_pacing_rate(Some(srtt));
+        }
+        let rate = self.bw().pacing_rate(gain, self.mss);
+        if self.full_pipe.reached() || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// Packets the sender puts in one burst (`bbr_tso_segs_goal`).
+    pub(super) fn burst_packets(&self) -> u64 {
+        let bytes = ((self.pacing_rate.0 / 8) >> PACING_SHIFT).min(MAX_BURST_BYTES);
+        (bytes / u64::from(self.mss)).max(u64::from(min_burst_packets(self.pacing_rate))).min(MAX_BURST_PACKETS)
+    }
+
+    /// `bbr_bdp` [packets].
+    fn bdp(&self, bw: Bw, gain: u64) -> u64 {
+        self.min_rtt.get().map_or(INITIAL_CWND_PACKETS, |min_rtt| bw.bdp(min_rtt, gain)).min(CLAMP_PACKETS)
+    }
+
+    /// `bbr_quantization_budget`: bursts must fit, and windows are even since ACKs come for two packets.
+    fn with_budget(&self, window: u64) -> u64 {
+        let even = (window + BURSTS_IN_WINDOW * self.burst_packets()).next_multiple_of(2);
+        // A gain of 5/4 of a tiny window rounds to nothing: probe with two packets at least.
+        if self.mode == Mode::ProbeBw && self.cycle.is_probing_up() { even + 2 } else { even }
+    }
+
+    /// `bbr_inflight` [packets].
+    pub(super) fn target_in_flight(&self, bw: Bw, gain: u64) -> u64 {
+        self.with_budget(self.bdp(bw, gain))
+    }
+
+    /// `bbr_save_cwnd`.
+    pub(super) fn save_cwnd(&mut self) {
+        self.recovery.save(self.cwnd, self.mode == Mode::ProbeRtt);
+    }
+
+    pub(super) fn clamp_cwnd(&mut self) {
+        self.cwnd = self.cwnd.min(CLAMP_PACKETS);
+    }
+
+    fn window_bytes(&self) -> Bytes {
+        Bytes(self.cwnd * u64::from(self.mss))
+    }
+
+    /// `bbr_set_cwnd`.
+    pub(super) fn update_cwnd(&mut self, ack: &AckSample, flow: &Flow) {
+        if flow.acked > 0 {
+            let adjusted = self.recovery.adjust(ack.recovery, self.cwnd, flow.acked, flow.lost, flow.in_flight);
+            if adjusted.began {
+                self.bandwidth.restart_round(ack.delivered_total);
+            }
+            self.cwnd = if adjusted.conserving { adjusted.cwnd } else { self.grown(adjusted.cwnd, flow.acked, ack.delivered_total) };
+        }
+        self.clamp_cwnd();
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(MIN_CWND_PACKETS);
+        }
+    }
+
+    /// A packet more per packet acknowledged towards the target; down to it only once the pipe was full.
+    fn grown(&self, cwnd: u64, acked: u64, delivered_total: Bytes) -> u64 {
+        let bw = self.bw();
+        let aggregated = if self.full_pipe.reached() { self.aggregation.window_packets(bw) } else { 0 };
+        let target = self.with_budget(self.bdp(bw, self.cwnd_gain) + aggregated);
+        let grown = if self.full_pipe.reached() {
+            (cwnd + acked).min(target)
+        } else if cwnd < target || delivered_total.0 < INITIAL_CWND_PACKETS * u64::from(self.mss) {
+            cwnd + acked
+        } else {
+            cwnd
+        };
+        grown.max(MIN_CWND_PACKETS)
+    }
+}

@@ -1,0 +1,279 @@
+//! What the controllers' tests share: an ACK made by hand, and a sender, a bottleneck and a receiver reduced to what a controller sees.
+
+use super::registry::{self, Config};
+use super::{AckSample, Congestion, Controller, Probe, RateSample, RecoveryState};
+use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub const MSS: u32 = 1448;
+
+pub fn config() -> Config {
+    Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(1), paced: false }
+}
+
+pub fn in_bytes(packets: u64) -> Bytes {
+    Bytes(packets * u64::from(MSS))
+}
+
+/// A controller with default options.
+pub fn controller(name: &str) -> Box<dyn Controller> {
+    registry::build(name, &config(), &BTreeMap::new()).expect(name)
+}
+
+/// An ACK for one packet with nothing else to tell.
+pub fn ack_at(now: Time) -> AckSample {
+    AckSample {
+        now,
+        mss: MSS,
+        acked: in_bytes(1),
+        cumulative: in_bytes(1),
+        newly_lost: Bytes::ZERO,
+        rtt: None,
+        srtt: Nanos::ZERO,
+        min_rtt: Nanos::MAX,
+        delivery: None,
+        delivered_total: Bytes::ZERO,
+        lost_total: Bytes::ZERO,
+        tx_in_flight: Bytes::ZERO,
+        prior_in_flight: Bytes::ZERO,
+        in_flight: Bytes::ZERO,
+        ce_count: 0,
+        ack_delayed: false,
+        cwnd_limited: true,
+        recovery: RecoveryState::Open,
+        app_limited: false,
+        snd_una: 0,
+        snd_nxt: 0,
+        pacing_rate: Rate(0),
+        next_departure: now,
+    }
+}
+
+/// The name of the state a controller is in.
+pub fn state_of(controller: &dyn Controller) -> &'static str {
+    struct State(&'static str);
+    impl Probe for State {
+        fn value(&mut self, _name: &'static str, value: f64) {
+            assert!(value.is_finite());
+        }
+        fn state(&mut self, name: &'static str) {
+            self.0 = name;
+        }
+    }
+    let mut state = State("");
+    controller.observe(&mut state);
+    state.0
+}
+
+/// One transmission, with the connection's state at its departure (draft-cheng-iccrg-delivery-rate-estimation §3.2).
+#[derive(Clone, Copy)]
+struct Sent {
+    packet: u64,
+    at: Time,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    in_flight: u64,
+}
+
+/// A bulk flow: 40 ms, one bottleneck, an ACK per packet, losses by number of transmission or by overflow.
+pub struct Driver {
+    pub controller: Box<dyn Controller>,
+    now: Time,
+    packet_time: Nanos,
+    one_way: Nanos,
+    queue_limit: u64,
+    /// Transmissions that never arrive, counted from zero.
+    pub drop: BTreeSet<u64>,
+    bottleneck_free_at: Time,
+    next_departure: Time,
+    acks: VecDeque<(Time, u64)>,
+    sent: Vec<Sent>,
+    outstanding: BTreeSet<u64>,
+    lost: VecDeque<u64>,
+    acked_packets: BTreeSet<u64>,
+    next_packet: u64,
+    una: u64,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    lost_total: u64,
+    recovery_until: Option<u64>,
+    srtt: Nanos,
+    min_rtt: Nanos,
+}
+
+impl Driver {
+    /// `packets_per_rtt`: the bandwidth-delay product.
+    pub fn new(controller: Box<dyn Controller>, rtt: Nanos, packets_per_rtt: u64, queue_limit: u64) -> Self {
+        let mut driver = Self {
+            controller,
+            now: Time::ZERO,
+            packet_time: Nanos(rtt.0 / packets_per_rtt),
+            one_way: Nanos(rtt.0 / 2),
+            queue_limit,
+            drop: BTreeSet::new(),
+            bottleneck_free_at: Time::ZERO,
+            next_departure: Time::ZERO,
+            acks: VecDeque::new(),
+            sent: Vec::new(),
+            outstanding: BTreeSet::new(),
+            lost: VecDeque::new(),
+            acked_packets: BTreeSet::new(),
+            next_packet: 0,
+            una: 0,
+            delivered: 0,
+            delivered_at: Time::ZERO,
+            first_sent_at: Time::ZERO,
+            lost_total: 0,
+            recovery_until: None,
+            srtt: rtt,
+            min_rtt: rtt,
+        };
+        driver.controller.on_established(Time::ZERO, Some(rtt));
+        driver
+    }
+
+    pub fn cwnd(&self) -> u64 {
+        self.controller.cwnd().0 / u64::from(MSS)
+    }
+
+    /// Packets delivered so far.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Runs to `until`.
+    pub fn run(&mut self, until: Time) {
+        loop {
+            self.send_what_may_leave();
+            let ack = self.acks.front().map_or(Time::MAX, |a| a.0);
+            let departure = if self.may_send() { self.next_departure } else { Time::MAX };
+            let next = ack.min(departure);
+            assert!(next < Time::MAX, "stalled at {:?} with a window of {}", self.now, self.cwnd());
+            if next > until {
+                self.now = until;
+                return;
+            }
+            self.now = self.now.max(next);
+            if ack == next {
+                let (_, transmission) = self.acks.pop_front().expect("just seen");
+                self.on_ack(transmission);
+            }
+        }
+    }
+
+    /// The window [packets] at every multiple of `step`.
+    pub fn trace(&mut self, step: Nanos, count: u64) -> Vec<u64> {
+        let start = self.now;
+        (1..=count)
+            .map(|k| {
+                self.run(start + Nanos(step.0 * k));
+                self.cwnd()
+            })
+            .collect()
+    }
+
+    fn may_send(&self) -> bool {
+        (self.outstanding.len() as u64) < self.cwnd()
+    }
+
+    fn send_what_may_leave(&mut self) {
+        while self.may_send() && self.next_departure <= self.now {
+            let packet = self.lost.pop_front().unwrap_or_else(|| {
+                self.next_packet += 1;
+                self.next_packet - 1
+            });
+            if self.outstanding.is_empty() {
+                (self.first_sent_at, self.delivered_at) = (self.now, self.now);
+            }
+            let number = self.sent.len() as u64;
+            self.outstanding.insert(number);
+            self.sent.push(Sent {
+                packet,
+                at: self.now,
+                delivered: self.delivered,
+                delivered_at: self.delivered_at,
+                first_sent_at: self.first_sent_at,
+                in_flight: self.outstanding.len() as u64,
+            });
+            if let Some(rate) = self.controller.pacing_rate() {
+                self.next_departure = self.now.max(self.next_departure) + rate.time_for(in_bytes(1));
+            }
+            let queued = self.bottleneck_free_at.since(self.now).0 / self.packet_time.0;
+            if queued < self.queue_limit && !self.drop.contains(&number) {
+                self.bottleneck_free_at = self.now.max(self.bottleneck_free_at) + self.packet_time;
+                self.acks.push_back((self.bottleneck_free_at + self.one_way + self.one_way, number));
+            }
+            self.controller.on_sent(self.now, in_bytes(self.outstanding.len() as u64), false);
+        }
+    }
+
+    fn on_ack(&mut self, transmission: u64) {
+        let sent = self.sent[usize::try_from(transmission).expect("an index")];
+        let prior_in_flight = self.outstanding.len() as u64;
+        self.outstanding.remove(&transmission);
+        self.acked_packets.insert(sent.packet);
+        self.delivered += 1;
+        self.delivered_at = self.now;
+        self.first_sent_at = sent.at;
+        let rtt = self.now.since(sent.at);
+        self.srtt = Nanos(self.srtt.0 - self.srtt.0 / 8 + rtt.0 / 8);
+        self.min_rtt = self.min_rtt.min(rtt);
+        while self.acked_packets.remove(&self.una) {
+            self.una += 1;
+        }
+        // Three later transmissions arrived: RFC 8985 without its timer.
+        let lost: Vec<u64> = self.outstanding.range(..transmission.saturating_sub(2)).copied().collect();
+        for number in &lost {
+            self.outstanding.remove(number);
+            self.lost.push_back(self.sent[usize::try_from(*number).expect("an index")].packet);
+        }
+        self.lost_total += lost.len() as u64;
+        self.update_recovery(!lost.is_empty());
+        let interval = sent.at.since(sent.first_sent_at).max(self.now.since(sent.delivered_at));
+        let ack = AckSample {
+            newly_lost: in_bytes(lost.len() as u64),
+            rtt: Some(rtt),
+            srtt: self.srtt,
+            min_rtt: self.min_rtt,
+            delivery: (interval >= self.min_rtt).then(|| RateSample {
+                prior_delivered: in_bytes(sent.delivered),
+                delivered: in_bytes(self.delivered - sent.delivered),
+                interval,
+                app_limited: false,
+            }),
+            delivered_total: in_bytes(self.delivered),
+            lost_total: in_bytes(self.lost_total),
+            tx_in_flight: in_bytes(sent.in_flight),
+            prior_in_flight: in_bytes(prior_in_flight),
+            in_flight: in_bytes(self.outstanding.len() as u64),
+            recovery: if self.recovery_until.is_some() { RecoveryState::Recovery } else { RecoveryState::Open },
+            snd_una: in_bytes(self.una).0,
+            snd_nxt: in_bytes(self.next_packet).0,
+            pacing_rate: Rate::of(Bytes(self.controller.cwnd().0 * 2), self.srtt),
+            next_departure: self.next_departure.max(self.now),
+            ..ack_at(self.now)
+        };
+        self.controller.on_acked(&ack);
+        if self.controller.controls_recovery() || self.recovery_until.is_none() {
+            self.controller.on_ack(&ack);
+        }
+    }
+
+    /// A window-based controller's window falls to its threshold at once: proportional rate reduction is the sender's and is tested there.
+    fn update_recovery(&mut self, lossy: bool) {
+        let in_flight = in_bytes(self.outstanding.len() as u64);
+        if self.recovery_until.is_some_and(|until| self.una >= until) {
+            self.recovery_until = None;
+            self.controller.on_congestion(self.now, Congestion::RecoveryEnd, in_flight);
+        }
+        if lossy && self.recovery_until.is_none() {
+            self.recovery_until = Some(self.next_packet);
+            self.controller.on_congestion(self.now, Congestion::Loss, in_flight);
+            if !self.controller.controls_recovery() {
+                self.controller.set_cwnd(self.controller.ssthresh());
+            }
+        }
+    }
+}

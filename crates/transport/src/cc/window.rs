@@ -1,0 +1,195 @@
+//! The congestion window of a window-based controller, counted in packets as the kernel counts it: slow start, additive increase, reduction and undo
+//! exist once, here.
+
+use bentpipe_profile::Bytes;
+
+/// Most packets in a window: `snd_cwnd_clamp` is a `u32` (Linux `include/linux/tcp.h`).
+const CLAMP_PACKETS: u64 = u32::MAX as u64;
+
+/// No threshold yet (`TCP_INFINITE_SSTHRESH`, Linux `include/net/tcp.h`).
+const NO_THRESHOLD: u64 = u64::MAX;
+
+/// Packets that hold `bytes`: the last segment of a flow may be short, and the kernel counts it as one.
+#[must_use]
+pub fn packets(bytes: Bytes, mss: u32) -> u64 {
+    bytes.0.div_ceil(u64::from(mss))
+}
+
+/// What is newly delivered, lost or in flight: never more packets than a window can hold.
+#[must_use]
+pub fn clamped_packets(bytes: Bytes, mss: u32) -> u64 {
+    packets(bytes, mss).min(CLAMP_PACKETS)
+}
+
+/// `snd_cwnd`, `snd_cwnd_cnt`, `snd_ssthresh`, and what undo restores (`prior_cwnd`, `prior_ssthresh`).
+#[derive(Clone, Debug)]
+pub struct PacketWindow {
+    mss: u32,
+    cwnd: u64,
+    /// Packets acknowledged since the window last grew by additive increase.
+    count: u64,
+    ssthresh: u64,
+    prior: Option<Prior>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Prior {
+    cwnd: u64,
+    ssthresh: u64,
+}
+
+impl PacketWindow {
+    /// A window of `initial` bytes, in slow start.
+    #[must_use]
+    pub fn new(mss: u32, initial: Bytes) -> Self {
+        let cwnd = packets(initial, mss).clamp(1, CLAMP_PACKETS);
+        Self { mss, cwnd, count: 0, ssthresh: NO_THRESHOLD, prior: None }
+    }
+
+    /// Window [packets].
+    #[must_use]
+    pub const fn cwnd_packets(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// Window.
+    #[must_use]
+    pub fn cwnd(&self) -> Bytes {
+        Bytes(self.cwnd * u64::from(self.mss))
+    }
+
+    /// Slow-start threshold; `Bytes::MAX`: none yet.
+    #[must_use]
+    pub fn ssthresh(&self) -> Bytes {
+        if self.ssthresh == NO_THRESHOLD { Bytes::MAX } else { Bytes(self.ssthresh * u64::from(self.mss)) }
+    }
+
+    /// The sender sets the window.
+    pub fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.cwnd = packets(cwnd, self.mss).clamp(1, CLAMP_PACKETS);
+    }
+
+    /// The sender sets the threshold.
+    pub fn set_ssthresh(&mut self, ssthresh: Bytes) {
+        self.ssthresh = if ssthresh == Bytes::MAX { NO_THRESHOLD } else { clamped_packets(ssthresh, self.mss) };
+    }
+
+    /// Slow start ends here (`HyStart`).
+    pub const fn leave_slow_start(&mut self) {
+        self.ssthresh = self.cwnd;
+    }
+
+    /// `tcp_in_slow_start`.
+    #[must_use]
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// `tcp_slow_start` (RFC 5681 §3.1 with RFC 3465's L unbounded, as in Linux): a packet more per packet acknowledged, up to the threshold.
+    /// Returns the packets left over.
+    pub fn slow_start(&mut self, acked: u64) -> u64 {
+        let cwnd = (self.cwnd + acked).min(self.ssthresh);
+        let left = acked - (cwnd - self.cwnd);
+        self.cwnd = cwnd.min(CLAMP_PACKETS);
+        left
+    }
+
+    /// `tcp_cong_avoid_ai`: a packet more per `per` packets acknowledged.
+    pub fn additive_increase(&mut self, per: u64, acked: u64) {
+        // What was counted towards a larger window is worth one packet now, not several.
+        if self.count >= per {
+            self.count = 0;
+            self.cwnd += 1;
+        }
+        self.count += acked;
+        self.cwnd = (self.cwnd + self.count / per).min(CLAMP_PACKETS);
+        self.count %= per;
+    }
+
+    /// A reduction begins: the new threshold [packets], and what was is kept for undo (`tcp_init_cwnd_reduction`, `tcp_enter_loss`).
+    pub fn reduce(&mut self, ssthresh_packets: u64) {
+        // tcp_current_ssthresh: a window that has outgrown its threshold is worth three quarters of itself.
+        let ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
+        self.prior = Some(Prior { cwnd: self.cwnd, ssthresh });
+        self.ssthresh = ssthresh_packets;
+        self.count = 0;
+    }
+
+    /// Additive increase counts from zero (`tcp_enter_loss`).
+    pub const fn forget_count(&mut self) {
+        self.count = 0;
+    }
+
+    /// The reduction was for nothing (`tcp_undo_cwnd_reduction` with `tcp_reno_undo_cwnd`).
+    pub fn undo(&mut self) {
+        if let Some(prior) = self.prior.take() {
+            self.cwnd = self.cwnd.max(prior.cwnd);
+            self.ssthresh = self.ssthresh.max(prior.ssthresh);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 1448;
+
+    fn window(packets: u64) -> PacketWindow {
+        PacketWindow::new(MSS, Bytes(packets * u64::from(MSS)))
+    }
+
+    #[test]
+    fn slow_start_stops_at_the_threshold_and_returns_the_rest() {
+        let mut w = window(10);
+        assert_eq!(w.slow_start(10), 0);
+        assert_eq!(w.cwnd_packets(), 20);
+        w.set_ssthresh(Bytes(25 * u64::from(MSS)));
+        assert_eq!(w.slow_start(8), 3);
+        assert_eq!(w.cwnd_packets(), 25);
+        assert!(!w.in_slow_start());
+    }
+
+    #[test]
+    fn additive_increase_counts_packets_not_acks() {
+        let mut w = window(10);
+        for _ in 0..4 {
+            w.additive_increase(10, 2);
+        }
+        assert_eq!(w.cwnd_packets(), 10);
+        w.additive_increase(10, 2);
+        assert_eq!(w.cwnd_packets(), 11);
+    }
+
+    #[test]
+    fn credit_earned_at_a_larger_window_is_worth_one_packet() {
+        let mut w = window(100);
+        w.additive_increase(100, 90);
+        w.additive_increase(10, 1);
+        assert_eq!((w.cwnd_packets(), w.count), (101, 1));
+    }
+
+    #[test]
+    fn undo_restores_what_was_and_only_once() {
+        let mut w = window(100);
+        w.reduce(70);
+        w.set_cwnd(Bytes(70 * u64::from(MSS)));
+        w.undo();
+        assert_eq!((w.cwnd_packets(), w.ssthresh()), (100, Bytes::MAX));
+        w.set_cwnd(Bytes(5 * u64::from(MSS)));
+        w.undo();
+        assert_eq!(w.cwnd_packets(), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn additive_increase_grows_by_one_per_so_many(start in 1_u64..1000, per in 1_u64..1000, acks in prop::collection::vec(1_u64..50, 1..200)) {
+            let mut w = window(start);
+            for &acked in &acks {
+                w.additive_increase(per, acked);
+            }
+            prop_assert_eq!(w.cwnd_packets(), start + acks.iter().sum::<u64>() / per);
+        }
+    }
+}
