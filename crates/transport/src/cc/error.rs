@@ -1,5 +1,7 @@
 //! What can be wrong with what a user asks of this crate.
 
+use super::registry::Allowed;
+
 /// An error of this crate: where, what was found, what was wanted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -26,19 +28,17 @@ pub enum TransportError {
         /// Every option there is, or "none".
         known: String,
     },
-    /// The option is out of its range, or not a number.
-    #[error("controller `{controller}`: option `{option}` is {value}; it must be from {min} to {max}")]
-    OptionOutOfRange {
+    /// The option may not be that.
+    #[error("controller `{controller}`: option `{option}` is {value}; it must be {allowed}")]
+    OptionNotAllowed {
         /// The controller.
         controller: &'static str,
         /// The option.
         option: &'static str,
         /// What was asked for.
         value: f64,
-        /// Least value allowed.
-        min: f64,
-        /// Greatest value allowed.
-        max: f64,
+        /// What it may be.
+        allowed: Allowed,
     },
 }
 

@@ -4,6 +4,7 @@ use super::error::{TransportError, nearest};
 use super::{Controller, bbr, cubic, new_reno};
 use bentpipe_profile::{Bytes, Streams};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Every controller there is, in the order of their names.
 pub const CONTROLLERS: &[Entry] = &[bbr::ENTRY, cubic::ENTRY, new_reno::ENTRY];
@@ -38,7 +39,7 @@ pub struct Entry {
     pub build: fn(&Config, &Options) -> Box<dyn Controller>,
 }
 
-/// An option of a controller. Switches are 0 or 1.
+/// An option of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptionSpec {
     /// Its name, unit included.
@@ -47,17 +48,45 @@ pub struct OptionSpec {
     pub description: &'static str,
     /// Its value unless given.
     pub default: f64,
-    /// Least value allowed.
-    pub min: f64,
-    /// Greatest value allowed.
-    pub max: f64,
+    /// What it may be.
+    pub allowed: Allowed,
+}
+
+/// What an option may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allowed {
+    /// 0 or 1.
+    Switch,
+    /// From the first to the second.
+    Range(f64, f64),
+}
+
+impl Allowed {
+    /// Whether a value may be given; NaN never may.
+    #[must_use]
+    #[allow(clippy::float_cmp)] // exactly 0 or 1 is meant
+    pub fn allows(self, value: f64) -> bool {
+        match self {
+            Self::Switch => value == 0.0 || value == 1.0,
+            Self::Range(min, max) => (min..=max).contains(&value),
+        }
+    }
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch => f.write_str("0 or 1"),
+            Self::Range(min, max) => write!(f, "from {min} to {max}"),
+        }
+    }
 }
 
 impl OptionSpec {
     /// A switch that is on unless given as 0.
     #[must_use]
     pub const fn switch(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, default: 1.0, min: 0.0, max: 1.0 }
+        Self { name, description, default: 1.0, allowed: Allowed::Switch }
     }
 }
 
@@ -69,7 +98,7 @@ impl Options {
     /// What `entry` gets from what was `given`.
     ///
     /// # Errors
-    /// `UnknownOption`, `OptionOutOfRange`.
+    /// `UnknownOption`, `OptionNotAllowed`.
     pub fn check(entry: &Entry, given: &BTreeMap<String, f64>) -> Result<Self, TransportError> {
         let mut values: BTreeMap<_, _> = entry.options.iter().map(|o| (o.name, o.default)).collect();
         for (name, &value) in given {
@@ -82,15 +111,8 @@ impl Options {
                     known: if entry.options.is_empty() { "none".to_owned() } else { names().collect::<Vec<_>>().join(", ") },
                 });
             };
-            // NaN lies in no range.
-            if !(spec.min..=spec.max).contains(&value) {
-                return Err(TransportError::OptionOutOfRange {
-                    controller: entry.name,
-                    option: spec.name,
-                    value,
-                    min: spec.min,
-                    max: spec.max,
-                });
+            if !spec.allowed.allows(value) {
+                return Err(TransportError::OptionNotAllowed { controller: entry.name, option: spec.name, value, allowed: spec.allowed });
             }
             values.insert(spec.name, value);
         }
@@ -112,7 +134,7 @@ impl Options {
     /// As [`Self::get`].
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
-        self.get(name) >= 0.5
+        self.get(name) != 0.0
     }
 }
 
@@ -131,7 +153,7 @@ pub fn find(name: &str) -> Result<&'static Entry, TransportError> {
 /// Makes the controller called `name`.
 ///
 /// # Errors
-/// `UnknownController`, `UnknownOption`, `OptionOutOfRange`.
+/// `UnknownController`, `UnknownOption`, `OptionNotAllowed`.
 pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Result<Box<dyn Controller>, TransportError> {
     let entry = find(name)?;
     Ok((entry.build)(config, &Options::check(entry, given)?))
@@ -154,7 +176,8 @@ mod tests {
         assert_eq!(failure("copa", &[]), "unknown congestion controller `copa`; known: bbr, cubic, reno");
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));
-        assert!(failure("cubic", &[("hystart", 2.0)]).contains("is 2; it must be from 0 to 1"));
+        assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be 0 or 1"));
+        assert!(failure("bbr", &[("min_rtt_win_s", -3.0)]).ends_with("is -3; it must be from 0.1 to 3600"));
         assert!(failure("bbr", &[("min_rtt_win_s", f64::NAN)]).contains("is NaN"));
     }
 
@@ -164,7 +187,7 @@ mod tests {
             let controller = build(entry.name, &CONFIG, &BTreeMap::new()).expect(entry.name);
             assert_eq!(controller.cwnd(), CONFIG.initial_cwnd, "{}", entry.name);
             assert!(!entry.status.is_empty() && !entry.description.is_empty() && !entry.citation.is_empty(), "{}", entry.name);
-            assert!(entry.options.iter().all(|o| o.min <= o.default && o.default <= o.max), "{}", entry.name);
+            assert!(entry.options.iter().all(|o| o.allowed.allows(o.default)), "{}", entry.name);
         }
     }
 

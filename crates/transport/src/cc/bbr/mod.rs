@@ -34,7 +34,7 @@ mod recovery;
 mod startup;
 mod window;
 
-use super::registry::{Config, Entry, OptionSpec, Options};
+use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, Probe};
 use aggregation::Aggregation;
@@ -59,15 +59,13 @@ pub const ENTRY: Entry = Entry {
             name: "min_rtt_win_s",
             description: "how long the minimum RTT is believed",
             default: MIN_RTT_WINDOW_S,
-            min: 0.1,
-            max: 3600.0,
+            allowed: Allowed::Range(0.1, 3600.0),
         },
         OptionSpec {
             name: "probe_rtt_mode_ms",
             description: "how long PROBE_RTT keeps the flight small",
             default: PROBE_RTT_MS,
-            min: 1.0,
-            max: 10_000.0,
+            allowed: Allowed::Range(1.0, 10_000.0),
         },
     ],
     build: |config, options| Box::new(Bbr::new(config, options)),

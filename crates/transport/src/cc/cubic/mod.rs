@@ -1,0 +1,225 @@
+//! CUBIC as Linux computes it, in the kernel's integers.
+//!
+//! Source: Linux `net/ipv4/tcp_cubic.c`, 6.18 (version 2.3 of the module); the same curve as RFC 9438 with C = 410/1024 and β = 717/1024:
+//! `W(t) = C·(t − K)³ + W_max`, `K = cbrt((W_max − cwnd) / C)`, `t` from the start of the epoch plus the minimum RTT. The result is a count of packets to be
+//! acknowledged for one packet more, so everything between is integers: time in 1/1024 s, windows in packets.
+//! Differences from RFC 9438 are Linux's: classic `HyStart`, `t` on a clock of jiffies, growth bounded to one packet per two acknowledged, and a Reno estimate
+//! from packets acknowledged (§4.3) that is not bounded by the window before the loss.
+
+mod epoch;
+
+use super::hystart::HyStart;
+use super::registry::{Config, Entry, OptionSpec, Options};
+use super::window::{PacketWindow, clamped_packets};
+use super::{AckSample, Congestion, Controller, Probe};
+use bentpipe_profile::units::NANOS_PER_SEC;
+use bentpipe_profile::{Bytes, Nanos, Time};
+use epoch::{BETA, BETA_SCALE, Epoch, TIME_SHIFT};
+
+/// `cubic` in the registry. The options are the module's parameters.
+pub const ENTRY: Entry = Entry {
+    name: "cubic",
+    status: "as in Linux 6.18",
+    description: "a cubic function of the time since the last loss; classic HyStart",
+    citation: "RFC 9438; Ha, Rhee and Xu 2008; Linux net/ipv4/tcp_cubic.c",
+    options: &[
+        OptionSpec::switch("hystart", "leave slow start before the queue overflows"),
+        OptionSpec::switch("fast_convergence", "release bandwidth when the window at a loss is below the one before"),
+        OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would"),
+    ],
+    build: |config, options| Box::new(Cubic::new(config, options)),
+};
+
+/// Jiffies in a second: the granularity of the epoch's clock on the reference machine (`CONFIG_HZ`, the default of `kernel/Kconfig.hz`).
+const HZ: u64 = 250;
+const JIFFY: u64 = NANOS_PER_SEC / HZ;
+/// Fewest packets acknowledged per packet more: at most 1.5 × per round trip (`bictcp_update`, last line).
+const MIN_ACKS_PER_PACKET: u64 = 2;
+/// Without a `W_max`: at least 5 % per round trip (`bictcp_update`).
+const MAX_ACKS_WITHOUT_W_MAX: u64 = 20;
+/// At or above the target: hardly any growth (`bictcp_update`).
+const PLATEAU_WINDOWS: u64 = 100;
+/// The count stands this long while the window does not change (`HZ / 32`).
+const HOLD_JIFFIES: u64 = HZ / 32;
+/// Fewest packets in the threshold (`bictcp_recalc_ssthresh`).
+const MIN_SSTHRESH_PACKETS: u64 = 2;
+
+/// CUBIC.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    mss: u32,
+    window: PacketWindow,
+    hystart: Option<HyStart>,
+    fast_convergence: bool,
+    reno_friendly: bool,
+    /// Packets acknowledged per packet more (`cnt`).
+    acks_per_packet: u64,
+    /// `W_max` [packets]; 0: none known.
+    w_max: u64,
+    /// Least RTT since the last time-out (`delay_min`).
+    min_rtt: Option<Nanos>,
+    /// Window and jiffy of the last evaluation (`last_cwnd`, `last_time`).
+    evaluated: (u64, u64),
+    epoch: Option<Epoch>,
+}
+
+const fn jiffies(t: Time) -> u64 {
+    t.0 / JIFFY
+}
+
+impl Cubic {
+    /// At the start of a connection.
+    #[must_use]
+    pub fn new(config: &Config, options: &Options) -> Self {
+        Self {
+            mss: config.mss,
+            window: PacketWindow::new(config.mss, config.initial_cwnd),
+            hystart: options.is_on("hystart").then(|| HyStart::new(config.paced)),
+            fast_convergence: options.is_on("fast_convergence"),
+            reno_friendly: options.is_on("tcp_friendliness"),
+            acks_per_packet: 0,
+            w_max: 0,
+            min_rtt: None,
+            evaluated: (0, 0),
+            epoch: None,
+        }
+    }
+
+    /// `bictcp_recalc_ssthresh`.
+    fn reduce(&mut self) {
+        self.epoch = None;
+        let cwnd = self.window.cwnd_packets();
+        self.w_max = if cwnd < self.w_max && self.fast_convergence { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
+        self.window.reduce((cwnd * BETA / BETA_SCALE).max(MIN_SSTHRESH_PACKETS));
+    }
+
+    /// `bictcp_state` on a time-out: everything learnt is forgotten.
+    fn reset(&mut self, now: Time) {
+        self.acks_per_packet = 0;
+        self.w_max = 0;
+        self.min_rtt = None;
+        self.evaluated = (0, 0);
+        self.epoch = None;
+        if let Some(hystart) = &mut self.hystart {
+            hystart.restart(now);
+        }
+    }
+
+    /// `bictcp_update`: how many packets must be acknowledged for one packet more.
+    fn update(&mut self, now: Time, acked: u64) {
+        let cwnd = self.window.cwnd_packets();
+        let jiffy = jiffies(now);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.reno_acked += acked;
+        }
+        if self.evaluated.0 == cwnd && jiffy - self.evaluated.1 <= HOLD_JIFFIES {
+            return;
+        }
+        // Once a jiffy at most, but at once after a reduction.
+        if self.epoch.is_none() || jiffy != self.evaluated.1 {
+            self.evaluated = (cwnd, jiffy);
+            let w_max = self.w_max;
+            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked));
+            // usecs_to_jiffies rounds up.
+            let min_rtt_jiffies = self.min_rtt.map_or(0, |rtt| rtt.0.div_ceil(JIFFY));
+            let target = epoch.target((jiffy - epoch.start + min_rtt_jiffies) * (1 << TIME_SHIFT) / HZ);
+            self.acks_per_packet = if target > cwnd { cwnd / (target - cwnd) } else { PLATEAU_WINDOWS * cwnd };
+            if self.w_max == 0 {
+                self.acks_per_packet = self.acks_per_packet.min(MAX_ACKS_WITHOUT_W_MAX);
+            }
+        }
+        if let Some(epoch) = self.epoch.as_mut().filter(|_| self.reno_friendly)
+            && let Some(reno) = epoch.reno_acks_per_packet(cwnd)
+        {
+            self.acks_per_packet = self.acks_per_packet.min(reno);
+        }
+        self.acks_per_packet = self.acks_per_packet.max(MIN_ACKS_PER_PACKET);
+    }
+}
+
+impl Controller for Cubic {
+    fn on_established(&mut self, _now: Time, _rtt: Option<Nanos>) {}
+
+    /// `cubictcp_acked`.
+    fn on_acked(&mut self, ack: &AckSample) {
+        let Some(rtt) = ack.rtt else { return };
+        // Samples of the first second of an epoch may still come from the recovery before it.
+        if self.epoch.is_some_and(|epoch| jiffies(ack.now).saturating_sub(epoch.start) < HZ) {
+            return;
+        }
+        let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
+        self.min_rtt = Some(min_rtt);
+        if self.window.in_slow_start()
+            && let Some(hystart) = &mut self.hystart
+            && hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd_packets())
+        {
+            self.window.leave_slow_start();
+        }
+    }
+
+    /// `cubictcp_cong_avoid`.
+    fn on_ack(&mut self, ack: &AckSample) {
+        if !ack.cwnd_limited {
+            return;
+        }
+        let mut acked = clamped_packets(ack.acked, self.mss);
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(acked);
+        }
+        if acked > 0 {
+            self.update(ack.now, acked);
+            self.window.additive_increase(self.acks_per_packet, acked);
+        }
+    }
+
+    fn on_congestion(&mut self, now: Time, event: Congestion, _in_flight: Bytes) {
+        match event {
+            Congestion::Loss | Congestion::Ecn => self.reduce(),
+            Congestion::Timeout => {
+                self.reduce();
+                self.reset(now);
+            }
+            Congestion::TimeoutAgain => {
+                self.window.forget_count();
+                self.reset(now);
+            }
+            Congestion::Undo => self.window.undo(),
+            Congestion::RecoveryEnd => {}
+            Congestion::Restart(idle) => {
+                // The curve stands still while nothing is sent (`cubictcp_cwnd_event`).
+                if let Some(epoch) = &mut self.epoch {
+                    let idle_jiffies = jiffies(now) - jiffies(Time(now.0.saturating_sub(idle.0)));
+                    epoch.start = (epoch.start + idle_jiffies).min(jiffies(now));
+                }
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd()
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.window.set_cwnd(cwnd);
+    }
+
+    fn ssthresh(&self) -> Bytes {
+        self.window.ssthresh()
+    }
+
+    fn set_ssthresh(&mut self, ssthresh: Bytes) {
+        self.window.set_ssthresh(ssthresh);
+    }
+
+    fn observe(&self, probe: &mut dyn Probe) {
+        probe.state(if self.window.in_slow_start() { "slow_start" } else { "congestion_avoidance" });
+        probe.value("w_max_packets", self.w_max as f64);
+        if let Some(epoch) = self.epoch {
+            probe.value("k_s", epoch.k as f64 / f64::from(1 << TIME_SHIFT));
+            probe.value("reno_cwnd_packets", epoch.reno_cwnd as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

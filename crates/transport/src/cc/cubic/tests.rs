@@ -1,0 +1,146 @@
+//! CUBIC as a whole: the window it keeps.
+
+use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
+use super::*;
+use std::collections::BTreeMap;
+
+const RTT: Nanos = Nanos::from_millis(40);
+
+fn cubic(off: &[&str]) -> Cubic {
+    let given: BTreeMap<String, f64> = off.iter().map(|&name| (name.to_owned(), 0.0)).collect();
+    Cubic::new(&config(), &Options::check(&ENTRY, &given).expect("switches"))
+}
+
+/// Window [packets] every 40 ms over a path of 100 packets a round trip and as many of queue, transmission 1000 lost: `HyStart` ends slow start.
+#[test]
+fn window_trace() {
+    let mut driver = Driver::new(controller("cubic"), RTT, 100, 100);
+    driver.drop.insert(1000);
+    assert_eq!(driver.trace(RTT, 40), TRACE);
+    assert_eq!(state_of(&*driver.controller), "congestion_avoidance");
+}
+
+#[rustfmt::skip]
+const TRACE: [u64; 40] = [
+    10, 20, 40, 80, 133, 138, 143, 148, 153, 158, 163, 168, 173, 123, 123, 124, 125, 126, 127, 129,
+    130, 131, 132, 133, 135, 136, 137, 138, 139, 140, 141, 141, 143, 143, 144, 145, 146, 147, 148, 148,
+];
+
+#[test]
+fn the_window_falls_to_717_of_1024_and_fast_convergence_gives_up_bandwidth() {
+    let mut c = cubic(&[]);
+    c.set_cwnd(in_bytes(1000));
+    c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
+    assert_eq!((c.ssthresh(), c.w_max), (in_bytes(700), 1000));
+    c.set_cwnd(in_bytes(800));
+    c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(800));
+    assert_eq!((c.ssthresh(), c.w_max), (in_bytes(560), 800 * 1741 / 2048));
+    let mut c = cubic(&["fast_convergence"]);
+    for packets in [1000, 800] {
+        c.set_cwnd(in_bytes(packets));
+        c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(packets));
+    }
+    assert_eq!(c.w_max, 800);
+}
+
+/// Drives it by hand: an ACK for two packets every two packets of a window spread over 40 ms.
+fn grow(c: &mut Cubic, from: Time, span: Nanos) -> u64 {
+    let mut now = from;
+    while now.since(from) < span {
+        let mut ack = ack_at(now);
+        ack.acked = in_bytes(2);
+        ack.rtt = Some(RTT);
+        c.on_acked(&ack);
+        c.on_ack(&ack);
+        now = now + Nanos(2 * RTT.0 / c.window.cwnd_packets());
+    }
+    c.window.cwnd_packets()
+}
+
+#[test]
+fn the_plateau_is_reached_after_k_and_left_slowly() {
+    let mut c = cubic(&["tcp_friendliness"]);
+    c.set_cwnd(in_bytes(1000));
+    c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
+    c.set_cwnd(c.ssthresh());
+    // K = cbrt(300 / 0.4) = 9.09 s; one RTT of lead.
+    let at_half = grow(&mut c, Time(0), Nanos::from_millis(4540));
+    assert!((955..=965).contains(&at_half), "{at_half}"); // 1000 − 0.4 · 4.51³ = 963, one RTT later
+    let at_k = grow(&mut c, Time(4_540_000_000), Nanos::from_millis(4540));
+    assert!((995..=1000).contains(&at_k), "{at_k}");
+    let later = grow(&mut c, Time(9_080_000_000), Nanos::from_secs(5));
+    assert!((1045..=1055).contains(&later), "{later}"); // 1000 + 0.4 · 5³ = 1050
+}
+
+#[test]
+fn growth_is_a_packet_for_two_acknowledged_at_most() {
+    let mut c = cubic(&[]);
+    c.set_ssthresh(in_bytes(10));
+    c.w_max = 1_000_000;
+    c.set_cwnd(in_bytes(100));
+    for k in 0..50 {
+        let mut ack = ack_at(Time(k * RTT.0 / 50));
+        ack.acked = in_bytes(2);
+        c.on_ack(&ack);
+    }
+    // 150, less what the first 4 ms of the epoch, where the curve has not risen yet, do not add.
+    assert!((140..=150).contains(&c.window.cwnd_packets()), "{}", c.window.cwnd_packets());
+}
+
+#[test]
+fn it_is_no_slower_than_reno_on_a_short_path() {
+    // Reno's estimate grows 3·(1 − β)/(1 + β) = 0.53 packets a round trip: 2.6 s or 65 round trips for 34.
+    let friendly = {
+        let mut c = cubic(&[]);
+        c.set_cwnd(in_bytes(20));
+        c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(20));
+        c.set_cwnd(c.ssthresh());
+        grow(&mut c, Time(0), Nanos::from_millis(2600))
+    };
+    let unfriendly = {
+        let mut c = cubic(&["tcp_friendliness"]);
+        c.set_cwnd(in_bytes(20));
+        c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(20));
+        c.set_cwnd(c.ssthresh());
+        grow(&mut c, Time(0), Nanos::from_millis(2600))
+    };
+    assert!((46..=50).contains(&friendly), "{friendly}");
+    assert!((19..=21).contains(&unfriendly), "{unfriendly}");
+}
+
+#[test]
+fn a_time_out_forgets_the_plateau() {
+    let mut c = cubic(&[]);
+    c.set_cwnd(in_bytes(1000));
+    c.on_congestion(Time::ZERO, Congestion::Timeout, Bytes::ZERO);
+    assert_eq!((c.ssthresh(), c.w_max, c.min_rtt), (in_bytes(700), 0, None));
+}
+
+#[test]
+fn the_curve_stands_still_while_the_line_is_idle() {
+    let mut c = cubic(&[]);
+    c.set_cwnd(in_bytes(1000));
+    c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
+    c.set_cwnd(c.ssthresh());
+    grow(&mut c, Time(0), Nanos::from_secs(1));
+    let start = c.epoch.expect("an epoch").start;
+    c.on_congestion(Time(31_000_000_000), Congestion::Restart(Nanos::from_secs(30)), Bytes::ZERO);
+    assert_eq!(c.epoch.expect("an epoch").start, start + 30 * HZ);
+}
+
+#[test]
+fn rtts_of_the_first_second_of_an_epoch_are_not_believed() {
+    let mut c = cubic(&[]);
+    c.set_ssthresh(in_bytes(5));
+    let mut ack = ack_at(Time(5_000_000_000));
+    ack.rtt = Some(RTT);
+    c.on_acked(&ack);
+    c.on_ack(&ack);
+    ack.rtt = Some(Nanos::from_millis(10));
+    ack.now = Time(5_990_000_000);
+    c.on_acked(&ack);
+    assert_eq!(c.min_rtt, Some(RTT));
+    ack.now = Time(6_010_000_000);
+    c.on_acked(&ack);
+    assert_eq!(c.min_rtt, Some(Nanos::from_millis(10)));
+}
