@@ -1,7 +1,9 @@
 //! Python bindings: one file per Python-visible object, one error bridge, no logic. Defaults and docstrings live in Python.
 
+mod access;
 mod error;
 mod profile;
+mod sim;
 
 use pyo3::prelude::*;
 
@@ -10,5 +12,10 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<profile::PyProfile>()?;
+    module.add_function(wrap_pyfunction!(access::build_profile, module)?)?;
+    module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
+    module.add_class::<sim::PyRunData>()?;
+    module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     Ok(())
 }

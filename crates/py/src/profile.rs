@@ -79,6 +79,15 @@ impl PyProfile {
         self.0.provenance().seed
     }
 
+    /// A Profile in which nothing was drawn (a preset, a measurement) stays as it is.
+    fn reseed(&self, py: Python<'_>, seed: u64) -> PyResult<Self> {
+        if self.0.provenance().seed.is_none_or(|drawn| drawn == seed) {
+            return Ok(self.clone());
+        }
+        let profile = py.detach(|| bentpipe_orbit::access::reseed(&self.0, seed)).map_err(user_error)?;
+        Ok(Self(Arc::new(profile)))
+    }
+
     fn delay_ms<'py>(
         &self,
         py: Python<'py>,

@@ -1,0 +1,24 @@
+//! The access model: Profiles from a serving schedule, and its table of parameters.
+
+use crate::error::user_error;
+use crate::profile::PyProfile;
+use bentpipe_orbit::access::{self, AccessParams};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A Profile from a serving schedule, ground legs and parameters (JSON; `{}` leaves every parameter at its default).
+#[pyfunction]
+pub fn build_profile(py: Python<'_>, name: &str, schedule: &str, ground: &str, params: &str, seed: u64) -> PyResult<PyProfile> {
+    let bad = |what| move |e: serde_json::Error| user_error(format!("{what}: {e}"));
+    let schedule = serde_json::from_str(schedule).map_err(bad("schedule"))?;
+    let ground = serde_json::from_str(ground).map_err(bad("ground legs"))?;
+    let params = serde_json::from_str(params).map_err(bad("access parameters"))?;
+    let profile = py.detach(|| access::build(name, &schedule, &ground, &params, seed)).map_err(user_error)?;
+    Ok(PyProfile(Arc::new(profile)))
+}
+
+/// The table of parameters as JSON.
+#[pyfunction]
+pub fn access_parameters() -> PyResult<String> {
+    serde_json::to_string(&AccessParams::default()).map_err(user_error)
+}

@@ -1,0 +1,98 @@
+//! `bentpipe._native.simulate`, `RunData` and `controllers`.
+
+use crate::error::user_error;
+use crate::profile::PyProfile;
+use bentpipe_profile::Nanos;
+use bentpipe_profile::experiment::Experiment;
+use bentpipe_sim::record::Column;
+use bentpipe_sim::{RunData, Simulation};
+use bentpipe_transport::cc::registry::CONTROLLERS;
+use numpy::IntoPyArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// Simulated time between looks at Ctrl-C and the progress callback: some 10 ms of work at 200 Mbit/s.
+const SLICE: Nanos = Nanos::from_millis(500);
+
+/// A finished Run's tables and summary.
+#[pyclass(name = "RunData", module = "bentpipe._native", frozen)]
+pub struct PyRunData(RunData);
+
+#[pymethods]
+impl PyRunData {
+    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &self.0.samples.columns())
+    }
+
+    fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &self.0.links.columns())
+    }
+
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &self.0.events.columns())
+    }
+
+    fn summary_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0.summary).map_err(user_error)
+    }
+
+    fn content_hash(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.content_hash())
+    }
+}
+
+/// Runs an Experiment. The GIL is released; every half second of simulated time `on_progress` hears the part done, and Ctrl-C is heard.
+#[pyfunction]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None))]
+pub fn simulate(
+    py: Python<'_>,
+    experiment_json: &str,
+    profiles: Vec<PyRef<'_, PyProfile>>,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<PyRunData> {
+    let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
+    let profiles = profiles.iter().map(|p| p.0.clone()).collect();
+    let mut simulation = py.detach(|| Simulation::new(experiment, profiles)).map_err(user_error)?;
+    let mut until = SLICE;
+    while py.detach(|| simulation.run_until(until)) {
+        until += SLICE;
+        py.check_signals()?;
+        if let Some(callback) = &on_progress {
+            callback.call1(py, (simulation.fraction(),))?;
+        }
+    }
+    Ok(PyRunData(py.detach(|| simulation.finish())))
+}
+
+/// Every congestion controller: name, status, description, citation, options with their defaults.
+#[pyfunction]
+pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for entry in CONTROLLERS {
+        let options = PyDict::new(py);
+        for option in entry.options {
+            options.set_item(option.name, option.default)?;
+        }
+        let row = PyDict::new(py);
+        row.set_item("name", entry.name)?;
+        row.set_item("status", entry.status)?;
+        row.set_item("description", entry.description)?;
+        row.set_item("citation", entry.citation)?;
+        row.set_item("options", options)?;
+        list.append(row)?;
+    }
+    Ok(list)
+}
+
+fn table<'py>(py: Python<'py>, columns: &[(&'static str, Column<'_>)]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, column) in columns {
+        match column {
+            Column::F64(values) => dict.set_item(name, values.to_vec().into_pyarray(py))?,
+            Column::U64(values) => dict.set_item(name, values.to_vec().into_pyarray(py))?,
+            Column::I64(values) => dict.set_item(name, values.to_vec().into_pyarray(py))?,
+            Column::Text(values) => dict.set_item(name, *values)?,
+        }
+    }
+    Ok(dict)
+}

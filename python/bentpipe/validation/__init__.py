@@ -1,0 +1,75 @@
+"""Claims and what holds them: one folder per claim with its README, its script and its last result.
+
+``bentpipe validate NAME`` runs one. A claim is a module with ``check(data, on_progress) -> Outcome``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bentpipe.errors import UserError
+
+OnProgress = Callable[[float], None]
+
+#: Name on the command line → module, and one line.
+CLAIMS: Mapping[str, tuple[str, str]] = {
+    "look-angles": ("look_angles", "azimuth, elevation and range against Skyfield"),
+    "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
+    "access-model": ("access_model", "modelled round-trip times against measured ones, by rank test with negative controls"),
+    "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison: what, ours, the reference, how far apart they may be, and whether they are within that."""
+
+    what: str
+    ours: str
+    reference: str
+    tolerance: str
+    within: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check found; `skipped` says why it could not be made."""
+
+    claim: str
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    skipped: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every comparison is within its tolerance; a skipped check holds nothing and fails nothing."""
+        return all(row.within for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``validate --json`` prints it."""
+        return {**asdict(self), "holds": None if self.skipped else self.holds}
+
+
+def check(name: str, data: Path | None = None, on_progress: OnProgress | None = None) -> Outcome:
+    """Hold a claim against its reference.
+
+    Args:
+        name: One of `CLAIMS`.
+        data: Folder with the measurements that some claims need (docs/guides/validation.md); None: those are skipped.
+        on_progress: Called with the part done, 0 to 1.
+
+    Raises:
+        UserError: an unknown claim, or a missing extra (`pip install bentpipe[validation]`).
+    """
+    if name not in CLAIMS:
+        raise UserError(f"unknown claim {name!r}; known: {', '.join(CLAIMS)}, all")
+    try:
+        module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
+    except ModuleNotFoundError as error:
+        raise UserError(f"{name} needs {error.name}: pip install 'bentpipe[validation]'") from error
+    outcome: Outcome = module.check(data, on_progress or (lambda _: None))
+    return outcome
