@@ -192,6 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn every_controller_and_option_is_documented() {
+        let reference = include_str!("../../../../docs/reference/controllers.md");
+        for entry in CONTROLLERS {
+            let row = format!("| `{}` | {} | {} |", entry.name, entry.description, entry.status);
+            assert!(reference.contains(&row), "docs/reference/controllers.md lacks {row}");
+            let section = reference.split("\n## ").find(|s| s.starts_with(&format!("`{}`", entry.name))).expect(entry.name);
+            for option in entry.options {
+                let allowed = option.allowed.to_string();
+                let row =
+                    format!("| `{}` | {} | {} | {}", option.name, option.default, allowed.trim_start_matches("from "), option.description);
+                assert!(section.contains(&row), "docs/reference/controllers.md lacks {row}");
+            }
+        }
+    }
+
+    #[test]
     fn names_are_in_order_and_unique() {
         assert!(CONTROLLERS.windows(2).all(|pair| pair[0].name < pair[1].name));
     }
