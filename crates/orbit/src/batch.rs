@@ -1,0 +1,149 @@
+//! Look angles of many satellites at many times for one site: SGP4 at every step, nothing interpolated, every core, no allocation per satellite.
+//!
+//! What depends on time alone (sidereal time, the direction of the local meridian) is computed once for all satellites. A satellite is then worked
+//! on in blocks of [`BLOCK`] times that stay in the first-level cache, and each block is a few loops of vector instructions.
+
+use crate::error::OrbitError;
+use crate::frames::{gmst_rad, site_meridian_km};
+use crate::propagate::trig::atan2;
+use crate::propagate::{BLOCK, BlockKm, Propagator};
+use crate::site::Site;
+use bentpipe_profile::Utc;
+use rayon::prelude::*;
+
+/// The asked times at one site, with all that depends on them alone.
+#[derive(Clone, Debug)]
+pub struct SiteTimes {
+    len: usize,
+    origin: Utc,
+    /// Minutes from `origin`, padded to whole blocks with the last.
+    minutes: Vec<f64>,
+    /// Sine and cosine of the local sidereal time, padded likewise.
+    sin_lst: Vec<f64>,
+    cos_lst: Vec<f64>,
+    sin_lat: f64,
+    cos_lat: f64,
+    /// Distance from the axis and height above the equator [km].
+    rho_km: f64,
+    z_km: f64,
+}
+
+/// Where results go: one value for each satellite and time, satellite by satellite.
+#[derive(Debug)]
+pub struct LookAnglesOut<'a> {
+    /// Clockwise from north [deg], 0 to 360; NaN where the satellite cannot be propagated.
+    pub azimuth_deg: &'a mut [f64],
+    /// Above the plane normal to the ellipsoid [deg]; NaN likewise.
+    pub elevation_deg: &'a mut [f64],
+    /// Straight-line distance [km]; NaN likewise.
+    pub range_km: &'a mut [f64],
+}
+
+impl SiteTimes {
+    /// Prepares `times` at `site`.
+    #[must_use]
+    pub fn new(site: Site, times: &[Utc]) -> Self {
+        let origin = times.first().copied().unwrap_or_default();
+        let last = times.last().copied().unwrap_or_default();
+        let padded = times.len().div_ceil(BLOCK) * BLOCK;
+        let all = || times.iter().copied().chain(std::iter::repeat(last)).take(padded);
+        let lon = site.lon_deg.to_radians();
+        let (sin_lat, cos_lat) = site.lat_deg.to_radians().sin_cos();
+        let (rho_km, z_km) = site_meridian_km(site);
+        let (sin_lst, cos_lst) = all().map(|t| (gmst_rad(t) + lon).sin_cos()).unzip();
+        Self {
+            len: times.len(),
+            origin,
+            minutes: all().map(|t| (i128::from(t.0) - i128::from(origin.0)) as f64 / 60e9).collect(),
+            sin_lst,
+            cos_lst,
+            sin_lat,
+            cos_lat,
+            rho_km,
+            z_km,
+        }
+    }
+
+    /// How many times were asked.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Look angles of one satellite; each slice holds [`Self::len`] values.
+    fn one(&self, satellite: &Propagator, azimuth: &mut [f64], elevation: &mut [f64], range: &mut [f64]) {
+        let offset = satellite.minutes(self.origin);
+        let mut minutes = [0.0; BLOCK];
+        let mut position = BlockKm::default();
+        let mut angles = [[0.0; BLOCK]; 3];
+        for start in (0..self.len).step_by(BLOCK) {
+            for (m, t) in minutes.iter_mut().zip(&self.minutes[start..start + BLOCK]) {
+                *m = offset + t;
+            }
+            satellite.positions(&minutes, &mut position);
+            self.look(start, &position, &mut angles);
+            let n = BLOCK.min(self.len - start);
+            azimuth[start..start + n].copy_from_slice(&angles[0][..n]);
+            elevation[start..start + n].copy_from_slice(&angles[1][..n]);
+            range[start..start + n].copy_from_slice(&angles[2][..n]);
+        }
+    }
+
+    /// Azimuth, elevation and range of a block of positions.
+    ///
+    /// A rotation by local instead of Greenwich sidereal time brings the site's meridian to the x axis: the site then has no y coordinate.
+    fn look(&self, start: usize, p: &BlockKm, out: &mut [[f64; BLOCK]; 3]) {
+        const DEG: f64 = 180.0 / std::f64::consts::PI;
+        let sin_lst = &self.sin_lst[start..start + BLOCK];
+        let cos_lst = &self.cos_lst[start..start + BLOCK];
+        let [azimuth, elevation, range] = out;
+        for i in 0..BLOCK {
+            let outward = cos_lst[i] * p.x[i] + sin_lst[i] * p.y[i] - self.rho_km;
+            let east = cos_lst[i] * p.y[i] - sin_lst[i] * p.x[i];
+            let axial = p.z[i] - self.z_km;
+            let north = self.cos_lat * axial - self.sin_lat * outward;
+            let up = self.cos_lat * outward + self.sin_lat * axial;
+            let horizontal_2 = east * east + north * north;
+            let turn = DEG * atan2(east, north);
+            azimuth[i] = if turn < 0.0 { turn + 360.0 } else { turn };
+            elevation[i] = DEG * atan2(up, horizontal_2.sqrt());
+            range[i] = (horizontal_2 + up * up).sqrt();
+        }
+    }
+}
+
+/// Look angles of every satellite at every time, on every core.
+///
+/// For more than memory holds, call it for a part of the satellites at a time with the same `times`.
+///
+/// # Errors
+/// [`OrbitError::OutOfRange`] where an output does not hold one value for each satellite and time.
+pub fn look_angles(satellites: &[Propagator], times: &SiteTimes, out: LookAnglesOut<'_>) -> Result<(), OrbitError> {
+    let LookAnglesOut { azimuth_deg, elevation_deg, range_km } = out;
+    let wanted = satellites.len() * times.len();
+    for found in [azimuth_deg.len(), elevation_deg.len(), range_km.len()] {
+        if found != wanted {
+            return Err(OrbitError::OutOfRange {
+                what: "length of an output array",
+                found: found as f64,
+                wanted: "one value for each satellite and time",
+            });
+        }
+    }
+    if times.is_empty() {
+        return Ok(());
+    }
+    let n = times.len();
+    satellites.par_iter().zip(azimuth_deg.par_chunks_mut(n)).zip(elevation_deg.par_chunks_mut(n)).zip(range_km.par_chunks_mut(n)).for_each(
+        |(((satellite, azimuth), elevation), range)| {
+            times.one(satellite, azimuth, elevation, range);
+        },
+    );
+    Ok(())
+}

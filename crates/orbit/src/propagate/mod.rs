@@ -1,0 +1,161 @@
+//! Elements to positions, by SGP4 with WGS72 constants in the mode that agrees with the U.S. Space Force's own code ("AFSPC compatibility").
+//!
+//! Positions are TEME (true equator, mean equinox of date). [`Propagator::state`] is the `sgp4` crate as it is; batches use a vectorised
+//! evaluation of the same equations (`near_earth.rs`), held to it by a test.
+
+mod near_earth;
+pub(crate) mod trig;
+
+use crate::elements::Elements;
+use crate::error::OrbitError;
+use bentpipe_profile::Utc;
+pub(crate) use near_earth::{BLOCK, BlockKm, NearEarth};
+use sgp4::chrono::DateTime;
+
+/// Equatorial radius of WGS72 [km] (Vallado et al., AIAA 2006-6753, Table 1).
+pub const WGS72_RADIUS_KM: f64 = 6378.135;
+
+/// Nanoseconds in a minute.
+const NANOS_PER_MINUTE: f64 = 60e9;
+
+/// Position and velocity in TEME.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TemeState {
+    /// Position [km].
+    pub position_km: [f64; 3],
+    /// Velocity [km/s].
+    pub velocity_km_s: [f64; 3],
+}
+
+/// One satellite, ready to be propagated.
+#[derive(Clone, Debug)]
+pub struct Propagator {
+    name: String,
+    norad_id: u64,
+    epoch: Utc,
+    constants: sgp4::Constants,
+    near_earth: Option<NearEarth>,
+}
+
+impl Propagator {
+    /// Computes SGP4's constants from elements.
+    ///
+    /// # Errors
+    /// [`OrbitError::NotAnOrbit`] where SGP4 refuses the elements.
+    pub fn new(elements: &Elements) -> Result<Self, OrbitError> {
+        let refused = |reason: String| OrbitError::NotAnOrbit { norad_id: elements.norad_id, name: elements.name.clone(), reason };
+        let raw = sgp4::Elements {
+            object_name: None,
+            international_designator: None,
+            norad_id: elements.norad_id,
+            classification: sgp4::Classification::Unclassified,
+            datetime: DateTime::from_timestamp_nanos(elements.epoch.0).naive_utc(),
+            mean_motion_dot: 0.0, // SGP4 does not use the derivatives; drag is in B*
+            mean_motion_ddot: 0.0,
+            drag_term: elements.bstar_per_er,
+            element_set_number: 0,
+            inclination: elements.inclination_deg,
+            right_ascension: elements.raan_deg,
+            eccentricity: elements.eccentricity,
+            argument_of_perigee: elements.arg_perigee_deg,
+            mean_anomaly: elements.mean_anomaly_deg,
+            mean_motion: elements.mean_motion_rev_day,
+            revolution_number: 0,
+            ephemeris_type: 0,
+        };
+        let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(&raw).map_err(|e| refused(e.to_string()))?;
+        Ok(Self {
+            name: elements.name.clone(),
+            norad_id: elements.norad_id,
+            epoch: elements.epoch,
+            near_earth: NearEarth::new(&constants),
+            constants,
+        })
+    }
+
+    /// Constants of many satellites, on every core.
+    ///
+    /// # Errors
+    /// The first satellite that SGP4 refuses.
+    pub fn all(elements: &[Elements]) -> Result<Vec<Self>, OrbitError> {
+        use rayon::prelude::*;
+        elements.par_iter().map(Self::new).collect()
+    }
+
+    /// Name of the satellite.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// NORAD catalogue number.
+    #[must_use]
+    pub fn norad_id(&self) -> u64 {
+        self.norad_id
+    }
+
+    /// Epoch of the elements.
+    #[must_use]
+    pub fn epoch(&self) -> Utc {
+        self.epoch
+    }
+
+    /// Minutes from the epoch to `at`.
+    #[must_use]
+    pub fn minutes(&self, at: Utc) -> f64 {
+        // Both are i64 nanoseconds: their difference is exact as i128, and a double holds it to 1e-6 s over a century.
+        (i128::from(at.0) - i128::from(self.epoch.0)) as f64 / NANOS_PER_MINUTE
+    }
+
+    /// Position and velocity at `at`.
+    ///
+    /// # Errors
+    /// [`OrbitError::Propagation`] where SGP4 fails, [`OrbitError::Decayed`] where the orbit is inside the Earth.
+    pub fn state(&self, at: Utc) -> Result<TemeState, OrbitError> {
+        self.state_at_minutes(self.minutes(at))
+    }
+
+    /// Position and velocity `minutes` after the epoch (before it where negative).
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub fn state_at_minutes(&self, minutes: f64) -> Result<TemeState, OrbitError> {
+        let age_days = minutes / 1440.0;
+        let prediction = self
+            .constants
+            .propagate_afspc_compatibility_mode(sgp4::MinutesSinceEpoch(minutes))
+            .map_err(|e| OrbitError::Propagation { norad_id: self.norad_id, name: self.name.clone(), age_days, reason: e.to_string() })?;
+        let [x, y, z] = prediction.position;
+        let radius_km = (x * x + y * y + z * z).sqrt();
+        if radius_km.is_nan() {
+            return Err(OrbitError::Propagation {
+                norad_id: self.norad_id,
+                name: self.name.clone(),
+                age_days,
+                reason: "the position is not a number".to_owned(),
+            });
+        }
+        if radius_km < WGS72_RADIUS_KM {
+            return Err(OrbitError::Decayed { norad_id: self.norad_id, name: self.name.clone(), age_days, radius_km });
+        }
+        Ok(TemeState { position_km: prediction.position, velocity_km_s: prediction.velocity })
+    }
+
+    /// Positions at a block of times [km], NaN where [`Self::state_at_minutes`] would give an error.
+    pub(crate) fn positions(&self, minutes: &[f64; BLOCK], out: &mut BlockKm) {
+        if let Some(near_earth) = &self.near_earth
+            && near_earth.covers(minutes[0])
+            && near_earth.covers(minutes[BLOCK - 1])
+        {
+            near_earth.positions(minutes, out);
+            return;
+        }
+        for (i, &t) in minutes.iter().enumerate() {
+            let state = self.state_at_minutes(t);
+            [out.x[i], out.y[i], out.z[i]] = state.map_or([f64::NAN; 3], |s| s.position_km);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

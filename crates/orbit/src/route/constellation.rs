@@ -1,0 +1,108 @@
+//! The state of a whole constellation at a time: shortest paths between all pairs of ground stations.
+
+use super::{Distances, LinkGraph, Network, Stations};
+use crate::ephemeris::{EcefBlock, TIMES_PER_BLOCK};
+use crate::error::OrbitError;
+use crate::frames::LIGHT_KM_S;
+use crate::isl::check_links;
+use crate::site::Site;
+use bentpipe_profile::Utc;
+use rayon::prelude::*;
+
+/// Sources whose distances are computed together: eight doubles are one to four vector registers.
+const LANES: usize = 8;
+
+/// Shortest paths between all pairs of stations at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllPairs {
+    stations: usize,
+    rtt_ms: Vec<f64>,
+    hops: Vec<u32>,
+}
+
+impl AllPairs {
+    /// Number of stations.
+    #[must_use]
+    pub fn stations(&self) -> usize {
+        self.stations
+    }
+
+    /// Round-trip time [ms], station by station (row `from`, column `to`); infinite where unreachable, zero on the diagonal.
+    #[must_use]
+    pub fn rtt_ms(&self) -> &[f64] {
+        &self.rtt_ms
+    }
+
+    /// Links traversed one way, laid out likewise; zero where unreachable and on the diagonal.
+    #[must_use]
+    pub fn hops(&self) -> &[u32] {
+        &self.hops
+    }
+}
+
+/// What one worker needs, kept from time to time.
+struct Worker {
+    graph: LinkGraph,
+    block: EcefBlock,
+    distances: Distances<LANES>,
+    visible: Vec<Vec<(u32, f64)>>,
+}
+
+/// All pairs of `sites` at each of `times`, on every core of the current pool.
+///
+/// # Errors
+/// [`OrbitError::LinkThroughEarth`] at the first time when a link passes too low.
+pub fn all_pairs(network: &Network<'_>, sites: &[Site], times: &[Utc]) -> Result<Vec<AllPairs>, OrbitError> {
+    let stations = Stations::new(sites, network.min_elevation_deg);
+    let links = network.links();
+    let graph = LinkGraph::new(network.grid.as_ref(), network.satellites);
+    let new_worker = || Worker {
+        graph: graph.clone(),
+        block: EcefBlock::default(),
+        distances: Distances::default(),
+        visible: vec![Vec::new(); stations.len()],
+    };
+    let blocks: Vec<Vec<AllPairs>> = times
+        .par_chunks(TIMES_PER_BLOCK)
+        .map_init(new_worker, |worker, times| {
+            worker.block.fill(network.satellites, times);
+            (0..times.len())
+                .map(|time| {
+                    check_links(&links, worker.block.at(time), network.satellites, network.lowest_link_km)?;
+                    Ok(worker.step(&stations, time))
+                })
+                .collect::<Result<_, OrbitError>>()
+        })
+        .collect::<Result<_, OrbitError>>()?;
+    Ok(blocks.into_iter().flatten().collect())
+}
+
+impl Worker {
+    fn step(&mut self, stations: &Stations, time: usize) -> AllPairs {
+        let n = stations.len();
+        let positions = self.block.at(time);
+        self.graph.measure(positions);
+        for (station, visible) in self.visible.iter_mut().enumerate() {
+            stations.visible(station, positions, visible);
+        }
+        let mut pairs = AllPairs { stations: n, rtt_ms: vec![f64::INFINITY; n * n], hops: vec![0; n * n] };
+        for first in (0..n).step_by(LANES) {
+            let sources = std::array::from_fn(|lane| self.visible.get(first + lane).map_or(&[] as &[_], Vec::as_slice));
+            self.distances.run(&self.graph, sources);
+            for from in first..(first + LANES).min(n) {
+                pairs.rtt_ms[from * n + from] = 0.0;
+                // Paths are the same both ways: the upper triangle is enough.
+                for to in from + 1..n {
+                    if let Some((satellite, km)) = super::nearest(&self.distances, from - first, &self.visible[to]) {
+                        let hops = self.distances.hops(&self.graph, from - first, satellite);
+                        for at in [from * n + to, to * n + from] {
+                            pairs.rtt_ms[at] = 2.0 * km / LIGHT_KM_S * 1000.0;
+                            pairs.hops[at] = hops;
+                        }
+                    }
+                }
+            }
+        }
+        pairs
+    }
+}

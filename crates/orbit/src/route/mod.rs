@@ -1,0 +1,127 @@
+//! Routes over satellites: ground station – satellite – (inter-satellite links) – satellite – ground station, shortest in kilometres.
+//!
+//! Conventions: WGS84 ellipsoid, UTC as UT1, IAU 1982 sidereal time, no polar motion, SGP4 with WGS72; a station sees what stands above the mask
+//! measured from the ellipsoid's horizontal plane; light travels straight at c in vacuum, nothing is added for processing. Ground stations do not
+//! relay.
+
+mod constellation;
+mod graph;
+mod stations;
+
+use crate::ephemeris::{EcefBlock, TIMES_PER_BLOCK};
+use crate::error::{OrbitError, in_range};
+use crate::frames::LIGHT_KM_S;
+use crate::isl::{DEFAULT_LOWEST_LINK_KM, PlusGrid, check_links};
+use crate::propagate::Propagator;
+use crate::site::Site;
+use bentpipe_profile::Utc;
+use rayon::prelude::*;
+
+pub use constellation::{AllPairs, all_pairs};
+pub use graph::{Distances, LinkGraph};
+pub use stations::Stations;
+
+/// Satellites with their links.
+#[derive(Clone, Copy, Debug)]
+pub struct Network<'a> {
+    /// The satellites.
+    pub satellites: &'a [Propagator],
+    /// Their links; without, a path has one satellite (bent pipe).
+    pub grid: Option<PlusGrid>,
+    /// Lowest height at which a link may pass [km].
+    pub lowest_link_km: f64,
+    /// Lowest elevation at which a station uses a satellite [deg].
+    pub min_elevation_deg: f64,
+}
+
+impl<'a> Network<'a> {
+    /// A network with the default height for links, [`DEFAULT_LOWEST_LINK_KM`].
+    ///
+    /// # Errors
+    /// [`OrbitError::OutOfRange`] for an elevation outside −5…90°, [`OrbitError::GridSize`] for a grid of another size.
+    pub fn new(satellites: &'a [Propagator], grid: Option<PlusGrid>, min_elevation_deg: f64) -> Result<Self, OrbitError> {
+        in_range("lowest elevation", min_elevation_deg, -5.0..=90.0, "-5 to 90 degrees")?;
+        if let Some(grid) = grid
+            && grid.satellites() != satellites.len()
+        {
+            return Err(OrbitError::GridSize {
+                planes: grid.planes(),
+                per_plane: grid.per_plane(),
+                wanted: grid.satellites(),
+                found: satellites.len(),
+            });
+        }
+        Ok(Self { satellites, grid, lowest_link_km: DEFAULT_LOWEST_LINK_KM, min_elevation_deg })
+    }
+
+    /// Every link once.
+    fn links(&self) -> Vec<(usize, usize)> {
+        self.grid.map_or_else(Vec::new, |g| g.links())
+    }
+}
+
+/// The shortest path at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Ground to ground, one way [km].
+    pub path_km: f64,
+    /// The satellites in order, as places among the elements.
+    pub satellites: Vec<u32>,
+}
+
+impl Route {
+    /// Round-trip time: twice the path at the speed of light [ms].
+    #[must_use]
+    pub fn rtt_ms(&self) -> f64 {
+        2.0 * self.path_km / LIGHT_KM_S * 1000.0
+    }
+
+    /// Links traversed one way: up, between satellites, down.
+    #[must_use]
+    pub fn hops(&self) -> usize {
+        self.satellites.len() + 1
+    }
+}
+
+/// Shortest routes between two sites at each of `times`, on every core; `None` where there is none.
+///
+/// # Errors
+/// [`OrbitError::LinkThroughEarth`] at the first time when a link passes too low.
+pub fn routes(network: &Network<'_>, from: Site, to: Site, times: &[Utc]) -> Result<Vec<Option<Route>>, OrbitError> {
+    let stations = Stations::new(&[from, to], network.min_elevation_deg);
+    let links = network.links();
+    let graph = LinkGraph::new(network.grid.as_ref(), network.satellites);
+    let blocks: Vec<Vec<Option<Route>>> = times
+        .par_chunks(TIMES_PER_BLOCK)
+        .map_init(
+            || (graph.clone(), EcefBlock::default(), Distances::<1>::default(), Vec::new(), Vec::new()),
+            |(graph, block, distances, up, down), times| {
+                block.fill(network.satellites, times);
+                (0..times.len())
+                    .map(|time| {
+                        let positions = block.at(time);
+                        check_links(&links, positions, network.satellites, network.lowest_link_km)?;
+                        stations.visible(0, positions, up);
+                        stations.visible(1, positions, down);
+                        graph.measure(positions);
+                        distances.run(graph, [up]);
+                        Ok(nearest(distances, 0, down)
+                            .map(|(satellite, path_km)| Route { path_km, satellites: distances.path(graph, 0, satellite) }))
+                    })
+                    .collect::<Result<_, OrbitError>>()
+            },
+        )
+        .collect::<Result<_, OrbitError>>()?;
+    Ok(blocks.into_iter().flatten().collect())
+}
+
+/// The last satellite of the shortest path to a station that sees `down`, and the path's length [km].
+fn nearest<const L: usize>(distances: &Distances<L>, lane: usize, down: &[(u32, f64)]) -> Option<(u32, f64)> {
+    down.iter()
+        .map(|&(satellite, range)| (satellite, distances.km(lane, satellite) + range))
+        .filter(|(_, km)| km.is_finite())
+        .min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
+}
+
+#[cfg(test)]
+mod tests;

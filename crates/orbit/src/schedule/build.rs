@@ -1,0 +1,201 @@
+//! Builds a schedule: for each slot the candidates, the policy's choice, the best gateway, and the geometry of both legs.
+
+use super::gateways::{Gateway, Gateways};
+use super::policy::{Candidate, MAX_LOOK_AHEAD_S, PolicyEntry, SlotContext};
+use super::slots::SlotGrid;
+use super::types::{Serving, ServingSchedule, ServingSlot};
+use crate::elements::Elements;
+use crate::error::{OrbitError, in_range};
+use crate::frames::{Observer, gmst_rad, teme_to_ecef};
+use crate::propagate::Propagator;
+use crate::site::Site;
+use crate::sun::{is_sunlit, sun_position_km};
+use crate::visibility::{GsoArc, launch_ranks};
+use bentpipe_profile::{Nanos, Streams, Utc};
+use rayon::prelude::*;
+
+/// Distance between geometry samples [ns]: in one second a satellite's range changes by at most 7.6 km, and linear interpolation between samples is good
+/// to a metre.
+const SAMPLE_STEP_NS: u64 = 1_000_000_000;
+/// Step in which a pass is followed to its end [s]. Chosen here: finer than a slot.
+const LOOK_AHEAD_STEP_S: f64 = 5.0;
+
+/// What a schedule is made from.
+#[derive(Clone, Copy)]
+pub struct ScheduleRequest<'a> {
+    /// The terminal.
+    pub site: Site,
+    /// Begin of the Profile.
+    pub start: Utc,
+    /// Its length.
+    pub duration: Nanos,
+    /// The constellation.
+    pub elements: &'a [Elements],
+    /// Where it can land.
+    pub gateways: &'a [Gateway],
+    /// Lowest elevation at the terminal [deg].
+    pub min_elevation_deg: f64,
+    /// Smallest angle to the geostationary arc at the terminal [deg]; zero to ignore the arc. Starlink keeps 18–22° (arXiv 2307.00402).
+    pub gso_exclusion_deg: f64,
+    /// When slots begin.
+    pub slots: SlotGrid,
+    /// Who chooses.
+    pub policy: PolicyEntry,
+    /// Seed of the policy's draws.
+    pub seed: u64,
+}
+
+/// Everything that slots share.
+struct Build<'a> {
+    request: &'a ScheduleRequest<'a>,
+    satellites: Vec<Propagator>,
+    launch_ranks: Vec<Option<f64>>,
+    gateways: Gateways<'a>,
+    observer: Observer,
+    sin_min_elevation: f64,
+    arc: GsoArc,
+    key: u64,
+}
+
+/// The schedule: the same for every Profile that covers a slot, wherever it begins and ends, since a slot is decided at its true begin and from its
+/// own draws.
+///
+/// A satellite that cannot be propagated to a slot is no candidate in it; a slot without candidates is an outage.
+///
+/// # Errors
+/// [`OrbitError::OutOfRange`] for a zero duration or more than a year, an elevation outside 0…90° or an arc exclusion outside 0…90°;
+/// [`OrbitError::NotAnOrbit`] for elements that SGP4 refuses.
+pub fn schedule(request: &ScheduleRequest<'_>) -> Result<ServingSchedule, OrbitError> {
+    in_range("lowest elevation", request.min_elevation_deg, 0.0..=90.0, "0 to 90 degrees")?;
+    in_range("exclusion of the geostationary arc", request.gso_exclusion_deg, 0.0..=90.0, "0 to 90 degrees")?;
+    in_range("duration in seconds", request.duration.as_secs_f64(), 1e-9..=366.0 * 86_400.0, "above 0 and at most a year")?;
+    let build = Build {
+        request,
+        satellites: Propagator::all(request.elements)?,
+        launch_ranks: launch_ranks(request.elements),
+        gateways: Gateways::new(request.gateways),
+        observer: Observer::new(request.site),
+        sin_min_elevation: request.min_elevation_deg.to_radians().sin(),
+        arc: GsoArc::new(request.site),
+        key: Streams::new(request.seed).key("schedule"),
+    };
+    let end = request.start.plus(request.duration);
+    let first = request.slots.slot_at(request.start);
+    let last = request.slots.slot_at(Utc(end.0 - 1));
+    let slots = (first..=last).into_par_iter().map(|slot| build.slot(slot, end)).collect();
+    Ok(ServingSchedule {
+        start_unix_ns: request.start.0,
+        duration_ns: request.duration.0,
+        slot_period_ns: request.slots.period_ns,
+        slot_phase_ns: request.slots.phase_ns,
+        site: request.site,
+        min_elevation_deg: request.min_elevation_deg,
+        policy: request.policy.name.to_owned(),
+        slots,
+    })
+}
+
+impl Build<'_> {
+    fn slot(&self, slot: i64, end: Utc) -> ServingSlot {
+        let begins = self.request.slots.start_of(slot);
+        let ends = begins.plus(Nanos(self.request.slots.period_ns));
+        let (candidates, gateways) = self.candidates(begins, ends);
+        let context = SlotContext { key: self.key, slot, site_lat_deg: self.request.site.lat_deg };
+        let from = begins.max(self.request.start);
+        let to = ends.min(end);
+        let serving = (!candidates.is_empty()).then(|| {
+            let chosen = self.request.policy.policy.choose(&context, &candidates);
+            self.serving(&candidates[chosen], gateways[chosen], from, to)
+        });
+        let since_start = |at: Utc| at.0.abs_diff(self.request.start.0);
+        ServingSlot {
+            start_ns: since_start(from),
+            end_ns: since_start(to),
+            serving: serving.flatten(),
+            candidates: u32::try_from(candidates.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Who could serve from `begins` to `ends`, and through which gateway each.
+    fn candidates(&self, begins: Utc, ends: Utc) -> (Vec<Candidate>, Vec<usize>) {
+        let (gmst_begin, gmst_end) = (gmst_rad(begins), gmst_rad(ends));
+        let sun = sun_position_km(begins);
+        let mut candidates = Vec::new();
+        let mut gateways = Vec::new();
+        for (index, satellite) in self.satellites.iter().enumerate() {
+            let Ok(state) = satellite.state(begins) else { continue };
+            let begin_km = teme_to_ecef(state.position_km, gmst_begin);
+            if self.observer.sin_elevation_and_range(begin_km).0 < self.sin_min_elevation {
+                continue;
+            }
+            let Ok(state_end) = satellite.state(ends) else { continue };
+            let end_km = teme_to_ecef(state_end.position_km, gmst_end);
+            if self.observer.sin_elevation_and_range(end_km).0 < self.sin_min_elevation || self.near_arc(begin_km) || self.near_arc(end_km)
+            {
+                continue;
+            }
+            let Some(gateway) = self.gateways.best(begin_km, end_km) else { continue };
+            let look = self.observer.look(begin_km);
+            candidates.push(Candidate {
+                index,
+                norad_id: satellite.norad_id(),
+                elevation_deg: look.elevation_deg,
+                azimuth_deg: look.azimuth_deg,
+                range_km: look.range_km,
+                sunlit: is_sunlit(state.position_km, sun),
+                launch_rank: self.launch_ranks[index],
+                remaining_s: if self.request.policy.policy.needs_remaining() { self.remaining_s(satellite, begins) } else { 0.0 },
+            });
+            gateways.push(gateway);
+        }
+        (candidates, gateways)
+    }
+
+    fn near_arc(&self, position_km: [f64; 3]) -> bool {
+        self.request.gso_exclusion_deg > 0.0
+            && self.arc.separation_deg(self.observer.position_km(), position_km) < self.request.gso_exclusion_deg
+    }
+
+    /// How long a satellite stays above the mask from `at` on [s].
+    fn remaining_s(&self, satellite: &Propagator, at: Utc) -> f64 {
+        let mut seconds = 0.0;
+        while seconds < MAX_LOOK_AHEAD_S {
+            let later = Nanos::from_secs_f64(seconds).map_or(at, |span| at.plus(span));
+            let Ok(state) = satellite.state(later) else { break };
+            let position = teme_to_ecef(state.position_km, gmst_rad(later));
+            if self.observer.sin_elevation_and_range(position).0 < self.sin_min_elevation {
+                break;
+            }
+            seconds += LOOK_AHEAD_STEP_S;
+        }
+        seconds
+    }
+
+    /// Both legs from `from` to `to`; `None` where the satellite cannot be propagated in between.
+    fn serving(&self, candidate: &Candidate, gateway: usize, from: Utc, to: Utc) -> Option<Serving> {
+        let satellite = &self.satellites[candidate.index];
+        let span_ns = to.0.abs_diff(from.0);
+        let whole_steps = span_ns.div_ceil(SAMPLE_STEP_NS);
+        let mut serving = Serving {
+            norad_id: candidate.norad_id,
+            name: satellite.name().to_owned(),
+            gateway: self.gateways.name(gateway).to_owned(),
+            sample_step_ns: SAMPLE_STEP_NS,
+            user_leg_km: Vec::new(),
+            gateway_leg_km: Vec::new(),
+            elevation_deg: Vec::new(),
+            azimuth_deg: Vec::new(),
+            sunlit: candidate.sunlit,
+        };
+        for step in 0..=whole_steps {
+            let at = from.plus(Nanos((step * SAMPLE_STEP_NS).min(span_ns)));
+            let position = teme_to_ecef(satellite.state(at).ok()?.position_km, gmst_rad(at));
+            let look = self.observer.look(position);
+            serving.user_leg_km.push(look.range_km);
+            serving.gateway_leg_km.push(self.gateways.range_km(gateway, position));
+            serving.elevation_deg.push(look.elevation_deg);
+            serving.azimuth_deg.push(look.azimuth_deg);
+        }
+        Some(serving)
+    }
+}

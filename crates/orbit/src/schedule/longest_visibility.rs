@@ -1,0 +1,17 @@
+//! The candidate that stays above the mask longest.
+
+use super::policy::{Candidate, Policy, SlotContext, largest};
+
+/// See the module.
+#[derive(Debug)]
+pub struct LongestVisibility;
+
+impl Policy for LongestVisibility {
+    fn choose(&self, _: &SlotContext, candidates: &[Candidate]) -> usize {
+        largest(candidates, |c| c.remaining_s)
+    }
+
+    fn needs_remaining(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,21 @@
+//! The global scheduler: every 15 s, at :12, :27, :42 and :57 UTC, a terminal is given a satellite and a gateway.
+
+mod build;
+mod gateways;
+mod highest_elevation;
+mod longest_visibility;
+mod nearest;
+mod policy;
+mod slots;
+mod starlink_like;
+mod types;
+
+pub use crate::site::Site;
+pub use build::{ScheduleRequest, schedule};
+pub use gateways::Gateway;
+pub use policy::{Candidate, MAX_LOOK_AHEAD_S, POLICIES, Policy, PolicyEntry, SlotContext, policy};
+pub use slots::SlotGrid;
+pub use types::{Serving, ServingSchedule, ServingSlot};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! The candidate at the shortest distance.
+
+use super::policy::{Candidate, Policy, SlotContext, largest};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Nearest;
+
+impl Policy for Nearest {
+    fn choose(&self, _: &SlotContext, candidates: &[Candidate]) -> usize {
+        largest(candidates, |c| -c.range_km)
+    }
+}

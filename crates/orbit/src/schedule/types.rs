@@ -1,0 +1,62 @@
+//! What the scheduler hands on: which satellite and gateway serve a site in each slot, and the geometry of both legs.
+
+use crate::site::Site;
+use serde::{Deserialize, Serialize};
+
+/// Who serves a site, slot by slot. Kept in a Profile's provenance, so that a Profile says what it was computed from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServingSchedule {
+    /// When the Profile starts [ns since 1970-01-01T00:00:00Z].
+    pub start_unix_ns: i64,
+    /// How long it lasts [ns].
+    pub duration_ns: u64,
+    /// Length of a slot [ns].
+    pub slot_period_ns: u64,
+    /// Where slots begin within the UTC minute's multiples of the period [ns]: 12 s for :12/:27/:42/:57.
+    pub slot_phase_ns: u64,
+    /// The terminal.
+    pub site: Site,
+    /// Lowest elevation at which the terminal may use a satellite [deg].
+    pub min_elevation_deg: f64,
+    /// Registered name of the policy that chose.
+    pub policy: String,
+    /// The slots in order; the first and the last are clipped to the span.
+    pub slots: Vec<ServingSlot>,
+}
+
+/// One slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServingSlot {
+    /// Begin, relative to the start of the Profile [ns].
+    pub start_ns: u64,
+    /// End, exclusive, relative to the start of the Profile [ns].
+    pub end_ns: u64,
+    /// Who serves; `None` is an outage slot.
+    pub serving: Option<Serving>,
+    /// How many satellites could have served.
+    pub candidates: u32,
+}
+
+/// The satellite and gateway of one slot. Sample `i` is at the slot's start plus `i * sample_step_ns`; the last sample is at the slot's end,
+/// so its step may be shorter. All series have the same length, at least two.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Serving {
+    /// NORAD catalogue number, or the number a generated constellation gave.
+    pub norad_id: u64,
+    /// The satellite's name.
+    pub name: String,
+    /// The gateway's name.
+    pub gateway: String,
+    /// Distance between samples [ns].
+    pub sample_step_ns: u64,
+    /// Terminal to satellite [km].
+    pub user_leg_km: Vec<f64>,
+    /// Satellite to gateway [km].
+    pub gateway_leg_km: Vec<f64>,
+    /// Elevation at the terminal [deg].
+    pub elevation_deg: Vec<f64>,
+    /// Azimuth at the terminal, clockwise from north [deg].
+    pub azimuth_deg: Vec<f64>,
+    /// Whether the satellite is in sunlight at the slot's start.
+    pub sunlit: bool,
+}
