@@ -10,9 +10,9 @@
 use super::error::AccessError;
 use super::ground::Ground;
 use super::params::AccessParams;
-use super::slots::{SlotClock, SlotDraw, SlotSource};
+use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
-use crate::schedule::{Serving, ServingSchedule, ServingSlot};
+use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use bentpipe_profile::{
     Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit, QueueSpec,
     RouteEntry, Series, Streams, Time, Utc,
@@ -41,7 +41,8 @@ pub fn build(name: &str, schedule: &ServingSchedule, ground: &Ground, params: &A
     params.check()?;
     ground.check()?;
     check_slots(schedule)?;
-    let mut plan = Plan::new(schedule, ground, params, Streams::new(seed).child("access"));
+    let grid = SlotGrid::new(schedule.slot_period_ns, schedule.slot_phase_ns)?;
+    let mut plan = Plan::new(schedule, ground, params, grid, Streams::new(seed).child("access"));
     plan.slots()?;
     let mut hops = plan.space.iter().map(|hop| hop.realise(params)).collect::<Result<Vec<_>, _>>()?;
     hops.append(&mut plan.ground_hops);
@@ -97,11 +98,10 @@ fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
         }
         at = slot.end_ns;
     }
-    let period_fits = i64::try_from(schedule.slot_period_ns).is_ok_and(|p| p > 0) && i64::try_from(schedule.slot_phase_ns).is_ok();
     // Before 1970 and after 2255 there is nothing to serve.
     let years = 0..9_000_000_000_000_000_000;
     let span_fits = schedule.duration_ns < 1_000_000_000_000_000 && years.contains(&schedule.start_unix_ns);
-    if at != schedule.duration_ns || at == 0 || !period_fits || !span_fits {
+    if at != schedule.duration_ns || at == 0 || !span_fits {
         return Err(wrong(schedule.slots.len(), at, schedule.duration_ns));
     }
     Ok(())
@@ -124,7 +124,7 @@ fn wire(name: String, delay_ns: u64) -> Hop {
 struct Plan<'a> {
     schedule: &'a ServingSchedule,
     ground: &'a Ground,
-    clock: SlotClock,
+    grid: SlotGrid,
     source: SlotSource<'a>,
     space: Vec<SpaceHop<'a>>,
     /// (satellite, gateway) → place in `space`.
@@ -137,14 +137,12 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    #[allow(clippy::cast_possible_wrap)] // checked in `check_slots`
-    fn new(schedule: &'a ServingSchedule, ground: &'a Ground, params: &'a AccessParams, streams: Streams) -> Self {
-        let clock = SlotClock { period_ns: schedule.slot_period_ns as i64, phase_ns: schedule.slot_phase_ns as i64 };
+    fn new(schedule: &'a ServingSchedule, ground: &'a Ground, params: &'a AccessParams, grid: SlotGrid, streams: Streams) -> Self {
         Self {
             schedule,
             ground,
-            clock,
-            source: SlotSource::new(params, streams, clock, schedule.site.lon_deg),
+            grid,
+            source: SlotSource::new(params, streams, grid, schedule.site.lon_deg),
             space: Vec::new(),
             space_index: BTreeMap::new(),
             ground_hops: Vec::new(),
@@ -173,9 +171,9 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    #[allow(clippy::cast_possible_wrap)] // checked in `check_slots`
     fn draw(&self, slot: &ServingSlot) -> SlotDraw {
-        self.source.draw(self.clock.number(self.schedule.start_unix_ns + slot.start_ns as i64))
+        let begins = Utc(self.schedule.start_unix_ns).plus(Nanos(slot.start_ns));
+        self.source.draw(self.grid.slot_at(begins))
     }
 
     fn served(
@@ -192,7 +190,7 @@ impl<'a> Plan<'a> {
         let gateway = self.ground_hop(format!("gateway:{}", serving.gateway), leg.gateway_pop_ns);
         let pop = self.ground_hop(format!("pop:{}", leg.pop), leg.pop_server_ns);
         let interruption_ns = Nanos(u64::try_from(draw.interruption_ns).unwrap_or(0));
-        self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.clock, self.schedule)?);
+        self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.grid, self.schedule)?);
         let route = vec![hop, space_count + gateway, space_count + pop];
         let at_ns = Time(slot.start_ns);
         if self.routes.last().is_none_or(|last| last.hops != route) {

@@ -61,6 +61,9 @@ pub enum AccessError {
         /// What is missing.
         reason: String,
     },
+    /// The grid of slots is out of range.
+    #[error(transparent)]
+    Orbit(#[from] crate::error::OrbitError),
     /// The Profile refuses what was built.
     #[error(transparent)]
     Profile(#[from] bentpipe_profile::ProfileError),

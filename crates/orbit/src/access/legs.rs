@@ -1,15 +1,13 @@
 //! Propagation over both radio legs of a slot.
 
 use super::error::AccessError;
+use crate::frames::LIGHT_KM_S;
 use crate::schedule::{Serving, ServingSlot};
-
-/// Speed of light in vacuum [km/s] (CGPM 1983, exact). The atmosphere adds under 10 ns to a leg above 25° of elevation: left out.
-pub const LIGHT_KM_PER_S: f64 = 299_792.458;
 
 /// Longest leg believed [km]: twice a geostationary satellite's range. Beyond, the schedule is broken.
 const LONGEST_LEG_KM: f64 = 90_000.0;
 
-/// One-way propagation terminal – satellite – gateway over a slot: `(time since the Profile's start [ns], delay [ns])`, from the slot's begin to
+/// One-way propagation at the speed of light in vacuum (the atmosphere adds under 10 ns to a leg above 25°), terminal – satellite – gateway over a slot: `(time since the Profile's start [ns], delay [ns])`, from the slot's begin to
 /// its end.
 ///
 /// # Errors
@@ -40,7 +38,7 @@ pub fn propagation(number: usize, slot: &ServingSlot, serving: &Serving) -> Resu
             let at_ns = if i + 1 == n { slot.end_ns } else { slot.start_ns + serving.sample_step_ns * i as u64 };
             let total_km = user_km + gateway_km;
             if user_km > 0.0 && gateway_km > 0.0 && total_km < 2.0 * LONGEST_LEG_KM {
-                Ok((at_ns, total_km / LIGHT_KM_PER_S * 1e9))
+                Ok((at_ns, total_km / LIGHT_KM_S * 1e9))
             } else {
                 Err(wrong(format!("legs of {user_km} and {gateway_km} km; wanted ranges above 0")))
             }

@@ -2,31 +2,9 @@
 
 use super::load;
 use super::params::{AccessParams, FRAME_PERIODS};
+use crate::schedule::SlotGrid;
 use bentpipe_profile::Streams;
 use bentpipe_profile::rng::Stream;
-
-/// When slots begin: every `period_ns`, `phase_ns` after the epoch's multiples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotClock {
-    /// Length of a slot [ns].
-    pub period_ns: i64,
-    /// Begin within the period [ns].
-    pub phase_ns: i64,
-}
-
-impl SlotClock {
-    /// The slot that holds a UTC instant [ns since 1970].
-    #[must_use]
-    pub const fn number(self, unix_ns: i64) -> i64 {
-        (unix_ns - self.phase_ns).div_euclid(self.period_ns)
-    }
-
-    /// When a slot begins [ns since 1970].
-    #[must_use]
-    pub const fn begin(self, number: i64) -> i64 {
-        number * self.period_ns + self.phase_ns
-    }
-}
 
 /// What chance decided about one slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +26,7 @@ pub struct SlotDraw {
 pub struct SlotSource<'a> {
     params: &'a AccessParams,
     streams: Streams,
-    clock: SlotClock,
+    grid: SlotGrid,
     lon_deg: f64,
     /// The Profile's part of the load, drawn once.
     profile_log: f64,
@@ -57,9 +35,9 @@ pub struct SlotSource<'a> {
 impl<'a> SlotSource<'a> {
     /// Slots over a site at this longitude.
     #[must_use]
-    pub fn new(params: &'a AccessParams, streams: Streams, clock: SlotClock, lon_deg: f64) -> Self {
+    pub fn new(params: &'a AccessParams, streams: Streams, grid: SlotGrid, lon_deg: f64) -> Self {
         let profile_log = load::profile_log(&params.load, streams);
-        Self { params, streams, clock, lon_deg, profile_log }
+        Self { params, streams, grid, lon_deg, profile_log }
     }
 
     /// The stream called `what` of a slot.
@@ -83,7 +61,7 @@ impl<'a> SlotSource<'a> {
     }
 
     fn common_log(&self, number: i64) -> f64 {
-        load::daily_log(&self.params.load, self.clock.begin(number), self.lon_deg) + self.profile_log
+        load::daily_log(&self.params.load, self.grid.start_of(number).0, self.lon_deg) + self.profile_log
     }
 
     fn period(&self, uniform: f64) -> i64 {
@@ -120,22 +98,10 @@ impl<'a> SlotSource<'a> {
 mod tests {
     use super::*;
 
-    const CLOCK: SlotClock = SlotClock { period_ns: 15_000_000_000, phase_ns: 12_000_000_000 };
-
-    #[test]
-    fn slots_begin_at_12_27_42_57() {
-        let number = CLOCK.number(1_734_544_811_999_999_999);
-        let begins: Vec<_> = (0..5).map(|k| CLOCK.begin(number + k).rem_euclid(60_000_000_000) / 1_000_000_000).collect();
-        assert_eq!(begins, [57, 12, 27, 42, 57]);
-        assert_eq!(CLOCK.number(CLOCK.begin(7)), 7);
-        assert_eq!(CLOCK.number(CLOCK.begin(7) - 1), 6);
-        assert_eq!(CLOCK.number(-1), -1, "before 1970");
-    }
-
     #[test]
     fn a_slot_is_a_function_of_its_number_and_the_seed() {
         let params = AccessParams::default();
-        let draw = |seed, n| SlotSource::new(&params, Streams::new(seed), CLOCK, 0.0).draw(n);
+        let draw = |seed, n| SlotSource::new(&params, Streams::new(seed), SlotGrid::default(), 0.0).draw(n);
         assert_eq!(draw(1, 9), draw(1, 9));
         assert_ne!(draw(1, 9), draw(2, 9));
         assert_ne!(draw(1, 9), draw(1, 10));
@@ -144,7 +110,7 @@ mod tests {
     #[test]
     fn offsets_last_as_often_as_asked() {
         let params = AccessParams::default();
-        let source = SlotSource::new(&params, Streams::new(5), CLOCK, 0.0);
+        let source = SlotSource::new(&params, Streams::new(5), SlotGrid::default(), 0.0);
         let offsets: Vec<_> = (0..20_000).map(|n| source.offset_ms(n)).collect();
         let kept = offsets.windows(2).filter(|w| w[0].to_bits() == w[1].to_bits()).count() as f64 / 19_999.0;
         assert!((kept - params.delay.queue.keep_probability).abs() < 0.015, "{kept}");

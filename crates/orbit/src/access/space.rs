@@ -7,8 +7,8 @@ use super::legs::{self, read};
 use super::loss;
 use super::params::AccessParams;
 use super::queueing::{self, Hump};
-use super::slots::{SlotClock, SlotDraw, SlotSource};
-use crate::schedule::{Serving, ServingSchedule, ServingSlot};
+use super::slots::{SlotDraw, SlotSource};
+use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{
     Bytes, Direction, Hop, HopDirection, Interpolation, JitterSeries, Nanos, QueueDiscipline, QueueLimit, QueueSpec, Series, Time,
@@ -48,17 +48,17 @@ impl<'a> Pass<'a> {
         serving: &Serving,
         draw: SlotDraw,
         source: &SlotSource<'a>,
-        clock: SlotClock,
+        grid: SlotGrid,
         schedule: &ServingSchedule,
     ) -> Result<Self, AccessError> {
         let propagation = legs::propagation(number, slot, serving)?;
         let elevation = propagation.iter().zip(&serving.elevation_deg).map(|(p, &deg)| (p.0, deg)).collect();
-        let end_unix_ns = clock.begin(draw.number + 1);
+        let end_unix_ns = grid.start_of(draw.number + 1).0;
         Ok(Self {
             source: *source,
             start_ns: slot.start_ns,
             end_ns: slot.end_ns,
-            begin_unix_ns: clock.begin(draw.number),
+            begin_unix_ns: grid.start_of(draw.number).0,
             end_unix_ns,
             next_open_unix_ns: end_unix_ns + source.draw(draw.number + 1).interruption_ns,
             profile_unix_ns: schedule.start_unix_ns,
