@@ -182,6 +182,15 @@ mod tests {
         assert_eq!(w.cwnd_packets(), 5);
     }
 
+    #[test]
+    fn a_window_that_outgrew_its_threshold_is_worth_three_quarters_of_itself() {
+        let mut w = window(100);
+        w.set_ssthresh(Bytes(50 * u64::from(MSS)));
+        w.reduce(70);
+        w.undo();
+        assert_eq!(w.ssthresh(), Bytes(75 * u64::from(MSS)));
+    }
+
     proptest! {
         #[test]
         fn additive_increase_grows_by_one_per_so_many(start in 1_u64..1000, per in 1_u64..1000, acks in prop::collection::vec(1_u64..50, 1..200)) {

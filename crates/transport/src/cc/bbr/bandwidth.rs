@@ -140,6 +140,20 @@ mod tests {
     }
 
     #[test]
+    fn the_best_of_ten_rounds_counts() {
+        let mut b = Bandwidth::new();
+        let mut rounds_kept = 0;
+        b.offer(Bw(100), false);
+        while b.max() == Bw(100) {
+            rounds_kept += 1;
+            let sample = RateSample { prior_delivered: b.round_end, delivered: Bytes(1), interval: Nanos(1), app_limited: false };
+            assert!(b.advance_round(Some(&sample), Bytes(rounds_kept)));
+            b.offer(Bw(50), false);
+        }
+        assert_eq!(rounds_kept, 11);
+    }
+
+    #[test]
     fn an_application_limited_sample_never_lowers_the_bandwidth() {
         let mut b = Bandwidth::new();
         b.offer(Bw(100), false);

@@ -63,6 +63,20 @@ mod tests {
     }
 
     #[test]
+    fn after_an_undo_the_same_bandwidth_is_growth_once_more() {
+        let mut pipe = FullPipe::default();
+        for bw in [100, 100, 100] {
+            pipe.on_round(Bw(bw));
+        }
+        pipe.on_undo();
+        let rounds = (1..10).find(|_| {
+            pipe.on_round(Bw(100));
+            pipe.reached()
+        });
+        assert_eq!(rounds, Some(4));
+    }
+
+    #[test]
     fn growth_in_between_counts_anew() {
         let mut pipe = FullPipe::default();
         for bw in [400, 450, 450, 500, 550, 550] {

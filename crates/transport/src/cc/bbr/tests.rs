@@ -121,14 +121,30 @@ fn steady(now: Time, delivered: u64) -> AckSample {
     }
 }
 
-/// A connection in `PROBE_BW`, and how far it is.
+/// A connection in `PROBE_BW`, and how many packets were delivered.
 fn cruising() -> (Bbr, u64) {
-    let mut b = bbr();
+    cruise(bbr())
+}
+
+fn cruise(mut b: Bbr) -> (Bbr, u64) {
     b.on_established(Time::ZERO, Some(RTT));
     let mut delivered = 0;
     while b.mode != Mode::ProbeBw {
         delivered += 1;
         b.on_ack(&steady(Time(delivered * 400_000), delivered));
+        assert!(delivered < 2000, "still in {:?}", b.mode);
+    }
+    (b, delivered)
+}
+
+/// A connection in DRAIN, with more in flight than it wants.
+fn draining() -> (Bbr, u64) {
+    let mut b = bbr();
+    b.on_established(Time::ZERO, Some(RTT));
+    let mut delivered = 0;
+    while b.mode != Mode::Drain {
+        delivered += 1;
+        b.on_ack(&AckSample { in_flight: in_bytes(250), ..steady(Time(delivered * 400_000), delivered) });
         assert!(delivered < 2000, "still in {:?}", b.mode);
     }
     (b, delivered)
@@ -176,17 +192,26 @@ fn after_idling_it_sends_at_the_bandwidth_and_does_not_probe_the_rtt_at_once() {
     delivered += 1;
     b.on_ack(&steady(later + RTT, delivered));
     assert_eq!(b.mode, Mode::ProbeBw);
+    // The exemption is for the first ACK only.
+    b.on_ack(&AckSample { rtt: None, ..steady(later + Nanos::from_secs(11), delivered + 1) });
+    assert_eq!(b.mode, Mode::ProbeRtt);
+}
+
+/// `cruising`, then 11 s later: the state it is in, the time and what was delivered.
+fn probing_rtt(probe_rtt_mode_ms: f64) -> (Bbr, Time, u64) {
+    let given = BTreeMap::from([("probe_rtt_mode_ms".to_owned(), probe_rtt_mode_ms)]);
+    let (mut b, mut delivered) = cruise(Bbr::new(&config(), &Options::check(&ENTRY, &given).expect("in range")));
+    let now = Time(delivered * 400_000) + Nanos::from_secs(11);
+    delivered += 1;
+    b.on_ack(&AckSample { rtt: None, ..steady(now, delivered) });
+    (b, now, delivered)
 }
 
 #[test]
-fn probe_rtt_shrinks_to_four_packets_and_its_rates_do_not_count() {
-    let (mut b, mut delivered) = cruising();
-    let bandwidth = b.bandwidth.max();
-    let start = Time(delivered * 400_000) + Nanos::from_secs(11);
-    delivered += 1;
-    b.on_ack(&AckSample { rtt: None, ..steady(start, delivered) });
+fn probe_rtt_shrinks_to_four_packets_its_rates_do_not_count_and_the_window_comes_back() {
+    let before = cruising().0;
+    let (mut b, mut now, mut delivered) = probing_rtt(1000.0);
     assert_eq!((b.mode, b.cwnd()), (Mode::ProbeRtt, in_bytes(4)));
-    let mut now = start;
     let mut acks = 0;
     while b.mode == Mode::ProbeRtt {
         now = now + Nanos::from_millis(10);
@@ -195,6 +220,75 @@ fn probe_rtt_shrinks_to_four_packets_and_its_rates_do_not_count() {
         let slow = RateSample { prior_delivered: in_bytes(delivered - 4), delivered: in_bytes(4), interval: RTT, app_limited: false };
         b.on_ack(&AckSample { delivery: Some(slow), in_flight: in_bytes(4), ..steady(now, delivered) });
     }
-    assert_eq!(acks, 22); // 10 ms to begin, 200 ms, and the first ACK after
-    assert_eq!(b.bandwidth.max(), bandwidth);
+    assert_eq!(acks, 102); // 10 ms to begin, 1 s, and the first ACK after
+    // 25 rounds at a tenth of the rate.
+    assert_eq!(b.bandwidth.max(), before.bandwidth.max());
+    assert!(b.cwnd >= 200, "{}", b.cwnd);
+}
+
+#[test]
+fn probe_rtt_waits_for_a_round_that_began_with_the_small_flight() {
+    let (mut b, start, delivered) = probing_rtt(200.0);
+    let ack = |ms: u64, sent_at: u64| {
+        let sample = RateSample { prior_delivered: in_bytes(sent_at), delivered: in_bytes(4), interval: RTT, app_limited: false };
+        AckSample { delivery: Some(sample), in_flight: in_bytes(4), ..steady(start + Nanos::from_millis(ms), delivered + 1) }
+    };
+    b.on_ack(&ack(10, delivered - 1));
+    // Sent after the round before it began, but before the flight was small.
+    b.on_ack(&ack(250, delivered));
+    assert_eq!(b.mode, Mode::ProbeRtt);
+    b.on_ack(&ack(260, delivered + 1));
+    assert_eq!(b.mode, Mode::ProbeBw);
+}
+
+#[test]
+fn packets_are_conserved_for_one_round_of_recovery() {
+    let (mut b, start) = cruising();
+    let ack = |k: u64, sent_at: u64| {
+        let sample = RateSample { prior_delivered: in_bytes(sent_at), delivered: in_bytes(100), interval: RTT, app_limited: false };
+        AckSample {
+            recovery: RecoveryState::Recovery,
+            delivery: Some(sample),
+            in_flight: in_bytes(50),
+            ..steady(Time((start + k) * 400_000), start + k)
+        }
+    };
+    b.on_congestion(Time(start * 400_000), Congestion::Loss, in_bytes(50));
+    b.on_ack(&ack(1, start - 50));
+    assert_eq!(b.cwnd(), in_bytes(51));
+    // Sent since the last round began, but before recovery: no new round.
+    b.on_ack(&ack(2, start));
+    assert_eq!(b.cwnd(), in_bytes(51));
+    b.on_ack(&ack(3, start + 1));
+    assert_eq!(b.cwnd(), in_bytes(52));
+}
+
+#[test]
+fn drain_ends_when_the_queue_will_be_gone_by_the_next_departure() {
+    let (b, delivered) = draining();
+    // A hundred packets and the bursts are wanted: 140 are too many now, the 90 left after 20 ms are not.
+    for (pause_ms, mode) in [(0, Mode::Drain), (20, Mode::ProbeBw)] {
+        let mut b = b.clone();
+        let now = Time((delivered + 1) * 400_000);
+        let next_departure = now + Nanos::from_millis(pause_ms);
+        b.on_ack(&AckSample { in_flight: in_bytes(140), next_departure, ..steady(now, delivered + 1) });
+        assert_eq!(b.mode, mode);
+    }
+}
+
+/// A fifth lost in every round of a hundred.
+#[test]
+fn a_policers_rate_is_kept_without_probing_until_losses_prove_spurious() {
+    let (mut b, start) = cruising();
+    let mut lost = 0;
+    for k in 1..=1200 {
+        let lossy = k % 100 == 0;
+        lost += if lossy { 25 } else { 0 };
+        let newly_lost = in_bytes(if lossy { 25 } else { 0 });
+        b.on_ack(&AckSample { newly_lost, lost_total: in_bytes(lost), ..steady(Time((start + k) * 400_000), start + k) });
+    }
+    assert!(b.policer.bw().is_some());
+    assert_eq!(b.pacing_gain, UNIT);
+    b.on_congestion(Time((start + 1201) * 400_000), Congestion::Undo, in_bytes(100));
+    assert_eq!(b.policer.bw(), None);
 }

@@ -81,6 +81,14 @@ mod tests {
     }
 
     #[test]
+    fn renos_estimate_grows_by_a_packet_for_each_fifteen_eighths_of_a_window_but_the_last() {
+        let mut epoch = Epoch::begin(0, 80, 0, 150);
+        assert_eq!((epoch.reno_acks_per_packet(80), epoch.reno_cwnd), (None, 80));
+        epoch.reno_acked += 151;
+        assert_eq!((epoch.reno_acks_per_packet(80), epoch.reno_cwnd, epoch.reno_acked), (Some(40), 82, 1));
+    }
+
+    #[test]
     fn k_and_the_curve_are_those_of_rfc_9438() {
         for (w_max, cwnd) in [(1000_u64, 700_u64), (100, 70), (333, 233), (40_000, 28_000)] {
             let epoch = Epoch::begin(0, cwnd, w_max, 0);

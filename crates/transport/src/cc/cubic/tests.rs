@@ -109,6 +109,20 @@ fn it_is_no_slower_than_reno_on_a_short_path() {
 }
 
 #[test]
+fn while_the_window_stands_the_count_is_taken_anew_every_32_ms() {
+    let mut c = cubic(&["tcp_friendliness"]);
+    c.set_cwnd(in_bytes(1000));
+    c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
+    c.set_cwnd(c.ssthresh());
+    let mut counts = Vec::new();
+    for ms in [0, 4, 28, 32] {
+        c.on_ack(&ack_at(Time(ms * 1_000_000)));
+        counts.push(c.acks_per_packet);
+    }
+    assert!(counts[0] == counts[1] && counts[1] == counts[2] && counts[2] > counts[3], "{counts:?}");
+}
+
+#[test]
 fn a_time_out_forgets_the_plateau() {
     let mut c = cubic(&[]);
     c.set_cwnd(in_bytes(1000));
