@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, preset_profile, profile_to_frame, summarise
@@ -28,7 +29,8 @@ def delays(profile: Profile, direction: str = "up") -> list[tuple[float, float, 
     return list(zip(points.t_s.tolist(), points.value.tolist(), points.valid.tolist(), strict=True))
 
 
-# --- ping -------------------------------------------------------------------------------------------------------------------
+# --- ping
+# -------------------------------------------------------------------------------------------------------------------
 
 PING = """PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.
 [1700000000.040000] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=40.0 ms
@@ -60,7 +62,9 @@ def test_ping_halves_round_trips_and_keeps_gaps(tmp_path: Path) -> None:
 
 
 def test_ping_numbers_wrap_at_16_bits(tmp_path: Path) -> None:
-    lines = [f"[{1_700_000_000 + i}.5] 64 bytes from a: icmp_seq={(65_534 + i) % 65_536} ttl=1 time=1 ms" for i in range(4)]
+    lines = [
+        f"[{1_700_000_000 + i}.5] 64 bytes from a: icmp_seq={(65_534 + i) % 65_536} ttl=1 time=1 ms" for i in range(4)
+    ]
     converted = read_as("ping", [put(tmp_path, "\n".join(lines))])
     assert converted.notes == []
     assert len(delays(converted.profile)) == 4
@@ -81,7 +85,8 @@ def test_bad_ping_lines_are_named(tmp_path: Path, line: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-# --- tables of round-trip times ---------------------------------------------------------------------------------------------
+# --- tables of round-trip times
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
@@ -94,7 +99,9 @@ def test_rtt_tables_take_any_unit_of_time(tmp_path: Path, unit: int) -> None:
 
 
 def test_rtt_tables_mark_lost_probes_by_minus_one_or_by_holes(tmp_path: Path) -> None:
-    marked = read_as("rtt", [put(tmp_path, "100000000.5\t1\t20\n100000001.5\t2\t-1.0\n100000002.5\t3\t-1.0\n100000003.5\t4\t40\n")])
+    marked = read_as(
+        "rtt", [put(tmp_path, "100000000.5\t1\t20\n100000001.5\t2\t-1.0\n100000002.5\t3\t-1.0\n100000003.5\t4\t40\n")]
+    )
     assert [(t, ok) for t, _, ok in delays(marked.profile)] == [(0.0, True), (1.0, False), (3.0, True)]
     absent = read_as("rtt", [put(tmp_path, "".join(f"{t} 20\n" for t in (0, 1, 2, 3, 10, 11)))])
     assert [(t, ok) for t, _, ok in delays(absent.profile) if not ok] == [(4.0, False)]
@@ -120,7 +127,8 @@ def test_bad_rtt_tables_are_named(tmp_path: Path, text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-# --- irtt -------------------------------------------------------------------------------------------------------------------
+# --- irtt
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def trip(sent_ns: int, rtt_ns: int | None, lost: object = "false") -> dict[str, object]:
@@ -130,7 +138,11 @@ def trip(sent_ns: int, rtt_ns: int | None, lost: object = "false") -> dict[str, 
 
 def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
     start = 1_700_000_000 * 10**9
-    trips = [trip(start, 20_000_000), trip(start + 10**9, None, "true_up"), trip(start + 2 * 10**9, 30_000_000, lost=False)]
+    trips = [
+        trip(start, 20_000_000),
+        trip(start + 10**9, None, "true_up"),
+        trip(start + 2 * 10**9, 30_000_000, lost=False),
+    ]
     text = json.dumps({"round_trips": trips})
     plain = read_as("irtt", [put(tmp_path, text, "a.json")])
     assert delays(plain.profile) == [(0.0, 0.01, True), (1.0, 0.01, False), (2.0, 0.015, True)]
@@ -165,15 +177,19 @@ def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
         read_as("irtt", [path])
 
 
-# --- iperf3 -----------------------------------------------------------------------------------------------------------------
+# --- iperf3
+# -----------------------------------------------------------------------------------------------------------------
 
 
-def iperf3(intervals: list[tuple[float, float, float]], *, reverse: int = 1, rtt_us: int | None = None) -> dict[str, object]:
+def iperf3(
+    intervals: list[tuple[float, float, float]], *, reverse: int = 1, rtt_us: int | None = None
+) -> dict[str, object]:
     stream = {} if rtt_us is None else {"rtt": rtt_us}
     return {
         "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": reverse}},
         "intervals": [
-            {"streams": [stream], "sum": {"start": a, "end": b, "bits_per_second": bps, "omitted": False}} for a, b, bps in intervals
+            {"streams": [stream], "sum": {"start": a, "end": b, "bits_per_second": bps, "omitted": False}}
+            for a, b, bps in intervals
         ],
     }
 
@@ -216,7 +232,8 @@ def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, said: str) -
     assert said in str(caught.value)
 
 
-# --- mahimahi ---------------------------------------------------------------------------------------------------------------
+# --- mahimahi
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_constant_link_is_one_packet_a_millisecond(tmp_path: Path) -> None:
@@ -250,7 +267,13 @@ def test_the_shorter_of_two_traces_ends_in_a_gap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("1\n3\n2\n", ":3: 2 ms comes after 3 ms"), ("1\nx\n", ":2: 'x'"), ("1.5\n", ":1: '1.5'"), ("0\n", "holds no time"), ("9" * 12, "ends at")],
+    [
+        ("1\n3\n2\n", ":3: 2 ms comes after 3 ms"),
+        ("1\nx\n", ":2: 'x'"),
+        ("1.5\n", ":1: '1.5'"),
+        ("0\n", "holds no time"),
+        ("9" * 12, "ends at"),
+    ],
 )
 def test_bad_traces_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
@@ -268,7 +291,8 @@ def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
         write_as("mahimahi", preset_profile("dumbbell:rate=1kbit", 1.0), tmp_path / "t")
 
 
-# --- csv --------------------------------------------------------------------------------------------------------------------
+# --- csv
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_csv_is_the_same_profile_and_others_read_it(tmp_path: Path) -> None:
@@ -280,7 +304,10 @@ def test_csv_is_the_same_profile_and_others_read_it(tmp_path: Path) -> None:
 
 def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
     text = "t_s,hop,direction,kind,value\n" + "".join(
-        f"{t},{hop},{direction},delay_s,0.01\n" for hop in ("access", "fibre") for direction in ("up", "down") for t in (0, 5)
+        f"{t},{hop},{direction},delay_s,0.01\n"
+        for hop in ("access", "fibre")
+        for direction in ("up", "down")
+        for t in (0, 5)
     )
     converted = read_as("csv", [put(tmp_path, text)])
     assert summarise(converted.profile)["rtt_ms"]["median"] == pytest.approx(40.0)
@@ -294,7 +321,10 @@ def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
         ("a,b\n1,2\n", ":1: has no column t_s"),
         ("t_s,hop,direction,kind,value\n", "has no row"),
         ("t_s,hop,direction,kind,value\n0,a,up,delay_s,x\n", ":2: value is 'x'; wanted a number"),
-        ("t_s,hop,direction,kind,value,valid\n0,a,up,delay_s,1,perhaps\n", ":2: valid is 'perhaps'; wanted true or false"),
+        (
+            "t_s,hop,direction,kind,value,valid\n0,a,up,delay_s,1,perhaps\n",
+            ":2: valid is 'perhaps'; wanted true or false",
+        ),
         ("t_s,hop,direction,kind,value\n5,a,sideways,delay_s,1\n", "direction 'sideways' is unknown"),
         ("t_s,hop,direction,kind,value\n0,a,up,delay_s,1\n", "the last t_s: 0 s"),
         ("t_s,hop,direction,kind,value\n5,a,up,delay_s,1\n", "a/down/delay_s: no row"),
@@ -307,7 +337,8 @@ def test_bad_csv_is_named(tmp_path: Path, text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-# --- netem ------------------------------------------------------------------------------------------------------------------
+# --- netem
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_netem_scripts_read_back(tmp_path: Path) -> None:
@@ -347,7 +378,8 @@ def test_other_netem_scripts_are_refused(tmp_path: Path, change, said: str) -> N
     assert said in str(caught.value)
 
 
-# --- Hypatia ----------------------------------------------------------------------------------------------------------------
+# --- Hypatia
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
@@ -366,7 +398,13 @@ def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("0\n", ":1: "), ("0,1\n0,1\n", ":2: 0 ns comes after 0 ns"), ("0,0\n", "no round-trip time above zero"), ("0,1e300\n", "out of range"), ("", "no round-trip")],
+    [
+        ("0\n", ":1: "),
+        ("0,1\n0,1\n", ":2: 0 ns comes after 0 ns"),
+        ("0,0\n", "no round-trip time above zero"),
+        ("0,1e300\n", "out of range"),
+        ("", "no round-trip"),
+    ],
 )
 def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
@@ -374,7 +412,8 @@ def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, said: str) -> No
     assert said in str(caught.value)
 
 
-# --- all of them ------------------------------------------------------------------------------------------------------------
+# --- all of them
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_unknown_formats_and_wrong_ways_are_refused(tmp_path: Path) -> None:
@@ -408,7 +447,9 @@ def test_real_measurements_read_as_their_source_says() -> None:
     assert summarise(joint.profile)["rtt_ms"]["median"] == pytest.approx(33.7, rel=0.05)
     leocc = read_as("mahimahi", [SHARED / "throughput_leocc_example" / "bw_example.txt"], DELAY)
     capacity = summarise(leocc.profile)["down"]["capacity_bps"]
-    assert [capacity[q] / 1e6 for q in ("min", "median", "p95", "p99", "max")] == pytest.approx([0, 48.6, 66.5, 74, 78.5], abs=0.3)
+    assert [capacity[q] / 1e6 for q in ("min", "median", "p95", "p99", "max")] == pytest.approx(
+        [0, 48.6, 66.5, 74, 78.5], abs=0.3
+    )
     for name, median in (("no-isl", 29), ("isl", 35)):
         path = SHARED / "throughput_iperf3_downlink" / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
         found = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]

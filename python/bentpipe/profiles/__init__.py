@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from bentpipe._native import Profile
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
@@ -18,6 +19,7 @@ from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 __all__ = [
     "PathView",
     "Profile",
+    "make_profile",
     "preset_profile",
     "profile_from_frame",
     "profile_to_frame",

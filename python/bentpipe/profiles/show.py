@@ -57,6 +57,45 @@ def summarise(profile: Profile) -> dict[str, Any]:
     }
 
 
+def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[object]], list[str]]:
+    """A summary for people: pairs of key and value, the rows of a table, and that table's columns."""
+    provenance = summary["provenance"]
+    facts = [
+        ("name", summary["name"]),
+        ("start", f"{summary['start']}, for {summary['duration_s']:g} s"),
+        ("from", f"{provenance['kind']}: {provenance['description']}"),
+        ("made by", provenance["made_by"] + ("" if provenance["seed"] is None else f", seed {provenance['seed']}")),
+        ("delays", "one way" if summary["basis"] == "one_way" else "half of measured round trips"),
+        ("includes", ", ".join(provenance["includes"]) or "propagation only"),
+        ("hops", f"{len(summary['hops'])}: {_listed([hop['name'] for hop in summary['hops']])}"),
+        ("events", f"{summary['handovers']} handovers, {summary['outages']} outages"),
+        ("no path", f"{summary['no_path_s']:g} s"),
+        ("hash", summary["hash"]),
+    ]
+    rows: list[list[object]] = [["RTT [ms]", *_cells(summary["rtt_ms"], 1.0)]]
+    for direction in DIRECTIONS:
+        side = summary[direction]
+        rows.append([f"{direction} delay [ms]", *_cells(side["delay_ms"], 1.0)])
+        rows.append([f"{direction} capacity [Mbit/s]", *_cells(side["capacity_bps"], 1e6)])
+        loss = (
+            "–"
+            if side["loss_mean"] is None
+            else f"{side['loss_mean'] * 100:.3g} % lost in {side['loss_episodes']} episodes"
+        )
+        facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
+    return facts, rows, ["", *QUANTILES]
+
+
+def _cells(quantiles: dict[str, float] | None, unit: float) -> list[object]:
+    if quantiles is None:
+        return ["–"] * len(QUANTILES)
+    return [round(quantiles[name] / unit, 2) for name in QUANTILES]
+
+
+def _listed(names: list[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
 def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> dict[str, Any]:
     capacity, loss = view.capacity(direction), view.loss(direction)
     path = _with_path(view, loss)

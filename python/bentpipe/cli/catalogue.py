@@ -1,0 +1,100 @@
+"""What there is: controllers, sites, constellations and presets, with one line and a source each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
+
+
+def cc(as_json: AsJson = False) -> None:
+    """List the congestion controllers `bentpipe race --cc` takes.
+
+    Example:
+        bentpipe cc
+    """
+    from bentpipe._native import controllers
+
+    _print(["name", "status", "description", "citation"], controllers(), as_json)
+
+
+def sites(as_json: AsJson = False) -> None:
+    """List the places that --site and --to take by name.
+
+    Example:
+        bentpipe sites
+    """
+    from bentpipe.scenarios import load_sites, sites_source
+
+    rows = [
+        {
+            "name": place.name,
+            "lat_deg": place.lat_deg,
+            "lon_deg": place.lon_deg,
+            "alt_m": place.alt_m,
+            "pop": place.pop,
+            "description": place.description,
+            "source": sites_source(),
+        }
+        for place in load_sites().values()
+    ]
+    _print(["name", "lat_deg", "lon_deg", "alt_m", "pop", "description"], rows, as_json)
+    if not as_json:
+        typer.echo(f"Source: {sites_source()}")
+
+
+def constellations(as_json: AsJson = False) -> None:
+    """List the constellations that --constellation takes.
+
+    Example:
+        bentpipe constellations
+    """
+    from bentpipe.scenarios import constellation_names, load_constellation
+
+    rows = [
+        {
+            "name": name,
+            "satellites": found.satellites,
+            "shells": len(found.shells),
+            "description": found.description,
+            "source": found.source,
+        }
+        for name in constellation_names()
+        for found in [load_constellation(name)]
+    ]
+    _print(["name", "satellites", "shells", "description", "source"], rows, as_json)
+
+
+def presets(as_json: AsJson = False) -> None:
+    """List the static paths that `bentpipe profile make --preset` takes.
+
+    Example:
+        bentpipe presets
+    """
+    from bentpipe.scenarios import load_presets
+
+    rows: list[dict[str, object]] = []
+    for preset in load_presets().values():
+        defaults = {key: parameter.default for key, parameter in preset.parameters.items()}
+        as_text = ",".join(f"{key}={value}" for key, value in defaults.items())
+        rows.append(
+            {
+                "name": preset.name,
+                "parameters": defaults if as_json else as_text,
+                "description": preset.description,
+                "source": preset.source,
+            }
+        )
+    _print(["name", "parameters", "description", "source"], rows, as_json)
+
+
+def _print(columns: list[str], rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    from bentpipe.cli.console import print_json, table
+
+    if as_json:
+        print_json(rows)
+    else:
+        table("", columns, [[row[column] for column in columns] for row in rows])

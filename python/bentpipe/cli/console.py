@@ -1,0 +1,117 @@
+"""What commands print: data on stdout; notes, warnings, errors and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+#: Characters that end a line: a message from a file's content must stay one line.
+_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1b\x85\u2028\u2029"}
+
+
+def note(message: str) -> None:
+    """One line on stderr about what was done or assumed."""
+    _line("note", message)
+
+
+def warn(message: str) -> None:
+    """One line on stderr about what may make the result worth less."""
+    _line("warning", message)
+
+
+def error(message: str) -> None:
+    """One line on stderr about what went wrong."""
+    _line("error", message)
+
+
+def hint(message: str) -> None:
+    """One line on stderr about what to do."""
+    _line("hint", message)
+
+
+def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is anything
+    """`value` as JSON on stdout, whole numbers and short decimals as they are; NaN is refused by the encoder."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout: drawn on a terminal, plain columns in a pipe. Columns of numbers are aligned right."""
+    import rich.box
+    from rich.console import Console
+    from rich.table import Table
+
+    cells = [[_cell(value) for value in row] for row in rows]
+    # In a pipe lines must not be broken at some width that nobody asked for.
+    terminal = sys.stdout.isatty()
+    console = Console() if terminal else Console(width=10_000, color_system=None)
+    box = rich.box.SIMPLE_HEAD if terminal else None
+    drawn = Table(title=title or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0))
+    for place, column in enumerate(columns):
+        numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
+        drawn.add_column(column, justify="right" if numeric else "left")
+    for row in cells:
+        drawn.add_row(*(rich_escape(cell) for cell in row))
+    console.print(drawn)
+
+
+@contextmanager
+def progress(description: str) -> Iterator[Callable[[float], None]]:
+    """A function that takes the fraction done, 0 to 1, and shows it: a bar on stderr, if that is a terminal.
+
+    The bar appears with the first report after a second, so that quick work leaves no trace; it is gone at the end.
+    """
+    from time import monotonic
+
+    if not sys.stderr.isatty():
+        yield lambda fraction: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(description, total=1.0)
+    begin = monotonic()
+
+    def advance(fraction: float) -> None:
+        bar.update(task, completed=fraction)
+        if not bar.live.is_started and monotonic() - begin > 1.0:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        bar.stop()
+
+
+def rich_escape(text: str) -> str:
+    """`text` with nothing in it that Rich would take for markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _line(kind: str, message: str) -> None:
+    typer.echo(f"{kind}: {message.translate(_BREAKS)}", err=True)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _numeric(text: str) -> bool:
+    """Numbers, ranges of them, digits in groups, and nothing at all."""
+    return all(c in "0123456789.,-–+e \N{NARROW NO-BREAK SPACE}" for c in text)

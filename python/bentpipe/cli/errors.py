@@ -1,0 +1,78 @@
+"""One way out for every command: an error is one line and an exit code, never a traceback.
+
+0: done. 1: our fault. 2: the user's mistake. 130: Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bentpipe.cli import console
+from bentpipe.errors import BentpipeError
+
+OURS, USERS, INTERRUPTED = 1, 2, 130
+#: Where to report what is our fault.
+REPORT = "this is a fault in bentpipe: run again with --debug and report the output with the command"
+
+
+class ReportingGroup(TyperGroup):
+    """The root of all commands; it turns whatever they raise into one line and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,  # noqa: ANN401 - as the base class
+    ) -> Any:  # noqa: ANN401 - as the base class
+        """Runs the command line and ends the process with its exit code."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has enough (`| head`); nothing more can be said there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except BaseException as error:  # noqa: BLE001 - the last resort of the process
+            sys.exit(report(error, debug="--debug" in given or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0")))
+        if result == INTERRUPTED:  # Typer turns Ctrl-C into this code and says nothing
+            console.error("interrupted")
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def report(error: BaseException, *, debug: bool) -> int:
+    """Prints `error` as one line on stderr (with its traceback if it is ours and `debug`); returns the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else OURS
+    if isinstance(error, KeyboardInterrupt | typer.Abort):  # Ctrl-C outside a command
+        console.error("interrupted")
+        return INTERRUPTED
+    if isinstance(error, BentpipeError):
+        console.error(str(error))
+        for line in getattr(error, "__notes__", []):
+            console.hint(line)
+        return error.exit_code
+    if isinstance(error, typer.TyperException):
+        console.error(error.format_message())
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            console.hint(f"{context.command_path} --help")
+        return USERS
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    reason = str(error).partition("\n")[0]
+    console.error(f"{type(error).__name__}: {reason}" if reason else type(error).__name__)
+    console.hint(REPORT)
+    return OURS

@@ -1,0 +1,67 @@
+"""The command ``bentpipe``: all command groups put together.
+
+Importing this module loads neither Polars nor Matplotlib nor the native module; every command imports what it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import catalogue, profile
+from bentpipe.cli.demo import demo
+from bentpipe.cli.errors import ReportingGroup
+from bentpipe.cli.race import race
+from bentpipe.cli.report import report
+from bentpipe.cli.route import route
+from bentpipe.cli.sky import sky
+
+app = typer.Typer(
+    name="bentpipe",
+    cls=ReportingGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from bentpipe import __version__
+
+        typer.echo(f"bentpipe {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def bentpipe(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error that is ours.")] = False,
+) -> None:
+    """How transports and applications behave over low-earth-orbit satellite Internet.
+
+    A Profile (the path over time) goes in, a Run (what happened) comes out.
+
+    Example:
+        bentpipe profile make --site melbourne --to london --duration 60 -o P.parquet &&
+        bentpipe race P.parquet --cc cubic,bbr -o out/race && bentpipe report out/race
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.add_typer(profile.app, name="profile")
+app.command()(race)
+app.command()(report)
+app.command()(demo)
+app.command()(sky)
+app.command()(route)
+app.command()(catalogue.cc)
+app.command()(catalogue.sites)
+app.command()(catalogue.constellations)
+app.command()(catalogue.presets)

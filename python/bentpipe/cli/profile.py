@@ -1,0 +1,240 @@
+"""`bentpipe profile`: make, show, plot and convert Profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.errors import UserError
+
+app = typer.Typer()
+
+Source = Annotated[Path, typer.Argument(metavar="PROFILE", help="A Profile (Parquet).", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def profile(context: typer.Context) -> None:
+    """Make, show, plot and convert Profiles: a path over time, in one Parquet file.
+
+    Example:
+        bentpipe profile make --preset dumbbell:rate=100mbit,rtt=40ms --duration 60 -o D.parquet
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def make(
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
+    site: Annotated[
+        str | None,
+        typer.Option(help="The terminal: a name of `bentpipe sites`, or lat,lon[,alt_m].", show_default=False),
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The server: likewise.", show_default=False)] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="When it begins: ISO-8601, UTC unless it has an offset; needed with --elements. "
+            "[default: 2026-05-10T09:00:00Z]",
+            show_default=False,
+        ),
+    ] = None,
+    duration: Annotated[float, typer.Option(help="How long it lasts [s].")] = 300.0,
+    elements: Annotated[
+        Path | None,
+        typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
+    ] = None,
+    constellation: Annotated[
+        str | None,
+        typer.Option(
+            help="Built-in shells, of `bentpipe constellations`. [default: starlink-gen1]", show_default=False
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="How a satellite is chosen for a slot. [default: starlink]", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 0,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A static path instead: NAME[:key=value,...] of `bentpipe presets`.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The Profile's name. [default: what it is]", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary of what was made as JSON.")] = False,
+) -> None:
+    """Make a Profile: a terminal behind a constellation, or a static preset.
+
+    Example:
+        bentpipe profile make --site melbourne --to london --start 2026-05-10T09:00:00Z --duration 300 -o P.parquet
+    """
+    from bentpipe.cli.console import note, print_json, progress
+    from bentpipe.profiles import make_profile, preset_profile, summarise, write_profile
+    from bentpipe.times import parse_utc
+
+    start_unix_ns = None if start is None else parse_utc(start, "--start")
+    if preset is not None:
+        given = {
+            "--site": site,
+            "--to": to,
+            "--elements": elements,
+            "--constellation": constellation,
+            "--policy": policy,
+        }
+        if also := [option for option, value in given.items() if value is not None]:
+            raise UserError(f"--preset is a path of its own: {also[0]} cannot be given with it")
+        made = preset_profile(preset, duration, start_unix_ns=start_unix_ns, name=name)
+    elif site is None or to is None:
+        raise UserError("--site and --to are needed (or --preset); `bentpipe sites` lists names, lat,lon works too")
+    else:
+        with progress("making the Profile") as advance:
+            made = make_profile(
+                site,
+                to,
+                start_unix_ns=start_unix_ns,
+                duration_s=duration,
+                elements=elements,
+                constellation=constellation,
+                policy=policy,
+                seed=seed,
+                name=name,
+                on_progress=advance,
+            )
+    write_profile(made, out)
+    if as_json:
+        print_json(summarise(made))
+    else:
+        note(f"{out}: {made.name}, {made.duration_s:g} s; look at it with `bentpipe profile show {out}`")
+
+
+@app.command()
+def show(
+    source: Source,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Say what a Profile holds: delay, capacity and loss, handovers, where it comes from.
+
+    Example:
+        bentpipe profile show P.parquet
+    """
+    from bentpipe.cli.console import print_json, table
+    from bentpipe.profiles import read_profile, summarise
+    from bentpipe.profiles.show import as_rows
+
+    summary = summarise(read_profile(source))
+    if as_json:
+        print_json(summary)
+        return
+    facts, directions, columns = as_rows(summary)
+    for key, value in facts:
+        typer.echo(f"{key:12} {value}")
+    table("", columns, directions)
+
+
+@app.command()
+def plot(
+    source: Source,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="The figure: .png, .svg or .pdf. [default: beside the Profile]", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Draw a Profile over time: delay with slot edges and handovers, capacity, loss.
+
+    Example:
+        bentpipe profile plot P.parquet -o P.png
+    """
+    from bentpipe.cli.console import progress
+    from bentpipe.plots.profile import save_profile_figure
+    from bentpipe.profiles import read_profile
+
+    target = out or source.with_suffix(".png")
+    with progress("drawing"):
+        save_profile_figure(read_profile(source), target)
+    typer.echo(target)
+
+
+@app.command()
+def convert(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="A Profile with --to; the format's file(s) with --from.")
+    ],
+    to: Annotated[str | None, typer.Option("--to", help="csv, hypatia, mahimahi or netem.", show_default=False)] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option("--from", help="csv, hypatia, iperf3, irtt, mahimahi, netem, ping or rtt.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="The file to write, or how its names begin. [default: beside the first FILE]",
+            show_default=False,
+        ),
+    ] = None,
+    step: Annotated[str, typer.Option(help="--to: time between samples.")] = "100ms",
+    bin_: Annotated[str, typer.Option("--bin", help="--from mahimahi: width of the capacity's steps.")] = "100ms",
+    delay: Annotated[
+        str | None,
+        typer.Option(help="--from: one-way delay where the files hold none, such as 20ms.", show_default=False),
+    ] = None,
+    queue: Annotated[
+        str, typer.Option(help="--from: limit of the queues, which no measurement knows.")
+    ] = "1000packets",
+    direction: Annotated[str, typer.Option(help="--from mahimahi with one trace: its direction, up or down.")] = "down",
+    start: Annotated[
+        str | None,
+        typer.Option(help="--from: when it begins. [default: as the file says, or 1970]", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="--from: the Profile's name. [default: the file's]", show_default=False)
+    ] = None,
+) -> None:
+    """Turn a Profile into what other tools read, or their files into a Profile.
+
+    Example:
+        bentpipe profile convert P.parquet --to mahimahi -o trace;
+        bentpipe profile convert trace.up trace.down --from mahimahi --delay 20ms -o Q.parquet
+    """
+    from bentpipe.cli.console import note
+    from bentpipe.profiles import convert as formats
+    from bentpipe.profiles import read_profile, write_profile
+    from bentpipe.scenarios.units import parse_queue, parse_time_ns
+    from bentpipe.times import parse_utc
+
+    if (to is None) == (origin is None):
+        raise UserError("wanted one of --to FORMAT and --from FORMAT")
+    if to is not None:
+        if len(files) != 1:
+            raise UserError(f"{len(files)} files given; --to converts one Profile")
+        target = out or files[0].with_suffix(formats.ending(to))
+        written = formats.write_as(
+            to, read_profile(files[0]), target, formats.WriteOptions(step_s=parse_time_ns(step, "--step") / 1e9)
+        )
+        for line in written.notes:
+            note(line)
+        for path in written.files:
+            typer.echo(path)
+        return
+    assert origin is not None
+    if direction not in ("up", "down"):
+        raise UserError(f"--direction: {direction!r}; wanted up or down")
+    options = formats.ReadOptions(
+        name=name,
+        start_unix_ns=None if start is None else parse_utc(start, "--start"),
+        direction="up" if direction == "up" else "down",
+        bin_s=parse_time_ns(bin_, "--bin") / 1e9,
+        delay_s=None if delay is None else parse_time_ns(delay, "--delay") / 1e9,
+        queue=parse_queue(queue, "--queue"),
+    )
+    converted = formats.read_as(origin, files, options)
+    target = out or files[0].with_suffix(".parquet")
+    write_profile(converted.profile, target)
+    for line in converted.notes:
+        note(line)
+    typer.echo(target)

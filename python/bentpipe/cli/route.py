@@ -1,0 +1,76 @@
+"""`bentpipe route`: the shortest way between two places through a constellation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.errors import UserError
+
+
+def route(
+    origin: Annotated[
+        str, typer.Option("--from", help="One end: a name of `bentpipe sites`, or lat,lon[,alt_m].", show_default=False)
+    ],
+    to: Annotated[str, typer.Option(help="The other end: likewise.", show_default=False)],
+    start: Annotated[str, typer.Option(help="When: ISO-8601, UTC unless it has an offset.", show_default=False)],
+    duration: Annotated[float, typer.Option(help="For how long [s].")] = 6000.0,
+    step: Annotated[float, typer.Option(help="Time between routes [s].")] = 1.0,
+    constellation: Annotated[
+        str | None,
+        typer.Option(help="Built-in shells, of `bentpipe constellations`. [default: starlink-s1]", show_default=False),
+    ] = None,
+    elements: Annotated[
+        Path | None,
+        typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
+    ] = None,
+    isl: Annotated[
+        str | None,
+        typer.Option(
+            help="Links between satellites: grid:PLANESxPER_PLANE (plane-major order of the file) or none. "
+            "[default: the constellation's own; with --elements none]",
+            show_default=False,
+        ),
+    ] = None,
+    min_elevation: Annotated[
+        float, typer.Option(help="Lowest elevation at which a place uses a satellite [deg].")
+    ] = 25.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: t_s,rtt_ms,hops,satellites.")] = False,
+) -> None:
+    """Find the shortest way between two places, step by step: round-trip time, hops, satellites.
+
+    Example:
+        bentpipe route --constellation starlink-s1 --from 59.93,30.36 --to -22.90,-43.17 --start 2026-05-10T09:00:00Z
+        --duration 60 --csv
+    """
+    from bentpipe import orbit
+    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.scenarios import parse_place
+    from bentpipe.times import parse_utc
+
+    if as_json and as_csv:
+        raise UserError("--json and --csv cannot be given together")
+    start_unix_ns = parse_utc(start, "--start")
+    with progress("finding routes") as advance:
+        found = orbit.route(
+            parse_place(origin),
+            parse_place(to),
+            start_unix_ns=start_unix_ns,
+            duration_s=duration,
+            step_s=step,
+            elements=elements,
+            constellation=constellation,
+            isl=isl,
+            min_elevation_deg=min_elevation,
+            on_progress=advance,
+        )
+    if as_json:
+        print_json(found.to_rows())
+    elif as_csv:
+        typer.echo(found.to_csv(), nl=False)
+    else:
+        rows = [[row["t_s"], row["rtt_ms"], row["hops"], " ".join(row["satellites"])] for row in found.to_rows()]
+        table("", ["t_s", "rtt_ms", "hops", "satellites"], rows)

@@ -1,0 +1,191 @@
+"""A Profile over time: delay with slot edges and handovers, capacity, loss."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bentpipe._native import Profile
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write
+from bentpipe.plots.style import HANDOVER, SLOT, styled
+from bentpipe.profiles.path import PathView, Steps, held
+from bentpipe.profiles.show import MAX_SAMPLES
+from bentpipe.profiles.table import DIRECTIONS, Direction
+from bentpipe.times import format_utc
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colours of the two directions (Okabe and Ito, as in `bentpipe.plots.style`); the dash tells them apart in black and
+#: white.
+COLOURS = {"down": "#0072B2", "up": "#E69F00"}
+DASHES: dict[str, Any] = {"down": "-", "up": (0, (4, 1.5))}
+#: Where a value is not known, and where there is no path.
+GAP, NO_PATH = "#E8EAED", "#F6D5CC"
+#: Delays are looked at this often [s], and drawn as median and span of at most so many columns.
+STEP_S, COLUMNS = 0.005, 1200
+#: Slot edges and handovers nearer to each other than this many on a figure would be a grey smear: then they are left
+#: out.
+MOST_LINES = 120
+
+ENDINGS = ("png", "svg", "pdf")
+
+
+def save_profile_figure(profile: Profile, path: str | os.PathLike[str]) -> None:
+    """Draws `profile` and writes the figure as the file's ending says: ``.png``, ``.svg`` or ``.pdf``.
+
+    Raises:
+        UserError: Another ending, or a file that cannot be written.
+    """
+    ending = Path(path).suffix.lstrip(".").lower()
+    if ending not in ENDINGS:
+        raise UserError(f"{path}: figures end in .png, .svg or .pdf")
+    undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[ending]
+    with styled(), atomic_write(path) as file:
+        profile_figure(profile).savefig(file, format=ending, metadata=undated)
+
+
+def profile_figure(profile: Profile) -> Figure:
+    """The figure of `profile`: one-way delay [ms], capacity [Mbit/s] and loss [%] over time [s], both directions."""
+    from matplotlib.figure import Figure
+
+    view = PathView(profile)
+    figure = Figure(figsize=(9, 6.2), layout="constrained")
+    delay, capacity, loss = figure.subplots(3, 1, sharex=True, height_ratios=[3, 2, 1])
+    for axes in (delay, capacity, loss):
+        _background(axes, view)
+    for direction in DIRECTIONS:
+        _delay(delay, view, direction)
+        _steps(capacity, view.capacity(direction), direction, 1e-6)
+        _steps(loss, _without_outages(view, direction), direction, 100.0)
+    handovers = len(view.handovers())
+    delay.set_title(_short(profile.name) + (f" ({handovers} handovers)" if handovers else ""))
+    delay.set_ylabel("one-way delay [ms]")
+    delay.set_ylim(bottom=0)
+    capacity.set_ylabel("capacity [Mbit/s]")
+    capacity.set_ylim(bottom=0)
+    if not capacity.lines:
+        capacity.text(0.5, 0.5, "no capacity limit", transform=capacity.transAxes, ha="center", va="center")
+        capacity.set_yticks([])
+    loss.set_ylabel("loss [%]")
+    loss.set_ylim(bottom=0, top=max(1.0, loss.get_ylim()[1]))
+    loss.set_xlabel(f"time [s since {format_utc(profile.start_unix_ns)}]")
+    loss.set_xlim(0, profile.duration_s)
+    delay.legend(*_legend(view), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.1, ncols=5)
+    return figure
+
+
+def _delay(axes: Axes, view: PathView, direction: Direction) -> None:
+    """Median of each column as a line, its span as a band: a spike of 5 ms is seen in an hour too."""
+    step = max(STEP_S, view.duration_s / MAX_SAMPLES)
+    per_column = max(1, int(np.ceil(view.duration_s / step / COLUMNS)))
+    count = max(2, int(view.duration_s / step) // per_column)
+    times = (np.arange(count * per_column) + 0.5) * view.duration_s / (count * per_column)
+    valid = view.valid(direction)
+    values = view.profile.delay_ms(direction, times)
+    values[held(valid.t_s, valid.value, times) == 0] = np.nan
+    values = values.reshape(count, per_column)
+    known = ~np.isnan(values).all(axis=1)
+    middle = times.reshape(count, per_column).mean(axis=1)
+    low, median, high = np.full((3, count), np.nan)
+    low[known], high[known] = np.nanmin(values[known], axis=1), np.nanmax(values[known], axis=1)
+    median[known] = np.nanmedian(values[known], axis=1)
+    axes.fill_between(middle, low, high, color=COLOURS[direction], alpha=0.25, linewidth=0)
+    axes.plot(middle, median, color=COLOURS[direction], linestyle=DASHES[direction], linewidth=1.1)
+
+
+def _steps(axes: Axes, steps: Steps, direction: Direction, unit: float) -> None:
+    """A stepped line; nothing for a value that is never finite."""
+    values = np.where(np.isfinite(steps.value), steps.value * unit, np.nan)
+    if np.isnan(values).all() or (direction != "down" and not values.any() and not axes.lines):
+        return
+    times, values = _thinned(np.append(steps.t_s, steps.end_s), np.append(values, values[-1]))
+    axes.plot(
+        times, values, drawstyle="steps-post", color=COLOURS[direction], linestyle=DASHES[direction], linewidth=1.0
+    )
+
+
+def _thinned(
+    times: NDArray[np.float64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lowest and highest of neighbouring steps where there are far more than a figure can show."""
+    group = len(times) // (4 * COLUMNS)
+    if group < 4:
+        return times, values
+    cut = len(times) // group * group
+    blocks = values[:cut].reshape(-1, group)
+    starts = times[:cut].reshape(-1, group)
+    both = np.stack([blocks.min(axis=1), blocks.max(axis=1)], axis=1).ravel()
+    return np.append(np.stack([starts[:, 0], starts[:, group // 2]], axis=1).ravel(), times[-1]), np.append(
+        both, values[-1]
+    )
+
+
+def _without_outages(view: PathView, direction: Direction) -> Steps:
+    """The loss where there is a path; where there is none the background says so."""
+    loss = view.loss(direction)
+    value = loss.value.copy()
+    for start, end, hops in view.routes():
+        if not hops:
+            value[(loss.t_s >= start) & (loss.t_s < end)] = np.nan
+    return Steps(loss.t_s, value, loss.end_s)
+
+
+def _background(axes: Axes, view: PathView) -> None:
+    """Gaps and outages as areas, slot edges and handovers as lines."""
+    for start, end in _gaps(view):
+        axes.axvspan(start, end, color=GAP, linewidth=0)
+    for start, end, hops in view.routes():
+        if not hops:
+            axes.axvspan(start, end, color=NO_PATH, linewidth=0)
+    edges, handovers = _slot_edges(view), [event["at_ns"] / 1e9 for event in view.handovers()]
+    if len(edges) <= MOST_LINES:
+        for at in edges:
+            axes.axvline(at, color=SLOT, linewidth=0.6, zorder=0.5)
+    if len(handovers) <= MOST_LINES:
+        for at in handovers:
+            axes.axvline(at, color=HANDOVER, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.6)
+
+
+def _slot_edges(view: PathView) -> list[float]:
+    """When slots begin [s], if the Profile was computed from a schedule."""
+    recipe = view.metadata["provenance"]["recipe"]
+    schedule = recipe.get("schedule") if isinstance(recipe, dict) else None
+    return [slot["start_ns"] / 1e9 for slot in schedule["slots"]] if isinstance(schedule, dict) else []
+
+
+def _gaps(view: PathView) -> list[tuple[float, float]]:
+    """When any series in use is not known: from, to [s]."""
+    found = []
+    for direction in DIRECTIONS:
+        valid = view.valid(direction)
+        ends = np.append(valid.t_s[1:], valid.end_s)
+        found += [(float(a), float(b)) for a, b, ok in zip(valid.t_s, ends, valid.value, strict=True) if not ok]
+    return sorted(set(found))
+
+
+def _legend(view: PathView) -> tuple[list[Any], list[str]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    entries: list[tuple[Any, str]] = [
+        (Line2D([], [], color=COLOURS[d], linestyle=DASHES[d]), d) for d in ("down", "up")
+    ]
+    if view.handovers():
+        entries.append((Line2D([], [], color=HANDOVER, linestyle=(0, (2, 2))), "handover"))
+    if any(not hops for _, _, hops in view.routes()):
+        entries.append((Patch(color=NO_PATH), "no path"))
+    if _gaps(view):
+        entries.append((Patch(color=GAP), "not known"))
+    handles, labels = zip(*entries, strict=True)
+    return list(handles), list(labels)
+
+
+def _short(name: str, most: int = 50) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -1,0 +1,203 @@
+"""The command line: names, exit codes, one line for every error, and nothing heavy before it is needed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bentpipe.cli.errors import report
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+
+RUN = CliRunner()
+COMMANDS = [
+    ["cc"],
+    ["constellations"],
+    ["demo"],
+    ["presets"],
+    ["profile"],
+    ["profile", "convert"],
+    ["profile", "make"],
+    ["profile", "plot"],
+    ["profile", "show"],
+    ["race"],
+    ["report"],
+    ["route"],
+    ["sites"],
+    ["sky"],
+]
+
+
+def bentpipe(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "from bentpipe.cli.main import app; app()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+def one_line(error: str) -> str:
+    """The only line of an error, without the hints below it."""
+    lines = [line for line in error.splitlines() if not line.startswith("hint: ")]
+    assert len(lines) == 1, error
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+def test_the_command_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, bentpipe, bentpipe.cli.main\n"
+        "heavy = {'polars', 'matplotlib', 'numpy', 'bentpipe._native', 'jinja2'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_every_command_has_help_with_an_example(command: list[str]) -> None:
+    result = RUN.invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Example:" in result.output
+    assert f"bentpipe {' '.join(command)}".strip() in result.output
+
+
+@pytest.mark.parametrize("command", [[], ["profile"]], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help(command: list[str]) -> None:
+    result = RUN.invoke(app, command)
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+def test_all_commands_are_listed_in_the_reference() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "cli.md").read_text()
+    for command in COMMANDS:
+        assert f"## bentpipe {' '.join(command)}" in text or command == ["profile"], command
+
+
+def test_the_version_is_the_packages() -> None:
+    import bentpipe as package
+
+    result = RUN.invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"bentpipe {package.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--bogus"],
+        ["rase"],
+        ["profile", "make"],
+        ["profile", "show"],
+        ["profile", "show", "a", "b"],
+        ["race", "--seeds", "x", "-o", "y"],
+    ],
+    ids=" ".join,
+)
+def test_a_mistyped_command_is_one_line(arguments: list[str]) -> None:
+    result = RUN.invoke(app, arguments)
+    assert result.exit_code == 2
+    one_line(result.stderr)
+    assert result.stdout == ""
+
+
+def test_errors_have_their_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    mistake = UserError("a.tle:3: bad\nchecksum")
+    mistake.add_note("download it again")
+    assert report(mistake, debug=False) == 2
+    assert capsys.readouterr().err == "error: a.tle:3: bad checksum\nhint: download it again\n"
+    assert report(ValueError("boom"), debug=False) == 1
+    assert one_line(capsys.readouterr().err) == "error: ValueError: boom"
+    assert report(KeyboardInterrupt(), debug=False) == 130
+    assert report(typer.Abort(), debug=False) == 130
+
+
+def test_debug_shows_the_traceback_of_our_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        1 / 0  # noqa: B018
+    assert report(caught.value, debug=True) == 1
+    assert "Traceback" in capsys.readouterr().err
+    assert report(UserError("theirs"), debug=True) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_one_line_in_a_process(tmp_path: Path) -> None:
+    """A fault that no command knows of: a package whose data cannot be read."""
+    code = (
+        "import bentpipe.scenarios as s\n"
+        "def broken(): raise RuntimeError('shelf is empty')\n"
+        "s.load_sites = broken\n"
+        "from bentpipe.cli.main import app\n"
+        "app()"
+    )
+    plain = subprocess.run([sys.executable, "-c", code, "sites"], capture_output=True, text=True, check=False)
+    assert plain.returncode == 1
+    assert one_line(plain.stderr) == "error: RuntimeError: shelf is empty"
+    for arguments, environment in ((["--debug", "sites"], {}), (["sites"], {"BENTPIPE_DEBUG": "1"})):
+        loud = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | environment,
+        )
+        assert loud.returncode == 1
+        assert "Traceback" in loud.stderr
+
+
+def test_ctrl_c_is_130_and_one_line() -> None:
+    code = (
+        "import bentpipe.scenarios as s, time\n"
+        "def slow():\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "s.load_sites = slow\n"
+        "from bentpipe.cli.main import app\n"
+        "app()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "sites"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert one_line(error) == "error: interrupted"
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
+    command = f"{sys.executable} -c 'from bentpipe.cli.main import app; app()' sites --json | head -c 10"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("cc", {"name", "status", "description", "citation"}),
+        ("sites", {"name", "lat_deg", "lon_deg", "alt_m", "pop", "description", "source"}),
+        ("constellations", {"name", "satellites", "shells", "description", "source"}),
+        ("presets", {"name", "parameters", "description", "source"}),
+    ],
+)
+def test_catalogues_name_what_there_is_and_its_source(command: str, keys: set[str]) -> None:
+    listed = json.loads(RUN.invoke(app, [command, "--json"]).stdout)
+    assert listed
+    for entry in listed:
+        assert set(entry) == keys
+        assert entry["description"]
+        assert entry["citation" if command == "cc" else "source"]
+    plain = RUN.invoke(app, [command])
+    assert plain.exit_code == 0
+    for entry in listed:
+        assert entry["name"] in plain.stdout

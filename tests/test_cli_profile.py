@@ -1,0 +1,145 @@
+"""`bentpipe profile`: made, shown, drawn, converted; and what a user does wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe.cli.main import app
+from bentpipe.profiles import preset_profile, read_profile
+
+RUN = CliRunner()
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """What the command prints; a mistake's one line for other exit codes."""
+    result = RUN.invoke(app, ["profile", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    if code == 0:
+        return result.stdout
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("hint: ")]
+    assert len(lines) == 1, result.stderr
+    return lines[0].removeprefix("error: ")
+
+
+@pytest.fixture
+def dumbbell(tmp_path: Path) -> Path:
+    path = tmp_path / "D.parquet"
+    run("make", "--preset", "dumbbell:rate=100mbit,rtt=40ms,queue=1bdp", "--duration", 60, "-o", path)
+    return path
+
+
+def test_a_preset_is_the_librarys(dumbbell: Path) -> None:
+    wanted = preset_profile("dumbbell:rate=100mbit,rtt=40ms,queue=1bdp", 60.0)
+    assert read_profile(dumbbell).content_hash() == wanted.content_hash()
+
+
+def test_show_says_what_is_there(dumbbell: Path) -> None:
+    summary = json.loads(run("show", dumbbell, "--json"))
+    assert set(summary) == {
+        "name",
+        "start",
+        "duration_s",
+        "basis",
+        "hash",
+        "provenance",
+        "hops",
+        "handovers",
+        "outages",
+        "no_path_s",
+        "rtt_ms",
+        "up",
+        "down",
+    }
+    assert set(summary["up"]) == {"delay_ms", "capacity_bps", "loss_mean", "loss_episodes", "valid_fraction", "queues"}
+    assert summary["start"] == "2026-05-10T09:00:00Z"
+    text = run("show", dumbbell)
+    assert "dumbbell:rate=100mbit" in text
+    assert "RTT [ms]" in text
+
+
+def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "g.parquet"
+    made = json.loads(
+        run("make", "--preset", "geo", "--duration", 5, "--start", "2026-01-01T01:00+01:00", "--json", "-o", path)
+    )
+    assert made == json.loads(run("show", path, "--json"))
+    assert made["start"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--preset", "dumbell"], "dumbbell"),
+        (["--preset", "dumbbell:rate=fast"], "rate"),
+        (["--preset", "dumbbell", "--duration", "0"], "duration: 0 s; wanted more than 0"),
+        (["--preset", "dumbbell", "--duration", "-5"], "duration: -5 s"),
+        (["--preset", "dumbbell", "--start", "soon"], "--start: 'soon' is not a time"),
+        (["--preset", "dumbbell", "--site", "melbourne"], "--site cannot be given with it"),
+        (["--site", "melbourne"], "--site and --to are needed"),
+        ([], "--site and --to are needed"),
+        (["--site", "melborne", "--to", "london"], "melbourne"),
+        (["--site", "99,0", "--to", "london"], "latitude"),
+        (["--site", "melbourne", "--to", "london", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    assert said in run("make", *arguments, "-o", tmp_path / "x.parquet", code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    assert "does not exist" in run("make", "--preset", "geo", "-o", tmp_path / "no" / "x.parquet", code=2)
+    assert "no such file" in run("show", tmp_path / "x.parquet", code=2)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_plot_is_a_figure_and_the_same_every_time(dumbbell: Path, tmp_path: Path, ending: str) -> None:
+    first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
+    assert run("plot", dumbbell, "-o", first).strip() == str(first)
+    run("plot", dumbbell, "-o", second)
+    assert first.read_bytes() == second.read_bytes()
+    assert first.stat().st_size > 2000
+
+
+def test_a_plot_goes_beside_its_profile(dumbbell: Path) -> None:
+    run("plot", dumbbell)
+    assert dumbbell.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert ".png, .svg or .pdf" in run("plot", dumbbell, "-o", "a.gif", code=2)
+
+
+@pytest.mark.parametrize("name", ["csv", "hypatia", "mahimahi", "netem"])
+def test_convert_there_and_back(dumbbell: Path, tmp_path: Path, name: str) -> None:
+    files = run("convert", dumbbell, "--to", name, "-o", tmp_path / "out").split()
+    back = tmp_path / "back.parquet"
+    run("convert", *files, "--from", name, "--delay", "20ms", "-o", back)
+    shown = json.loads(run("show", back, "--json"))
+    assert shown["rtt_ms"]["median"] == pytest.approx(40.0)
+    if name != "hypatia":
+        assert shown["down"]["capacity_bps"]["median"] == pytest.approx(100e6, rel=0.01)
+
+
+def test_default_names_are_beside_the_file(dumbbell: Path) -> None:
+    assert run("convert", dumbbell, "--to", "csv").strip() == str(dumbbell.with_suffix(".csv"))
+    assert run("convert", dumbbell, "--to", "mahimahi").split() == [
+        str(dumbbell.with_suffix(e)) for e in (".up", ".down")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--to FORMAT and --from FORMAT"),
+        (["--to", "csv", "--from", "csv"], "--to FORMAT and --from FORMAT"),
+        (["--to", "mahimahy"], "mahimahi"),
+        (["--from", "dish"], "format"),
+        (["--to", "netem", "--step", "0s"], "--step"),
+        (["--from", "mahimahi", "--delay", "fast"], "--delay"),
+        (["--from", "mahimahi", "--direction", "left"], "--direction"),
+        (["--from", "mahimahi", "--delay", "20ms", "--queue", "1bdp"], "x"),
+    ],
+)
+def test_what_cannot_be_converted_is_said_in_one_line(dumbbell: Path, arguments: list[str], said: str) -> None:
+    assert said in run("convert", dumbbell, *arguments, code=2)
