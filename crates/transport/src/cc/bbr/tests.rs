@@ -233,7 +233,7 @@ fn probe_rtt_waits_for_a_round_that_began_with_the_small_flight() {
         let sample = RateSample { prior_delivered: in_bytes(sent_at), delivered: in_bytes(4), interval: RTT, app_limited: false };
         AckSample { delivery: Some(sample), in_flight: in_bytes(4), ..steady(start + Nanos::from_millis(ms), delivered + 1) }
     };
-    b.on_ack(&ack(10, delivered - 1));
+    b.on_ack(&ack(10, 0));
     // Sent after the round before it began, but before the flight was small.
     b.on_ack(&ack(250, delivered));
     assert_eq!(b.mode, Mode::ProbeRtt);
@@ -274,6 +274,18 @@ fn drain_ends_when_the_queue_will_be_gone_by_the_next_departure() {
         b.on_ack(&AckSample { in_flight: in_bytes(140), next_departure, ..steady(now, delivered + 1) });
         assert_eq!(b.mode, mode);
     }
+}
+
+#[test]
+fn spurious_losses_make_startup_count_anew() {
+    let mut b = bbr();
+    b.on_established(Time::ZERO, Some(RTT));
+    for k in 1..=250 {
+        b.on_ack(&steady(Time(k * 400_000), k));
+    }
+    assert_eq!((b.mode, b.full_pipe.rounds_without_growth()), (Mode::Startup, 2));
+    b.on_congestion(Time(251 * 400_000), Congestion::Undo, in_bytes(100));
+    assert_eq!(b.full_pipe.rounds_without_growth(), 0);
 }
 
 /// A fifth lost in every round of a hundred.
