@@ -30,6 +30,7 @@ class ReportingGroup(TyperGroup):
         prog_name: str | None = None,
         complete_var: str | None = None,
         standalone_mode: bool = True,
+        windows_expand_args: bool = True,
         **extra: Any,  # noqa: ANN401 - as the base class
     ) -> Any:  # noqa: ANN401 - as the base class
         """Runs the command line and ends the process with its exit code."""
