@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -454,3 +457,26 @@ def test_real_measurements_read_as_their_source_says() -> None:
         path = SHARED / "throughput_iperf3_downlink" / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
         found = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]
         assert found["median"] / 1e6 == pytest.approx(median, abs=0.6)
+
+
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("bash", "awk")), reason="needs bash and awk")
+def test_a_netem_script_says_to_tc_what_its_schedule_says(tmp_path: Path) -> None:
+    """With a `tc` that only writes down what it is told."""
+    trace = put(tmp_path, "\n".join(map(str, [*range(1, 101), *range(101, 301, 2)])) + "\n")
+    profile = read_as("mahimahi", [trace, trace], DELAY).profile
+    script = write_as("netem", profile, tmp_path / "p").files[0]
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "tc").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/told\n')
+    (tools / "tc").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    subprocess.run(["bash", script, "eth7"], check=True, env=environment, timeout=30)
+    assert (tmp_path / "told").read_text().splitlines() == [
+        "qdisc replace dev eth7 root netem",
+        "qdisc change dev eth7 root netem delay 20ms loss 0% limit 1020 rate 12000000bit",
+        "qdisc change dev eth7 root netem delay 20ms loss 0% limit 1010 rate 6000000bit",
+        "qdisc del dev eth7 root",
+    ]
+    no_device = subprocess.run(["bash", script], check=False, env=environment, capture_output=True, text=True)
+    assert no_device.returncode != 0
+    assert "usage" in no_device.stderr
