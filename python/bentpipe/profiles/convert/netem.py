@@ -41,10 +41,13 @@ trap 'tc qdisc del dev "$device" root 2>/dev/null || true' EXIT
 begin=$EPOCHREALTIME
 tc qdisc replace dev "$device" root netem
 while read -r at delay loss rate limit; do
-  wait=$(awk -v at="$at" -v begin="$begin" -v now="$EPOCHREALTIME" 'BEGIN {{ w = begin + at - now; print (w > 0 ? w :
-  0) }}') sleep "$wait" arguments=(delay "$delay" loss "$loss" limit "$limit") [ "$rate" = unlimited ] ||
-  arguments+=(rate "$rate") [ "$at" = {duration_s} ] && break tc qdisc change dev "$device" root netem
-  "${{arguments[@]}}"
+  wait=$(awk -v at="$at" -v begin="$begin" -v now="$EPOCHREALTIME" \\
+    'BEGIN {{ w = begin + at - now; print (w > 0 ? w : 0) }}')
+  sleep "$wait"
+  [ "$at" = {duration_s} ] && break
+  arguments=(delay "$delay" loss "$loss" limit "$limit")
+  [ "$rate" = unlimited ] || arguments+=(rate "$rate")
+  tc qdisc change dev "$device" root netem "${{arguments[@]}}"
 done <<'SCHEDULE'
 """
 _TAIL = "SCHEDULE\n"
