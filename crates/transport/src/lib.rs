@@ -3,9 +3,39 @@
 //! | module | holds |
 //! |---|---|
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
+//! | [`sender`] | the sending end: what is sent when, and what an acknowledgement means |
+//! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
 //! | [`cc`] | one controller per file or folder, behind one trait and one registry |
+//! | [`config`], [`stats`] | what a host brings; what an observer sees |
+//!
+//! The parts, one idea each: `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `pacing`, `cwnd_usage` and
+//! `sndbuf` make the sender; `reassembly`, `ack_policy` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
+//! `docs/concepts/transport.md`.
 
+mod ack_policy;
+mod arrivals;
 pub mod cc;
+pub mod config;
+mod cwnd_usage;
+mod min_rtt;
+mod pacing;
+mod prr;
+mod rack;
+mod rate_sampler;
+mod rcvbuf;
+mod reassembly;
+pub mod receiver;
+mod rto;
+mod scoreboard;
+pub mod sender;
+mod sndbuf;
+pub mod stats;
+mod tlp;
+mod undo;
 pub mod wire;
 
+pub use config::{ReceiverConfig, SenderConfig};
+pub use receiver::Receiver;
+pub use sender::Sender;
+pub use stats::{FlowEvent, SenderStats, UndoCause};
 pub use wire::{Ack, SackBlocks, Segment};

@@ -23,13 +23,15 @@ pub struct Segment {
     pub retransmission: bool,
     /// The sender's clock (RFC 7323).
     pub tsval: Time,
+    /// The newest `tsval` of the receiver, echoed: from it the receiver knows the round-trip time that its buffer follows.
+    pub ts_ecr: Time,
 }
 
 impl Segment {
-    /// One past the last byte.
+    /// One past the last byte; the FIN takes a sequence number of its own (RFC 9293 §3.4).
     #[must_use]
     pub const fn end(&self) -> u64 {
-        self.seq + self.len as u64
+        self.seq + self.len as u64 + self.fin as u64
     }
 
     /// Size of the IP packet [bytes].
@@ -70,6 +72,8 @@ pub struct Ack {
     pub ack: u64,
     /// Receive window, from `ack` on [bytes].
     pub window: Bytes,
+    /// The receiver's clock (RFC 7323).
+    pub tsval: Time,
     /// The `tsval` echoed (RFC 7323 §4: of the segment that last advanced the window).
     pub ts_ecr: Time,
     /// Selective acknowledgements.

@@ -1,0 +1,102 @@
+//! What a host brings to a connection. Defaults are Linux 6.18's.
+
+use crate::cc::registry;
+use crate::wire::MSS;
+use bentpipe_profile::{Bytes, Nanos, Streams};
+
+/// The sending host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderConfig {
+    /// Maximum segment size [bytes].
+    pub mss: u32,
+    /// Initial window [segments] (RFC 6928; `TCP_INIT_CWND`).
+    pub initial_window: u32,
+    /// Whether the qdisc is `fq`, which paces every flow; with `pfifo_fast` only controllers that ask for it are paced.
+    pub fq: bool,
+    /// Send buffer before autotuning (`tcp_wmem[1]`).
+    pub wmem_initial: Bytes,
+    /// Largest send buffer (`tcp_wmem[2]`).
+    pub wmem_max: Bytes,
+    /// Largest burst that leaves as one (`gso_max_size`).
+    pub gso_max: Bytes,
+    /// Pacing in slow start, percent of cwnd / srtt (`tcp_pacing_ss_ratio`).
+    pub pacing_slow_start_percent: u64,
+    /// Pacing in congestion avoidance, percent of cwnd / srtt (`tcp_pacing_ca_ratio`).
+    pub pacing_avoidance_percent: u64,
+    /// Whether an idle connection starts over from the initial window (`tcp_slow_start_after_idle`).
+    pub slow_start_after_idle: bool,
+    /// Whether a short segment waits while another is unacknowledged (Nagle's algorithm, RFC 896, in Minshall's version; off: `TCP_NODELAY`).
+    pub nagle: bool,
+    /// Least retransmission time-out (`TCP_RTO_MIN`; RFC 6298 asks for one second).
+    pub rto_min: Nanos,
+    /// Largest retransmission time-out (`TCP_RTO_MAX`).
+    pub rto_max: Nanos,
+    /// Window of the minimum RTT that RACK and the rate sampler use (`tcp_min_rtt_wlen`).
+    pub min_rtt_window: Nanos,
+}
+
+impl Default for SenderConfig {
+    fn default() -> Self {
+        Self {
+            mss: MSS,
+            initial_window: 10,
+            fq: false,
+            wmem_initial: Bytes(16_384),
+            wmem_max: Bytes(4_194_304),
+            gso_max: Bytes(65_536),
+            pacing_slow_start_percent: 200,
+            pacing_avoidance_percent: 120,
+            slow_start_after_idle: true,
+            nagle: true,
+            rto_min: Nanos::from_millis(200),
+            rto_max: Nanos::from_secs(120),
+            min_rtt_window: Nanos::from_secs(300),
+        }
+    }
+}
+
+impl SenderConfig {
+    /// What the connection tells its controller.
+    #[must_use]
+    pub fn controller_config(&self, streams: Streams) -> registry::Config {
+        registry::Config {
+            mss: self.mss,
+            initial_cwnd: Bytes(u64::from(self.initial_window) * u64::from(self.mss)),
+            streams,
+            paced: self.fq,
+        }
+    }
+}
+
+/// The receiving host. Its application reads what arrives at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverConfig {
+    /// Maximum segment size [bytes].
+    pub mss: u32,
+    /// Receive buffer before autotuning (`tcp_rmem[1]`).
+    pub rmem_initial: Bytes,
+    /// Largest receive buffer (`tcp_rmem[2]`).
+    pub rmem_max: Bytes,
+    /// Memory that a full segment takes (`skb->truesize`; 2304 bytes for a 1500-byte packet in a 2 kB page fragment, as most drivers have it).
+    pub segment_truesize: Bytes,
+    /// Segments that the NIC merges before TCP sees them (GRO). 1: none, as on a plain TUN; 44: 64 kB of 1448-byte segments.
+    pub gro_segments: u32,
+    /// Longest that an acknowledgement waits for more out-of-order segments (`tcp_comp_sack_delay_ns`).
+    pub sack_compression_delay: Nanos,
+    /// Most acknowledgements compressed into one (`tcp_comp_sack_nr`).
+    pub sack_compression_count: u32,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        Self {
+            mss: MSS,
+            rmem_initial: Bytes(131_072),
+            rmem_max: Bytes(33_554_432),
+            segment_truesize: Bytes(2304),
+            gro_segments: 1,
+            sack_compression_delay: Nanos::from_millis(1),
+            sack_compression_count: 44,
+        }
+    }
+}

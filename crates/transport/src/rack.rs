@@ -1,0 +1,207 @@
+//! RACK: a packet is lost when one sent sufficiently later was delivered.
+//!
+//! Source: RFC 8985 as Linux has it (`net/ipv4/tcp_recovery.c`, 6.18; `tcp_check_sack_reordering` in `tcp_input.c`).
+
+use bentpipe_profile::{Nanos, Time};
+
+/// Selective acknowledgements that start recovery at once while no reordering was seen (`sysctl_tcp_reordering`).
+const DUPTHRESH: u32 = 3;
+/// Largest degree of reordering believed in (`sysctl_tcp_max_reordering`).
+const MAX_REORDERING: u32 = 300;
+/// Recoveries that a widened window is kept for (`TCP_RACK_RECOVERY_THRESH`).
+const PERSIST_RECOVERIES: u32 = 16;
+/// Most steps of the window (`tcp_rack_update_reo_wnd`).
+const MAX_STEPS: u64 = 255;
+
+/// The newest delivery, and how much reordering to allow for.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    /// When the newest packet delivered was sent, and its end.
+    newest: (Time, u64),
+    /// Its round-trip time.
+    rtt: Nanos,
+    /// Whether something was delivered since losses were last looked for.
+    advanced: bool,
+    reordering_seen: bool,
+    /// Largest displacement seen [packets].
+    reordering: u32,
+    steps: u64,
+    persist: u32,
+    dsack_seen: bool,
+    /// Delivered when the window was last widened.
+    widened_at: u64,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            newest: (Time::ZERO, 0),
+            rtt: Nanos::ZERO,
+            advanced: false,
+            reordering_seen: false,
+            reordering: DUPTHRESH,
+            steps: 1,
+            persist: 0,
+            dsack_seen: false,
+            widened_at: 0,
+        }
+    }
+}
+
+impl Rack {
+    /// A packet was delivered.
+    pub fn on_delivered(&mut self, now: Time, sent_at: Time, end: u64, ever_retransmitted: bool, min_rtt: Nanos) {
+        let rtt = now.since(sent_at);
+        if ever_retransmitted && rtt < min_rtt {
+            return; // the original arrived, not what was sent at `sent_at`
+        }
+        self.advanced = true;
+        self.rtt = rtt;
+        self.newest = self.newest.max((sent_at, end));
+    }
+
+    /// The newest packet delivered: sent when, ending where.
+    pub const fn newest(&self) -> (Time, u64) {
+        self.newest
+    }
+
+    /// Round-trip time of the packet delivered last.
+    pub const fn rtt(&self) -> Nanos {
+        self.rtt
+    }
+
+    /// Losses have to be looked for again.
+    pub const fn recheck(&mut self) {
+        self.advanced = true;
+    }
+
+    /// Whether anything was delivered since this was last asked.
+    pub const fn take_advanced(&mut self) -> bool {
+        std::mem::replace(&mut self.advanced, false)
+    }
+
+    /// How long to wait for a packet that others have overtaken.
+    pub fn reordering_window(&self, in_recovery: bool, sacked_out: u32, min_rtt: Nanos, srtt: Nanos) -> Nanos {
+        if !self.reordering_seen && (in_recovery || sacked_out >= self.reordering) {
+            return Nanos::ZERO;
+        }
+        // min_rtt / 4, because reordering is the path's, not the queue's; at most a smoothed RTT (RFC 8985 §6.2 step 4).
+        Nanos((min_rtt.0 / 4).saturating_mul(self.steps)).min(srtt)
+    }
+
+    /// A hole below `highest_sacked` was filled without a retransmission, from `low` on: the path reorders.
+    pub fn on_reordering(&mut self, low: u64, highest_sacked: u64, mss: u32) {
+        if low >= highest_sacked {
+            return;
+        }
+        let displacement = (highest_sacked - low).div_ceil(u64::from(mss));
+        let displacement = u32::try_from(displacement).unwrap_or(u32::MAX).min(MAX_REORDERING);
+        self.reordering = self.reordering.max(displacement);
+        self.reordering_seen = true;
+    }
+
+    /// Largest displacement seen is beyond the default (`tcp_may_raise_cwnd`).
+    pub const fn reorders_widely(&self) -> bool {
+        self.reordering > DUPTHRESH
+    }
+
+    /// A DSACK reports a retransmission that was not needed.
+    pub const fn on_dsack(&mut self) {
+        self.dsack_seen = self.reordering_seen;
+    }
+
+    /// Once per acknowledgement: a DSACK widens the window by a step, once a round trip; after 16 recoveries without one it is narrow again.
+    /// `prior_delivered`: when the newest packet acknowledged was sent.
+    pub fn update_steps(&mut self, prior_delivered: Option<u64>, delivered: u64) {
+        let Some(prior_delivered) = prior_delivered else { return };
+        if prior_delivered < self.widened_at {
+            self.dsack_seen = false;
+        }
+        if self.dsack_seen {
+            self.steps = (self.steps + 1).min(MAX_STEPS);
+            self.dsack_seen = false;
+            self.widened_at = delivered;
+            self.persist = PERSIST_RECOVERIES;
+        } else if self.persist == 0 {
+            self.steps = 1;
+        }
+    }
+
+    /// A recovery ended and stood.
+    pub const fn on_recovery_ended(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+
+    /// A recovery was undone by DSACK: the window stays wide for longer.
+    pub fn on_dsack_undo(&mut self) {
+        self.persist = (self.persist + 1).min(PERSIST_RECOVERIES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN_RTT: Nanos = Nanos::from_millis(40);
+    const SRTT: Nanos = Nanos::from_millis(50);
+
+    fn window(rack: &Rack, in_recovery: bool, sacked: u32) -> Nanos {
+        rack.reordering_window(in_recovery, sacked, MIN_RTT, SRTT)
+    }
+
+    #[test]
+    fn rack_reo_wnd_is_zero_in_recovery_or_at_three_sacked_unless_reordering_was_seen() {
+        let mut rack = Rack::default();
+        assert_eq!(window(&rack, false, 2), Nanos::from_millis(10), "a quarter of min_rtt");
+        assert_eq!(window(&rack, false, 3), Nanos::ZERO);
+        assert_eq!(window(&rack, true, 0), Nanos::ZERO);
+        rack.on_reordering(1000, 5000, 1448);
+        assert_eq!(window(&rack, true, 30), Nanos::from_millis(10));
+    }
+
+    #[test]
+    fn rack_reo_wnd_widens_one_step_per_dsack_round_up_to_srtt() {
+        let mut rack = Rack::default();
+        rack.on_dsack();
+        rack.update_steps(Some(1), 10);
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(10), "without reordering a DSACK says nothing");
+        rack.on_reordering(1000, 5000, 1448);
+        rack.on_dsack();
+        rack.update_steps(Some(1), 10);
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20));
+        rack.on_dsack();
+        rack.update_steps(Some(9), 20);
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20), "the same round trip");
+        for round in 2..9 {
+            rack.on_dsack();
+            rack.update_steps(Some(round * 10), round * 10);
+        }
+        assert_eq!(window(&rack, false, 0), SRTT);
+    }
+
+    #[test]
+    fn rack_reo_wnd_is_kept_for_sixteen_recoveries() {
+        let mut rack = Rack::default();
+        rack.on_reordering(1000, 5000, 1448);
+        rack.on_dsack();
+        rack.update_steps(Some(1), 10);
+        for _ in 0..15 {
+            rack.on_recovery_ended();
+            rack.update_steps(Some(20), 30);
+            assert_eq!(window(&rack, false, 0), Nanos::from_millis(20));
+        }
+        rack.on_recovery_ended();
+        rack.update_steps(Some(20), 30);
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(10));
+    }
+
+    #[test]
+    fn rack_ignores_a_retransmission_acknowledged_sooner_than_min_rtt() {
+        let mut rack = Rack::default();
+        rack.on_delivered(Time(100_000_000), Time(90_000_000), 1, true, MIN_RTT);
+        assert!(!rack.take_advanced());
+        rack.on_delivered(Time(100_000_000), Time(50_000_000), 1, true, MIN_RTT);
+        assert!(rack.take_advanced());
+        assert_eq!(rack.rtt(), Nanos::from_millis(50));
+    }
+}

@@ -1,0 +1,122 @@
+//! The receiving end of a connection.
+
+use crate::ack_policy::{AckPolicy, Arrived};
+use crate::config::ReceiverConfig;
+use crate::rcvbuf::ReceiveBuffer;
+use crate::reassembly::{Placed, Reassembly};
+use crate::wire::{Ack, Segment};
+use bentpipe_profile::{Bytes, Time};
+
+/// A receiver whose application reads what arrives at once. A driver gives it segments, sends the acknowledgements it returns, and comes back at
+/// [`Self::wake_at`].
+pub struct Receiver {
+    mss: u32,
+    data: Reassembly,
+    buffer: ReceiveBuffer,
+    policy: AckPolicy,
+    /// The timestamp to echo (RFC 7323 §4).
+    ts_recent: Time,
+    /// What was last acknowledged, and the right edge offered.
+    acknowledged: u64,
+    edge: u64,
+    /// Sequence number of the FIN, once seen.
+    fin: Option<u64>,
+    ce_count: u64,
+}
+
+impl Receiver {
+    /// Before the connection.
+    #[must_use]
+    pub fn new(config: ReceiverConfig) -> Self {
+        Self {
+            mss: config.mss,
+            data: Reassembly::default(),
+            buffer: ReceiveBuffer::new(&config),
+            policy: AckPolicy::new(&config),
+            ts_recent: Time::ZERO,
+            acknowledged: 0,
+            edge: 0,
+            fin: None,
+            ce_count: 0,
+        }
+    }
+
+    /// A segment arrives; `ce`: marked by the network. The acknowledgement, if it is sent at once.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) -> Option<Ack> {
+        if segment.syn {
+            self.ts_recent = segment.tsval;
+            return Some(Ack { syn: true, ..self.acknowledge(now) });
+        }
+        self.ce_count += u64::from(ce);
+        // The echo is that of the oldest segment not acknowledged: its delay counts for the round-trip time.
+        if segment.seq <= self.acknowledged {
+            self.ts_recent = self.ts_recent.max(segment.tsval);
+        }
+        self.buffer.on_segment(now, segment.len, segment.ts_ecr);
+        if segment.fin {
+            self.fin = Some(segment.end() - 1);
+        }
+        let placed = self.data.insert(segment.seq, segment.end());
+        let in_order = matches!(placed, Placed::InOrder { .. });
+        let mut opened = false;
+        if in_order {
+            opened = self.buffer.open(segment.len, self.data.beyond());
+            self.buffer.on_read(now, self.data.next(), self.data.beyond_span());
+        } else if placed == Placed::OutOfOrder {
+            self.buffer.on_out_of_order(self.data.beyond_span());
+        }
+        let arrived = Arrived {
+            in_order,
+            filled: placed == Placed::InOrder { filled: true },
+            duplicate: placed == Placed::Duplicate,
+            pushed: segment.len < self.mss || segment.fin,
+            opened,
+            ce,
+            hole: self.data.has_hole(),
+            next: self.data.next(),
+            unacknowledged: self.data.next() - self.acknowledged,
+        };
+        self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))
+    }
+
+    /// When [`Self::on_wake`] has something to do.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Time> {
+        self.policy.due_at()
+    }
+
+    /// The acknowledgement that waited, if it is due.
+    pub fn on_wake(&mut self, now: Time) -> Option<Ack> {
+        self.policy.on_wake(now, self.buffer.rtt()).then(|| self.acknowledge(now))
+    }
+
+    /// Payload given to the application, in order.
+    #[must_use]
+    pub fn delivered(&self) -> Bytes {
+        Bytes(self.data.next() - u64::from(self.is_closed()))
+    }
+
+    /// Whether everything up to the FIN arrived.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.fin.is_some_and(|fin| self.data.next() > fin)
+    }
+
+    fn acknowledge(&mut self, now: Time) -> Ack {
+        self.policy.on_ack_sent();
+        let next = self.data.next();
+        self.acknowledged = next;
+        self.edge = self.edge.max(next + self.buffer.window(self.data.beyond()));
+        let (sacks, dsack) = self.data.report();
+        Ack {
+            ack: next,
+            window: Bytes(self.edge - next),
+            tsval: now,
+            ts_ecr: self.ts_recent,
+            sacks,
+            dsack,
+            syn: false,
+            ce_count: self.ce_count,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The sending end of a connection.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod.rs` | the connection: what there is, and what an observer sees |
+//! | `transmit.rs` | what may leave now |
+//! | `acks.rs` | what an acknowledgement means |
+//! | `recovery.rs` | the states of loss recovery, and how they change |
+//! | `timers.rs` | time-out, tail loss probe, reordering timer, handshake |
+
+mod acks;
+mod recovery;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod transmit;
+
+use crate::cc::{Congestion, Controller};
+use crate::config::SenderConfig;
+use crate::cwnd_usage::CwndUsage;
+use crate::min_rtt::MinRtt;
+use crate::pacing::{Pacer, burst_segments, window_rate};
+use crate::prr::Prr;
+use crate::rack::Rack;
+use crate::rate_sampler::RateSampler;
+use crate::rto::RttEstimator;
+use crate::scoreboard::Scoreboard;
+use crate::sndbuf::{Queued, SendBuffer};
+use crate::stats::{FlowEvent, Limit, LimitClock, SenderStats};
+use crate::tlp::TailProbe;
+use crate::undo::Undo;
+use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+use recovery::State;
+use std::collections::VecDeque;
+use timers::{Forced, Handshake, Timer};
+
+/// A sender. It never waits and reads no clock: a driver calls it with the time, sends what [`Self::poll_transmit`] returns until that is `None`, and comes
+/// back at [`Self::wake_at`].
+///
+/// Like the kernel it counts in packets of one MSS; what it tells its controller in bytes is packets × MSS.
+pub struct Sender {
+    config: SenderConfig,
+    controller: Box<dyn Controller>,
+    /// Whether the controller owns the window in recovery (`cong_control`).
+    controls_recovery: bool,
+    /// Its window and threshold [packets], as of the last call.
+    cwnd: u64,
+    ssthresh: u64,
+
+    handshake: Handshake,
+    /// First byte not acknowledged; next byte to send; end of the receive window.
+    una: u64,
+    nxt: u64,
+    window_end: u64,
+    fin_sent: bool,
+    /// End of the last segment sent that was not full (`snd_sml`).
+    short_end: u64,
+    /// The receiver's newest timestamp.
+    ts_recent: Time,
+    last_sent_at: Time,
+
+    buffer: SendBuffer,
+    board: Scoreboard,
+    rack: Rack,
+    rate: RateSampler,
+    rtt: RttEstimator,
+    min_rtt: MinRtt,
+    pacer: Pacer,
+    /// What it paces at, or would (`sk_pacing_rate`); zero before the first RTT.
+    nominal_rate: Rate,
+    /// Segments in a burst at that rate.
+    burst: u32,
+    usage: CwndUsage,
+    prr: Prr,
+    undo: Undo,
+    probe: TailProbe,
+
+    state: State,
+    /// What was outstanding when trouble began ends here.
+    high_seq: u64,
+    /// Whether the reduction's prior window is worth restoring (`prior_ssthresh`).
+    restorable: bool,
+    /// Whether a time-out may still prove spurious.
+    frto: bool,
+    /// Whether retransmissions wait for the next acknowledgement.
+    hold_retransmissions: bool,
+    /// Time-outs since the cumulative acknowledgement last advanced.
+    timeouts_in_row: u32,
+    timer: Option<Timer>,
+    /// Whether this acknowledgement armed the reordering timer.
+    reordering_armed: bool,
+    forced: Option<Forced>,
+    pacing_wake: Option<Time>,
+    /// New segments left, or anything did, since `poll_transmit` last returned `None`.
+    sent_new: bool,
+    sent_any: bool,
+
+    counters: Counters,
+    limits: LimitClock,
+    events: VecDeque<(Time, FlowEvent)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    segments_sent: u64,
+    retransmits: u64,
+    lost: u64,
+    undos: u64,
+    timeouts: u64,
+    probes: u64,
+    duplicates: u64,
+    acked_bytes: u64,
+    ce_marks: u64,
+    latest_rtt: Option<Nanos>,
+    fresh_rtt: Option<Nanos>,
+}
+
+impl Sender {
+    /// A closed connection.
+    #[must_use]
+    pub fn new(config: SenderConfig, controller: Box<dyn Controller>) -> Self {
+        let mut sender = Self {
+            controls_recovery: controller.controls_recovery(),
+            buffer: SendBuffer::new(&config, controller.sndbuf_factor()),
+            controller,
+            cwnd: 0,
+            ssthresh: 0,
+            handshake: Handshake::Closed,
+            una: 0,
+            nxt: 0,
+            window_end: 0,
+            fin_sent: false,
+            short_end: 0,
+            ts_recent: Time::ZERO,
+            last_sent_at: Time::ZERO,
+            board: Scoreboard::new(config.mss),
+            rack: Rack::default(),
+            rate: RateSampler::default(),
+            rtt: RttEstimator::new(config.rto_min, config.rto_max),
+            min_rtt: MinRtt::new(config.min_rtt_window),
+            pacer: Pacer::default(),
+            nominal_rate: Rate(0),
+            burst: 1,
+            usage: CwndUsage::default(),
+            prr: Prr::default(),
+            undo: Undo::default(),
+            probe: TailProbe::default(),
+            state: State::Open,
+            high_seq: 0,
+            restorable: false,
+            frto: false,
+            hold_retransmissions: false,
+            timeouts_in_row: 0,
+            timer: None,
+            reordering_armed: false,
+            forced: None,
+            pacing_wake: None,
+            sent_new: false,
+            sent_any: false,
+            counters: Counters::default(),
+            limits: LimitClock::default(),
+            events: VecDeque::new(),
+            config,
+        };
+        sender.read_window();
+        sender
+    }
+
+    /// The application offers bytes. What the send buffer cannot take waits behind it.
+    pub fn app_write(&mut self, now: Time, bytes: Bytes) {
+        self.buffer.offer(bytes.0);
+        self.fill_buffer(now);
+    }
+
+    /// The application always has more to send.
+    pub fn app_unlimited(&mut self) {
+        self.buffer.offer(u64::MAX);
+    }
+
+    /// The application sends nothing after what it offered.
+    pub fn app_close(&mut self) {
+        self.buffer.close();
+    }
+
+    /// Whether everything was acknowledged, and the application closed.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.fin_sent && self.una == self.nxt
+    }
+
+    /// Its controller.
+    #[must_use]
+    pub fn controller(&self) -> &dyn Controller {
+        &*self.controller
+    }
+
+    /// The next change of state, and when it was.
+    pub fn next_event(&mut self) -> Option<(Time, FlowEvent)> {
+        self.events.pop_front()
+    }
+
+    /// The newest round-trip time, once.
+    pub fn take_rtt_sample(&mut self) -> Option<Nanos> {
+        self.counters.fresh_rtt.take()
+    }
+
+    /// What an observer sees.
+    #[must_use]
+    pub fn stats(&self) -> SenderStats {
+        let c = &self.counters;
+        let rate = |(packets, span): (u64, Nanos)| Rate::of(self.bytes(packets), span);
+        SenderStats {
+            cwnd: self.controller.cwnd(),
+            ssthresh: self.controller.ssthresh(),
+            in_flight: self.in_flight_bytes(),
+            rtt_latest: c.latest_rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: Some(self.min_rtt.get()).filter(|&rtt| rtt != Nanos::MAX),
+            pacing_rate: self.pacer.rate(),
+            delivery_rate: self.rate.rate().map(rate),
+            acked: Bytes(c.acked_bytes),
+            delivered: self.bytes(self.rate.delivered()),
+            segments_sent: c.segments_sent,
+            retransmits: c.retransmits,
+            lost: c.lost,
+            undos: c.undos,
+            timeouts: c.timeouts,
+            tail_loss_probes: c.probes,
+            ce_marks: c.ce_marks,
+            state: self.state.public(),
+            cwnd_limited: self.limits.total(Limit::Window),
+            receiver_limited: self.limits.total(Limit::Receiver),
+            sender_limited: self.limits.total(Limit::Sender),
+        }
+    }
+
+    fn bytes(&self, packets: u64) -> Bytes {
+        Bytes(packets * u64::from(self.config.mss))
+    }
+
+    fn in_flight_bytes(&self) -> Bytes {
+        self.bytes(u64::from(self.board.in_flight()))
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    fn note(&mut self, now: Time, event: FlowEvent) {
+        self.events.push_back((now, event));
+    }
+
+    /// The controller may have changed its mind.
+    fn read_window(&mut self) {
+        let mss = u64::from(self.config.mss);
+        self.cwnd = (self.controller.cwnd().0 / mss).max(1);
+        let ssthresh = self.controller.ssthresh();
+        self.ssthresh = if ssthresh == Bytes::MAX { u64::MAX } else { ssthresh.0 / mss };
+    }
+
+    /// The sender sets the window, where it may.
+    fn set_window(&mut self, packets: u64) {
+        if !self.controls_recovery {
+            self.controller.set_cwnd(self.bytes(packets));
+            self.read_window();
+        }
+    }
+
+    /// ¾ of the window is where slow start ends, before the window is lowered for want of data (`tcp_current_ssthresh`).
+    fn raise_ssthresh(&mut self) {
+        let ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
+        self.controller.set_ssthresh(if ssthresh == u64::MAX { Bytes::MAX } else { self.bytes(ssthresh) });
+    }
+
+    fn tell(&mut self, now: Time, event: Congestion) {
+        self.controller.on_congestion(now, event, self.in_flight_bytes());
+        self.read_window();
+    }
+
+    /// The rate to pace at, and the bursts that go with it.
+    fn update_pacing(&mut self) {
+        let asked = self.controller.pacing_rate();
+        self.nominal_rate = match (asked, self.rtt.srtt()) {
+            (Some(rate), _) => rate,
+            (None, Some(srtt)) => window_rate(&self.config, self.cwnd, self.ssthresh, u64::from(self.board.packets_out()), srtt),
+            (None, None) => Rate(0),
+        };
+        let enforced = (asked.is_some() || self.config.fq) && self.nominal_rate.0 > 0;
+        self.pacer.set_rate(enforced.then_some(self.nominal_rate));
+        if enforced {
+            self.burst = burst_segments(&self.config, self.nominal_rate, self.min_rtt.get(), self.controller.min_tso_segments());
+        }
+    }
+
+    fn queued(&self) -> Queued {
+        // Unpaced, a burst is what one acknowledgement lets out: the least that TSO makes of it.
+        let bursts = u64::from(self.board.packets_out()) / u64::from(self.burst.max(2));
+        Queued { una: self.una, nxt: self.nxt, bursts }
+    }
+}

@@ -1,0 +1,20 @@
+//! The checklist against Linux that needs both ends, a behaviour each. What one part decides alone is tested beside it.
+
+use super::testing::{Fate, Fixed, MSS, Pipe, ms};
+use crate::cc::RecoveryState;
+use crate::config::{ReceiverConfig, SenderConfig};
+use crate::stats::{FlowEvent, UndoCause};
+use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+
+mod growth;
+mod laws;
+mod recovery;
+mod timing;
+
+fn lose(lost: &'static [u64]) -> impl FnMut(&crate::wire::Segment, usize) -> Fate {
+    move |s, _| if !s.retransmission && lost.contains(&(s.seq / MSS)) { Fate::Drop } else { Fate::Deliver }
+}
+
+fn kinds(pipe: &mut Pipe) -> Vec<FlowEvent> {
+    pipe.events().into_iter().map(|(_, e)| e).collect()
+}

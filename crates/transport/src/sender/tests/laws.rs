@@ -1,0 +1,89 @@
+//! Laws that hold for any path.
+
+use super::*;
+use crate::cc::registry;
+use bentpipe_profile::Streams;
+use bentpipe_profile::rng::{keyed_u64, unit_f64};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A path that loses, delays and duplicates by the given probabilities, both ways.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    seed: u64,
+    loss: f64,
+    late: f64,
+    twice: f64,
+    ack_loss: f64,
+    spread_us: u64,
+}
+
+impl Path {
+    fn fate(self, key: u64, n: usize, loss: f64) -> Fate {
+        let draw = |salt: u64| unit_f64(keyed_u64(self.seed ^ key ^ salt, n as u64));
+        let extra = Nanos::from_micros((draw(4) * self.spread_us as f64) as u64);
+        if draw(1) < loss {
+            Fate::Drop
+        } else if draw(2) < self.late {
+            Fate::Late(extra)
+        } else if draw(3) < self.twice {
+            Fate::Twice(extra)
+        } else {
+            Fate::Deliver
+        }
+    }
+
+    fn pipe(self, controller: &str, bytes: u64) -> Pipe {
+        let config = SenderConfig::default();
+        let controller = registry::build(controller, &config.controller_config(Streams::new(self.seed)), &BTreeMap::new()).expect("known");
+        let mut pipe = Pipe::new(Fixed::new(10));
+        pipe.sender = crate::Sender::new(config, controller);
+        pipe.data(move |_, n| self.fate(0xD0, n, self.loss)).acks(move |_, n| self.fate(0xA0, n, self.ack_loss)).transfer(bytes)
+    }
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    let fraction = prop_oneof![Just(0.0), 0.0..0.05, 0.0..0.4];
+    (any::<u64>(), fraction.clone(), fraction.clone(), fraction.clone(), fraction, 0_u64..200_000)
+        .prop_map(|(seed, loss, late, twice, ack_loss, spread_us)| Path { seed, loss, late, twice, ack_loss, spread_us })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn all_bytes_arrive_in_order_over_any_path(path in path(), bytes in 1_u64..2_000_000, which in 0_usize..3) {
+        let controller = ["reno", "cubic", "bbr"][which];
+        let mut pipe = path.pipe(controller, bytes);
+        pipe.finish();
+        prop_assert_eq!(pipe.receiver.delivered(), Bytes(bytes));
+        prop_assert!(pipe.receiver.is_closed());
+        let stats = pipe.sender.stats();
+        prop_assert_eq!(stats.in_flight, Bytes(0));
+        prop_assert_eq!(stats.acked, Bytes(bytes));
+        prop_assert!(stats.segments_sent >= stats.retransmits + bytes.div_ceil(MSS));
+    }
+
+    #[test]
+    fn the_scoreboard_agrees_with_a_count_of_its_packets(path in path(), bytes in 100_000_u64..1_000_000) {
+        let mut pipe = path.pipe("cubic", bytes);
+        pipe.run_for(ms(1));
+        for _ in 0..2000 {
+            if pipe.sender.is_done() {
+                break;
+            }
+            pipe.run_for(ms(5));
+            pipe.sender.board.check();
+        }
+    }
+}
+
+#[test]
+fn the_same_path_gives_the_same_segments() {
+    let path = Path { seed: 7, loss: 0.02, late: 0.05, twice: 0.01, ack_loss: 0.05, spread_us: 20_000 };
+    let run = || {
+        let mut pipe = path.pipe("cubic", 3_000_000);
+        pipe.finish();
+        (pipe.sent, pipe.acks)
+    };
+    assert!(run() == run());
+}

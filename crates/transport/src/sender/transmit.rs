@@ -1,0 +1,266 @@
+//! What may leave now.
+//!
+//! Source: Linux `tcp_write_xmit`, `tcp_xmit_retransmit_queue`, `tcp_send_loss_probe`, `tcp_event_new_data_sent` (`net/ipv4/tcp_output.c`).
+
+use super::Sender;
+use super::recovery::State;
+use super::timers::{Forced, Handshake};
+use crate::cc::Congestion;
+use crate::cwnd_usage::Fill;
+use crate::scoreboard::Departure;
+use crate::stats::{FlowEvent, Limit};
+use crate::wire::Segment;
+use bentpipe_profile::Time;
+
+impl Sender {
+    /// The next segment that may leave now; call until `None`.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        if !matches!(self.handshake, Handshake::Done) {
+            return self.poll_handshake(now);
+        }
+        if let Some(forced) = self.forced.take()
+            && let Some(segment) = self.send_forced(now, forced)
+        {
+            return Some(segment);
+        }
+        loop {
+            match self.next_segment(now) {
+                Ok(segment) => return Some(segment),
+                Err(limit) => {
+                    let wrote = self.make_room(now);
+                    if !wrote || limit != Limit::Sender {
+                        self.pause(now, limit);
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether new data, or the FIN, waits to be sent.
+    pub(super) fn has_new_data(&self) -> bool {
+        self.buffer.written() > self.nxt || self.fin_is_due()
+    }
+
+    /// The application closed, all it wrote was sent, the FIN was not.
+    fn fin_is_due(&self) -> bool {
+        self.buffer.is_closed() && !self.buffer.has_more() && !self.fin_sent
+    }
+
+    fn next_segment(&mut self, now: Time) -> Result<Segment, Limit> {
+        self.pacing_wake = None;
+        let window_open = u64::from(self.board.in_flight()) < self.cwnd;
+        if !self.hold_retransmissions
+            && let Some(index) = self.board.next_lost()
+        {
+            if !window_open {
+                return Err(Limit::Window);
+            }
+            self.pace(now)?;
+            return Ok(self.retransmit(now, index, false));
+        }
+        if !self.has_new_data() {
+            return Err(Limit::Sender);
+        }
+        if !window_open {
+            return Err(Limit::Window);
+        }
+        let (len, fin) = self.next_new();
+        if self.nxt + u64::from(len) > self.window_end {
+            return Err(Limit::Receiver);
+        }
+        if len < self.config.mss && !fin && self.config.nagle && self.short_end > self.una {
+            return Err(Limit::Sender);
+        }
+        self.pace(now)?;
+        Ok(self.send_new(now, len, fin))
+    }
+
+    fn pace(&mut self, now: Time) -> Result<(), Limit> {
+        match self.pacer.blocked_until(now) {
+            Some(at) => {
+                self.pacing_wake = Some(at);
+                Err(Limit::Window)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Length of the next new segment, and whether the FIN goes with it.
+    fn next_new(&self) -> (u32, bool) {
+        let unsent = self.buffer.written() - self.nxt;
+        #[allow(clippy::cast_possible_truncation)] // at most the MSS
+        let len = unsent.min(u64::from(self.config.mss)) as u32;
+        (len, u64::from(len) == unsent && self.fin_is_due())
+    }
+
+    fn send_new(&mut self, now: Time, len: u32, fin: bool) -> Segment {
+        let first = self.board.packets_out() == 0;
+        let departure = self.depart(now, true);
+        let seq = self.nxt;
+        self.board.push(seq, len, fin, &departure);
+        self.nxt += u64::from(len) + u64::from(fin);
+        self.fin_sent |= fin;
+        if len < self.config.mss {
+            self.short_end = self.nxt;
+        }
+        self.rearm_after_new_data(now, first);
+        self.sent_new = true;
+        self.leave(now, len);
+        Segment { seq, len, syn: false, fin, retransmission: false, tsval: now, ts_ecr: self.ts_recent }
+    }
+
+    fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
+        let departure = self.depart(now, !probe);
+        let packet = self.board.retransmit(index, &departure, probe);
+        if !probe {
+            self.undo.on_retransmission(now);
+            if index == 0 {
+                self.rearm_after_head(now);
+            }
+        }
+        self.counters.retransmits += 1;
+        self.leave(now, packet.len);
+        Segment {
+            seq: packet.seq,
+            len: packet.len,
+            syn: false,
+            fin: packet.is_fin(),
+            retransmission: true,
+            tsval: now,
+            ts_ecr: self.ts_recent,
+        }
+    }
+
+    /// What a packet remembers of this moment. `counted`: it will be in flight.
+    fn depart(&mut self, now: Time, counted: bool) -> Departure {
+        if self.board.in_flight() == 0 && self.counters.segments_sent > 0 {
+            self.tell(now, Congestion::Restart(now.since(self.last_sent_at)));
+        }
+        Departure {
+            at: now,
+            snapshot: self.rate.on_sent(now, self.board.packets_out() == 0),
+            #[allow(clippy::cast_possible_truncation)] // 2^32 packets are 6 TB
+            lost_before: self.counters.lost as u32,
+            tx_in_flight: self.board.in_flight() + u32::from(counted),
+        }
+    }
+
+    /// After a segment left.
+    fn leave(&mut self, now: Time, len: u32) {
+        self.counters.segments_sent += 1;
+        self.last_sent_at = now;
+        self.sent_any = true;
+        if self.in_reduction() {
+            self.prr.on_sent(1);
+        }
+        self.pacer.on_sent(now, len, self.burst);
+        self.controller.on_sent(now, self.in_flight_bytes(), self.rate.is_app_limited());
+    }
+
+    fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {
+        match forced {
+            Forced::Head => self.board.head().is_some().then(|| self.retransmit(now, 0, false)),
+            Forced::Probe => {
+                let segment = self.probe_segment(now);
+                if segment.is_some() {
+                    self.counters.probes += 1;
+                    self.note(now, FlowEvent::TailLossProbe);
+                }
+                self.timer = None;
+                self.rearm(now);
+                segment
+            }
+        }
+    }
+
+    /// New data if there is any, else the last segment again.
+    fn probe_segment(&mut self, now: Time) -> Option<Segment> {
+        if self.has_new_data() {
+            let (len, fin) = self.next_new();
+            if self.nxt + u64::from(len) <= self.window_end {
+                let segment = self.send_new(now, len, fin);
+                self.sent_new = false; // what follows is the retransmission timer, not another probe's
+                self.probe.sent(self.nxt, false);
+                return Some(segment);
+            }
+        }
+        let segment = self.board.last_index().map(|last| self.retransmit(now, last, true))?;
+        self.probe.sent(self.nxt, true);
+        Some(segment)
+    }
+
+    /// Nothing more may leave: what holds it back, and what follows from that.
+    fn pause(&mut self, now: Time, limit: Limit) {
+        let in_flight = u64::from(self.board.in_flight());
+        let limited = (limit == Limit::Window && self.pacing_wake.is_none()) || in_flight >= self.cwnd;
+        if self.sent_any || limited {
+            self.usage.note(Fill {
+                now,
+                limited,
+                packets_out: u64::from(self.board.packets_out()),
+                cwnd: self.cwnd,
+                slow_start: self.in_slow_start(),
+                una: self.una,
+                nxt: self.nxt,
+            });
+            if !self.usage.is_limited(self.cwnd, self.in_slow_start()) {
+                self.decay_window(now);
+            }
+        }
+        if self.sent_new {
+            self.schedule_probe(now, false);
+        }
+        self.sent_new = false;
+        self.sent_any = false;
+        self.limits.set(now, limit);
+    }
+
+    /// A window that the application does not use goes (`tcp_cwnd_application_limited`).
+    fn decay_window(&mut self, now: Time) {
+        let exempt = self.controls_recovery || !self.config.slow_start_after_idle || self.state != State::Open || self.buffer.is_full();
+        if exempt {
+            return;
+        }
+        if let Some(window) = self.usage.decay(now, self.rtt.rto(), self.cwnd, u64::from(self.config.initial_window)) {
+            self.raise_ssthresh();
+            self.set_window(window);
+        }
+    }
+
+    /// The buffer grows if it, not the window, holds data back, and an application that waits for room writes.
+    fn make_room(&mut self, now: Time) -> bool {
+        if self.buffer.is_full() && u64::from(self.board.in_flight()) < self.cwnd {
+            self.buffer.expand(self.cwnd, self.controller.sndbuf_factor());
+        }
+        self.fill_buffer(now)
+    }
+
+    /// The application writes what fits; whether it wrote.
+    pub(super) fn fill_buffer(&mut self, now: Time) -> bool {
+        let queued = self.queued();
+        if !matches!(self.handshake, Handshake::Done) || !self.buffer.may_write(queued) {
+            return false;
+        }
+        let unsent = self.buffer.written().saturating_sub(self.nxt);
+        let in_flight = self.board.in_flight();
+        if unsent < u64::from(self.config.mss) && u64::from(in_flight) < self.cwnd && self.board.lost_out() <= self.board.retrans_out() {
+            self.rate.on_app_limited(in_flight);
+        }
+        self.restart_after_idle(now);
+        self.buffer.write(queued);
+        true
+    }
+
+    fn restart_after_idle(&mut self, now: Time) {
+        if self.controls_recovery || !self.config.slow_start_after_idle || self.board.packets_out() > 0 {
+            return;
+        }
+        let (idle, rto) = (now.since(self.last_sent_at), self.rtt.rto());
+        if idle > rto {
+            self.raise_ssthresh();
+            let window = self.usage.restart(now, idle, rto, self.cwnd, u64::from(self.config.initial_window));
+            self.set_window(window);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The send buffer: how far ahead of the network the application may write.
+//!
+//! Source: Linux `tcp_sndbuf_expand`, `tcp_new_space` (`net/ipv4/tcp_input.c`), `sk_stream_write_space`, `tcp_sendmsg_locked`. The buffer counts memory, not
+//! payload; an application that found it full sleeps until a third of it is free.
+
+use crate::config::SenderConfig;
+
+/// Memory of an skb besides its payload: `SO_MEMINFO` of a socket with one byte queued shows 833 bytes (Linux 6.18, x86-64).
+const SKB_OVERHEAD: u64 = 832;
+/// `MAX_TCP_HEADER` and `struct skb_shared_info`, 320 bytes each on x86-64: what `tcp_sndbuf_expand` adds to a segment before it rounds up.
+const SEGMENT_HEADROOM: u64 = 640;
+/// `struct sk_buff`, aligned (x86-64).
+const SK_BUFF: u64 = 256;
+/// Segments that the buffer allows for at least (`TCP_INIT_CWND`).
+const MIN_SEGMENTS: u64 = 10;
+
+/// What the application gave and the buffer took.
+#[derive(Clone, Debug)]
+pub struct SendBuffer {
+    /// Size [bytes of memory].
+    limit: u64,
+    max: u64,
+    /// Memory that one segment is assumed to take.
+    per_segment: u64,
+    /// Largest skb [bytes of payload].
+    chunk: u64,
+    /// End of what the application has to send; `u64::MAX`: there is always more.
+    offered: u64,
+    /// End of what it wrote.
+    written: u64,
+    /// Whether it waits for space.
+    waiting: bool,
+    closed: bool,
+}
+
+/// What the buffer holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// First byte not acknowledged.
+    pub una: u64,
+    /// Next byte to send.
+    pub nxt: u64,
+    /// Bursts outstanding, an skb each.
+    pub bursts: u64,
+}
+
+impl SendBuffer {
+    /// Empty, with room for the initial window.
+    pub fn new(config: &SenderConfig, factor: u32) -> Self {
+        // `mss_clamp` is what was announced: without the 12 bytes of timestamps taken off.
+        let per_segment = (u64::from(config.mss) + 12 + SEGMENT_HEADROOM).next_power_of_two() + SK_BUFF;
+        let mut buffer = Self {
+            limit: config.wmem_initial.0,
+            max: config.wmem_max.0,
+            per_segment,
+            chunk: (config.gso_max.0 / u64::from(config.mss)).max(1) * u64::from(config.mss),
+            offered: 0,
+            written: 0,
+            waiting: false,
+            closed: false,
+        };
+        buffer.expand(u64::from(config.initial_window), factor);
+        buffer
+    }
+
+    /// The application has more to send.
+    pub const fn offer(&mut self, bytes: u64) {
+        self.offered = self.offered.saturating_add(bytes);
+    }
+
+    /// The application has no more to send.
+    pub const fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether it closed.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether it has something to send that the buffer has not taken.
+    pub const fn has_more(&self) -> bool {
+        self.written < self.offered
+    }
+
+    /// Whether the application waits for space.
+    pub const fn is_full(&self) -> bool {
+        self.waiting
+    }
+
+    /// End of what was written.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Room for `factor` windows of `cwnd` packets, up to the limit of the host.
+    pub fn expand(&mut self, cwnd: u64, factor: u32) {
+        let wanted = u64::from(factor) * cwnd.max(MIN_SEGMENTS) * self.per_segment;
+        self.limit = self.limit.max(wanted.min(self.max));
+    }
+
+    /// Whether the application may write now: at once, or, once it found the buffer full, when a third is free.
+    pub const fn may_write(&self, queued: Queued) -> bool {
+        if !self.has_more() {
+            return false;
+        }
+        // Payload alone mostly tells: no division then.
+        let payload = self.written.saturating_sub(queued.una);
+        if !self.has_room(payload) {
+            return false;
+        }
+        self.has_room(self.memory(queued))
+    }
+
+    const fn has_room(&self, memory: u64) -> bool {
+        memory < self.limit && (!self.waiting || self.limit - memory >= memory / 2)
+    }
+
+    /// The application writes until it has no more, or the buffer is full.
+    pub fn write(&mut self, queued: Queued) {
+        while self.has_more() {
+            let memory = self.memory(queued);
+            if memory >= self.limit {
+                self.waiting = true;
+                return;
+            }
+            let skbs = (self.limit - memory).div_ceil(self.chunk + SKB_OVERHEAD);
+            self.written = self.offered.min(self.written + skbs * self.chunk);
+        }
+        self.waiting = false;
+    }
+
+    const fn memory(&self, queued: Queued) -> u64 {
+        let unsent = self.written.saturating_sub(queued.nxt);
+        (self.written.saturating_sub(queued.una)) + SKB_OVERHEAD * (queued.bursts + unsent.div_ceil(self.chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::Bytes;
+
+    const EMPTY: Queued = Queued { una: 0, nxt: 0, bursts: 0 };
+
+    fn bulk(max: u64, factor: u32) -> SendBuffer {
+        let mut buffer = SendBuffer::new(&SenderConfig { wmem_max: Bytes(max), ..SenderConfig::default() }, factor);
+        buffer.offer(u64::MAX);
+        buffer
+    }
+
+    #[test]
+    fn sndbuf_starts_at_87040_bytes_and_grows_to_twice_cwnd_in_truesize_up_to_its_cap() {
+        let mut buffer = bulk(4_194_304, 2);
+        assert_eq!(buffer.limit, 87_040, "the figure of every Linux host: 2 x 10 x 4352");
+        buffer.expand(100, 2);
+        assert_eq!(buffer.limit, 870_400);
+        buffer.expand(50, 2);
+        assert_eq!(buffer.limit, 870_400, "it never shrinks");
+        buffer.expand(10_000, 2);
+        assert_eq!(buffer.limit, 4_194_304);
+        assert_eq!(bulk(4_194_304, 3).limit, 130_560, "BBR: three windows");
+    }
+
+    #[test]
+    fn a_bulk_application_fills_it_and_wakes_when_a_third_is_free() {
+        let mut buffer = bulk(87_040, 2);
+        buffer.write(EMPTY);
+        assert!(buffer.is_full() && buffer.memory(EMPTY) >= 87_040);
+        let written = buffer.written();
+        let acked = |una| Queued { una, nxt: written, bursts: 0 };
+        assert!(!buffer.may_write(acked(written - 60_000)));
+        assert!(buffer.may_write(acked(written - 58_000)), "two thirds of 87040 is 58026");
+    }
+
+    #[test]
+    fn an_application_of_given_size_writes_exactly_that() {
+        let mut buffer = SendBuffer::new(&SenderConfig::default(), 2);
+        buffer.offer(1000);
+        buffer.write(EMPTY);
+        assert_eq!(buffer.written(), 1000);
+        assert!(!buffer.is_full() && !buffer.has_more());
+    }
+}
