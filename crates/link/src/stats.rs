@@ -69,6 +69,14 @@ impl DelayHistogram {
         self.max_ms()
     }
 
+    /// Adds another's delays.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+        self.n += other.n;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
     /// Empties it.
     pub fn clear(&mut self) {
         if self.n > 0 {

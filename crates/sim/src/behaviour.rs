@@ -1,0 +1,133 @@
+//! Whole runs, small ones: what must hold of any of them.
+
+use crate::testing::{experiment, flow, handover_path};
+use crate::{RunData, SimError, Simulation};
+use bentpipe_profile::experiment::{Application, Experiment};
+use bentpipe_profile::{Bytes, Direction, Nanos, Profile, Time};
+use std::sync::Arc;
+
+fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
+    run_in_slices(experiment, profile, Nanos::from_secs(3600))
+}
+
+fn run_in_slices(experiment: Experiment, profile: &Arc<Profile>, slice: Nanos) -> RunData {
+    let mut simulation = Simulation::new(experiment, vec![profile.clone()]).expect("a valid experiment");
+    let mut until = slice;
+    while simulation.run_until(until) {
+        until += slice;
+    }
+    simulation.finish()
+}
+
+fn three() -> Vec<bentpipe_profile::experiment::FlowSpec> {
+    vec![
+        flow("cubic", Direction::Down, Application::Bulk),
+        flow("bbr", Direction::Down, Application::Bulk),
+        flow("reno", Direction::Up, Application::Bulk),
+    ]
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_bit_for_bit() {
+    let path = handover_path(10, 2_000_000);
+    let once = run(experiment(10, 7, three()), &path);
+    let again = run(experiment(10, 7, three()), &path);
+    assert_eq!(once.content_hash(), again.content_hash());
+    assert_ne!(once.content_hash(), run(experiment(10, 8, three()), &path).content_hash());
+}
+
+#[test]
+fn how_the_run_is_sliced_does_not_matter() {
+    let path = handover_path(10, 2_000_000);
+    let whole = run(experiment(10, 7, three()), &path);
+    let sliced = run_in_slices(experiment(10, 7, three()), &path, Nanos::from_millis(37));
+    assert_eq!(whole.content_hash(), sliced.content_hash());
+}
+
+#[test]
+fn two_flows_share_what_there_is_and_no_more() {
+    let path = handover_path(20, 0);
+    let data = run(experiment(20, 1, three()), &path);
+    let down: f64 = data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum();
+    // 20 Mbit/s for 5 s and 30 for 15: 27.5, less headers.
+    assert!(down < 27.5e6 * 1448.0 / 1500.0, "{down}");
+    assert!(down > 0.8 * 27.5e6, "{down}");
+    assert!(data.summary.flows[2].goodput_bps > 5e6);
+}
+
+#[test]
+fn a_flow_of_a_given_size_ends_when_everything_arrived() {
+    let path = handover_path(10, 5_000_000);
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bytes(Bytes(500_000)))]), &path);
+    let summary = &data.summary.flows[0];
+    let took = summary.completed_s.expect("half a megabyte fits into ten seconds");
+    assert_eq!(data.samples.goodput_bytes.last(), Some(&500_000));
+    assert!((summary.goodput_bps - 500_000.0 * 8.0 / took).abs() < 1.0);
+}
+
+#[test]
+fn an_application_limited_flow_gets_what_it_asks_for() {
+    let path = handover_path(10, 0);
+    let paced = Application::Paced { write_bytes: Bytes(10_000), every_ns: Nanos::from_millis(20) };
+    let data = run(experiment(10, 1, vec![flow("bbr", Direction::Down, paced)]), &path);
+    let goodput = data.summary.flows[0].goodput_bps;
+    assert!((goodput / 4e6 - 1.0).abs() < 0.02, "{goodput}");
+    assert!(data.samples.sender_limited_s.last().is_some_and(|&s| s > 5.0));
+}
+
+#[test]
+fn flows_start_and_stop_when_they_are_told() {
+    let path = handover_path(10, 0);
+    let mut late = flow("cubic", Direction::Down, Application::Bulk);
+    late.start_ns = Time(2_000_000_000);
+    late.stop_ns = Some(Time(4_000_000_000));
+    let data = run(experiment(10, 1, vec![late]), &path);
+    assert!(data.samples.t_s.iter().all(|&t| t >= 2.0));
+    let at = |t: f64| data.samples.t_s.iter().position(|&s| s >= t).map(|i| data.samples.goodput_bytes[i]);
+    assert_eq!(at(5.0), at(9.9));
+    assert!(at(3.9) > at(2.5));
+}
+
+#[test]
+fn the_handover_is_seen_in_the_events_and_in_the_drops() {
+    let path = handover_path(10, 0);
+    let data = run(experiment(10, 1, three()), &path);
+    let handover = data.events.kind.iter().position(|k| k == "handover").expect("there is one");
+    assert!((data.events.t_s[handover] - 5.0).abs() < 1e-9);
+    assert!(data.links.drops_event.iter().any(|&n| n > 0));
+    assert!(data.events.t_s.is_sorted());
+}
+
+#[test]
+fn an_offset_begins_later_in_the_profile() {
+    let path = handover_path(20, 0);
+    let mut later = experiment(10, 1, three());
+    later.offset_ns = Nanos::from_secs(6);
+    let data = run(later, &path);
+    assert!(!data.events.kind.iter().any(|k| k == "handover"));
+    // The second satellite's 30 Mbit/s from the beginning.
+    assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
+}
+
+#[test]
+fn the_links_table_accounts_for_what_arrived() {
+    let path = handover_path(10, 0);
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bulk)]), &path);
+    let l = &data.links;
+    let last = |hop: &str| (0..l.t_s.len()).rev().find(|&i| l.hop[i] == hop && l.direction[i] == "down" && l.flow[i] == -1);
+    let carried: u64 = ["sat:a", "sat:b"].iter().filter_map(|hop| last(hop)).map(|i| l.delivered_bytes[i]).sum();
+    let goodput = *data.samples.goodput_bytes.last().unwrap();
+    assert!(carried > goodput && carried < goodput + goodput / 10, "{carried} {goodput}");
+    let i = last("sat:b").unwrap();
+    assert!(l.delay_p50_ms[i] >= 9.0 && l.delay_p50_ms[i] <= l.delay_p95_ms[i] && l.delay_p95_ms[i] <= l.delay_max_ms[i] + 1e-9);
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_it_runs() {
+    let path = handover_path(10, 0);
+    let fails = |e: Experiment, p: Vec<Arc<Profile>>| Simulation::new(e, p).err().expect("must be refused");
+    assert!(matches!(fails(experiment(11, 1, three()), vec![path.clone()]), SimError::TooLong { .. }));
+    assert!(matches!(fails(experiment(10, 1, three()), vec![]), SimError::ProfileCount { .. }));
+    let unknown = experiment(10, 1, vec![flow("qubic", Direction::Down, Application::Bulk)]);
+    assert!(fails(unknown, vec![path]).to_string().contains("did you mean `cubic`"));
+}

@@ -1,0 +1,118 @@
+//! A flow: its application, its sender and its receiver.
+
+use crate::error::SimError;
+use bentpipe_link::stats::DelayHistogram;
+use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::{Bytes, Direction, Nanos, Streams, Time};
+use bentpipe_transport::cc::registry;
+use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
+
+/// One flow of the Experiment while it runs.
+pub struct Flow {
+    /// The network's path it runs on.
+    pub path: u16,
+    /// The way its data goes.
+    pub direction: Direction,
+    /// At the data's end.
+    pub sender: Sender,
+    /// At the other.
+    pub receiver: Receiver,
+    /// When it opens.
+    pub start: Time,
+    /// When it stops sending; `Time::MAX`: not before the end.
+    pub stop: Time,
+    /// When its application finished: everything delivered.
+    pub completed: Option<Time>,
+    /// Round-trip times, one per ACK that gave one.
+    pub rtts: DelayHistogram,
+    /// The controller's state when last looked at.
+    pub state: &'static str,
+    started: bool,
+    application: Application,
+    next_write: Time,
+}
+
+impl Flow {
+    /// Sets one up; times are the Profile's, `offset` the run's beginning.
+    ///
+    /// # Errors
+    /// An unknown controller or option.
+    pub fn new(index: usize, path: u16, spec: &FlowSpec, experiment: &Experiment, offset: Time) -> Result<Self, SimError> {
+        let streams = Streams::new(experiment.seed).child(&format!("flow/{index}"));
+        let sender_host = experiment.host(spec.sender.as_ref());
+        let receiver_host = experiment.host(spec.receiver.as_ref());
+        let config = sender_config(&sender_host);
+        let controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
+        let start = offset + Nanos(spec.start_ns.0);
+        Ok(Self {
+            path,
+            direction: spec.direction,
+            sender: Sender::new(config, controller),
+            receiver: Receiver::new(receiver_config(&receiver_host)),
+            start,
+            stop: spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0)),
+            completed: None,
+            rtts: DelayHistogram::default(),
+            state: "",
+            started: false,
+            application: spec.application.clone(),
+            next_write: start,
+        })
+    }
+
+    /// When the host has something to do without a packet arriving.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Time> {
+        if !self.started {
+            return Some(self.start);
+        }
+        let write = match self.application {
+            Application::Paced { .. } if self.next_write < self.stop => Some(self.next_write),
+            _ => None,
+        };
+        let sender = self.sender.wake_at().filter(|&at| at < self.stop);
+        [write, sender, self.receiver.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Opens the connection and writes what the application has by `now`.
+    pub fn run_application(&mut self, now: Time) {
+        if !self.started && self.start <= now {
+            self.started = true;
+            self.sender.open(now);
+            match self.application {
+                Application::Bulk => self.sender.app_unlimited(),
+                Application::Bytes(bytes) => {
+                    self.sender.app_write(now, bytes);
+                    self.sender.app_close();
+                }
+                Application::Paced { .. } => {}
+            }
+        }
+        if let Application::Paced { write_bytes, every_ns } = self.application {
+            while self.started && self.next_write <= now && self.next_write < self.stop {
+                self.sender.app_write(now, Bytes(write_bytes.0));
+                self.next_write = self.next_write + every_ns;
+            }
+        }
+    }
+
+    /// Whether it may send at `now`.
+    #[must_use]
+    pub fn may_send(&self, now: Time) -> bool {
+        self.started && now < self.stop
+    }
+
+    /// Whether it has opened.
+    #[must_use]
+    pub const fn is_started(&self) -> bool {
+        self.started
+    }
+}
+
+fn sender_config(host: &HostSpec) -> SenderConfig {
+    SenderConfig { wmem_max: host.wmem_max_bytes, fq: host.fq, ..SenderConfig::default() }
+}
+
+fn receiver_config(host: &HostSpec) -> ReceiverConfig {
+    ReceiverConfig { rmem_max: host.rmem_max_bytes, gro_segments: host.gro_segments, ..ReceiverConfig::default() }
+}

@@ -1,0 +1,425 @@
+//! The event loop: the earliest of the network, the hosts' timers and the sampling clock goes next.
+//!
+//! ```text
+//!   Flow (sender) ──send──▶ Network ──outcome──▶ Flow (receiver)
+//!        ▲                                            │ ack
+//!        └──────outcome────── Network ◀───────send────┘
+//! ```
+//! Of one instant, the network goes before the hosts and the hosts before the samples; hosts go in the order in which they asked. So a Run depends on
+//! its Experiment and its Profiles alone.
+
+use crate::bodies::{Bodies, Body};
+use crate::error::SimError;
+use crate::flow::Flow;
+use crate::record::{Column, Events, Links, Samples, hash_columns};
+use crate::summary::Summary;
+use bentpipe_link::element::DropCause;
+use bentpipe_link::stats::DelayHistogram;
+use bentpipe_link::{Network, Outcome, Packet};
+use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::series::Cursor;
+use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::cc::Probe;
+use bentpipe_transport::{Ack, Segment};
+use sha2::{Digest, Sha256};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Window of the links table.
+const LINK_WINDOW: Nanos = Nanos::from_secs(1);
+
+/// A Run in the making.
+pub struct Simulation {
+    experiment: Experiment,
+    profiles: Vec<Arc<Profile>>,
+    network: Network,
+    flows: Vec<Flow>,
+    bodies: Bodies,
+    /// Hosts' timers: an entry counts only while it is the one in `due`.
+    timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    due: Vec<Time>,
+    asks: u64,
+    now: Time,
+    start: Time,
+    end: Time,
+    next_sample: Time,
+    next_window: Time,
+    outcomes: Vec<(Outcome, Packet)>,
+    samples: Samples,
+    links: Links,
+    events: Events,
+    packets: u64,
+}
+
+/// A finished Run.
+#[derive(Debug)]
+pub struct RunData {
+    /// Per flow over time.
+    pub samples: Samples,
+    /// Per hop over time.
+    pub links: Links,
+    /// What happened.
+    pub events: Events,
+    /// What it comes to.
+    pub summary: Summary,
+}
+
+impl RunData {
+    /// Hex SHA-256 of everything: the same Experiment on the same Profiles gives the same hash on every machine.
+    ///
+    /// # Panics
+    /// Never: the summary is plain data.
+    #[must_use]
+    pub fn content_hash(&self) -> String {
+        let mut hash = Sha256::new();
+        hash_columns(&mut hash, &self.samples.columns());
+        hash_columns(&mut hash, &self.links.columns());
+        hash_columns(&mut hash, &self.events.columns());
+        hash.update(serde_json::to_string(&self.summary).expect("a summary is plain data"));
+        hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}"); // writing to a String cannot fail
+            hex
+        })
+    }
+
+    /// All tables by name, for the binding.
+    #[must_use]
+    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 3] {
+        [("samples", self.samples.columns()), ("links", self.links.columns()), ("events", self.events.columns())]
+    }
+}
+
+impl Simulation {
+    /// Sets up an Experiment on its Profiles, in the order in which it names them.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
+    pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
+        experiment.check()?;
+        if profiles.len() != experiment.profiles.len() {
+            return Err(SimError::ProfileCount { wanted: experiment.profiles.len(), found: profiles.len() });
+        }
+        let start = Time::ZERO + experiment.offset_ns;
+        let end = start + experiment.duration_ns;
+        if let Some(short) = profiles.iter().find(|p| p.duration().0 < end.0) {
+            return Err(SimError::TooLong {
+                run_s: experiment.duration_ns.as_secs_f64(),
+                offset_s: start.as_secs_f64(),
+                profile: short.name().to_owned(),
+                profile_s: short.duration().as_secs_f64(),
+            });
+        }
+        let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
+        let mut network = Network::new(&refs, Streams::new(experiment.seed))?;
+        let flows = experiment
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(i, spec)| {
+                // `check` resolved the role.
+                let path = experiment.profiles.iter().position(|p| p.role == spec.profile).unwrap_or(0);
+                Flow::new(i, path as u16, spec, &experiment, start)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut outcomes = Vec::new();
+        network.run_until(start, &mut outcomes); // routes and events before the run
+        let mut simulation = Self {
+            due: vec![Time::MAX; flows.len()],
+            next_sample: start + experiment.sample_step_ns,
+            next_window: start + LINK_WINDOW,
+            experiment,
+            profiles,
+            network,
+            flows,
+            bodies: Bodies::default(),
+            timers: BinaryHeap::new(),
+            asks: 0,
+            now: start,
+            start,
+            end,
+            outcomes,
+            samples: Samples::default(),
+            links: Links::default(),
+            events: Events::default(),
+            packets: 0,
+        };
+        for flow in 0..simulation.flows.len() {
+            simulation.ask(flow);
+        }
+        simulation.record_path_events();
+        Ok(simulation)
+    }
+
+    /// Simulates up to `until` (of the run, at most its end); whether there is more to do.
+    pub fn run_until(&mut self, until: Nanos) -> bool {
+        let until = (self.start + until).min(self.end);
+        loop {
+            let network = self.network.wake_at().unwrap_or(Time::MAX);
+            let hosts = self.timer_at();
+            let clock = self.next_sample.min(self.next_window);
+            let next = network.min(hosts).min(clock);
+            if next > until {
+                break;
+            }
+            self.now = next;
+            if network == next {
+                self.run_network();
+            } else if hosts == next {
+                self.run_host();
+            } else {
+                self.record(next);
+            }
+        }
+        self.now = until;
+        until < self.end
+    }
+
+    /// Part of the run that is done, 0 to 1.
+    #[must_use]
+    pub fn fraction(&self) -> f64 {
+        self.now.since(self.start).as_secs_f64() / self.experiment.duration_ns.as_secs_f64()
+    }
+
+    /// The Run, complete once [`Simulation::run_until`] has returned false.
+    #[must_use]
+    pub fn finish(mut self) -> RunData {
+        self.events.sort();
+        let summary = Summary::of(&self.experiment, &self.flows, &self.samples, self.start, self.end, self.packets);
+        RunData { samples: self.samples, links: self.links, events: self.events, summary }
+    }
+
+    fn timer_at(&mut self) -> Time {
+        while let Some(Reverse((at, _, flow))) = self.timers.peek().copied() {
+            if self.due[flow as usize] == at {
+                return at;
+            }
+            self.timers.pop(); // overtaken by an earlier one
+        }
+        Time::MAX
+    }
+
+    /// Keeps the flow's timer. One that fires too early asks again: cheaper than moving it at every ACK.
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
+    fn ask(&mut self, flow: usize) {
+        let Some(wake) = self.flows[flow].wake_at() else { return };
+        let wake = wake.max(self.now);
+        if wake < self.due[flow] {
+            self.due[flow] = wake;
+            self.asks += 1;
+            self.timers.push(Reverse((wake, self.asks, flow as u32)));
+        }
+    }
+
+    fn run_host(&mut self) {
+        let Some(Reverse((at, _, flow))) = self.timers.pop() else { return };
+        let index = flow as usize;
+        self.due[index] = Time::MAX;
+        let flow = &mut self.flows[index];
+        flow.run_application(at);
+        if flow.sender.wake_at().is_some_and(|wake| wake <= at) && flow.may_send(at) {
+            flow.sender.on_wake(at);
+        }
+        if flow.receiver.wake_at().is_some_and(|wake| wake <= at)
+            && let Some(ack) = flow.receiver.on_wake(at)
+        {
+            self.send_ack(index, ack);
+        }
+        self.transmit(index);
+    }
+
+    fn run_network(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.network.run_until(self.now, &mut outcomes);
+        for (outcome, packet) in outcomes.drain(..) {
+            let Some(body) = self.bodies.take(packet.body) else { continue };
+            if outcome == Outcome::Delivered {
+                self.packets += 1;
+                match body {
+                    Body::Segment(segment) => self.deliver_segment(packet.flow as usize, &segment),
+                    Body::Ack(ack) => self.deliver_ack(packet.flow as usize, &ack),
+                }
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    fn deliver_segment(&mut self, index: usize, segment: &Segment) {
+        let flow = &mut self.flows[index];
+        let ack = flow.receiver.on_segment(self.now, segment, false);
+        if flow.completed.is_none() && flow.receiver.is_closed() {
+            flow.completed = Some(self.now);
+        }
+        if let Some(ack) = ack {
+            self.send_ack(index, ack);
+        }
+        self.ask(index);
+    }
+
+    fn deliver_ack(&mut self, index: usize, ack: &Ack) {
+        let flow = &mut self.flows[index];
+        flow.sender.on_ack(self.now, ack);
+        if let Some(rtt) = flow.sender.take_rtt_sample() {
+            flow.rtts.record(rtt);
+        }
+        let mut probe = StateProbe("");
+        flow.sender.controller().observe(&mut probe);
+        if probe.0 != flow.state {
+            flow.state = probe.0;
+            self.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
+        }
+        self.transmit(index);
+    }
+
+    /// Everything the flow may send now.
+    fn transmit(&mut self, index: usize) {
+        let (run_s, now) = (self.now.since(self.start).as_secs_f64(), self.now);
+        let flow = &mut self.flows[index];
+        if flow.may_send(now) {
+            while let Some(segment) = flow.sender.poll_transmit(now) {
+                let body = self.bodies.put(Body::Segment(segment));
+                let packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), body);
+                if self.network.send(packet).is_err() {
+                    self.bodies.take(body);
+                }
+            }
+        }
+        while let Some((_, event)) = flow.sender.next_event() {
+            self.events.push(run_s, index_i64(index), event.kind(), event.detail());
+        }
+        self.ask(index);
+    }
+
+    fn send_ack(&mut self, index: usize, ack: Ack) {
+        let flow = &self.flows[index];
+        let body = self.bodies.put(Body::Ack(ack));
+        let packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), body);
+        if self.network.send(packet).is_err() {
+            self.bodies.take(body);
+        }
+    }
+
+    fn record(&mut self, at: Time) {
+        if at == self.next_sample {
+            self.sample(at.since(self.start).as_secs_f64());
+            self.next_sample = at + self.experiment.sample_step_ns;
+        }
+        if at == self.next_window {
+            self.window(at);
+            self.next_window = at + LINK_WINDOW;
+        }
+    }
+
+    fn sample(&mut self, t_s: f64) {
+        let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
+        for (index, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.is_started()) {
+            let stats = flow.sender.stats();
+            let s = &mut self.samples;
+            s.t_s.push(t_s);
+            s.flow.push(index as u64);
+            s.goodput_bytes.push(flow.receiver.delivered().0);
+            s.rtt_latest_ms.push(ms(stats.rtt_latest));
+            s.rtt_smoothed_ms.push(ms(stats.srtt));
+            s.rtt_min_ms.push(ms(stats.min_rtt));
+            s.cwnd_bytes.push(stats.cwnd.0);
+            s.inflight_bytes.push(stats.in_flight.0);
+            s.pacing_bps.push(stats.pacing_rate.map_or(f64::NAN, |r| r.0 as f64));
+            s.retransmits.push(stats.retransmits);
+            s.losses.push(stats.lost);
+            s.marks.push(stats.ce_marks);
+            s.cwnd_limited_s.push(stats.cwnd_limited.as_secs_f64());
+            s.receiver_limited_s.push(stats.receiver_limited.as_secs_f64());
+            s.sender_limited_s.push(stats.sender_limited.as_secs_f64());
+        }
+    }
+
+    fn window(&mut self, at: Time) {
+        let t_s = at.since(self.start).as_secs_f64();
+        for (path, profile) in self.profiles.iter().enumerate() {
+            let role = &self.experiment.profiles[path].role;
+            let route = self.network.route(path).to_vec();
+            for (index, hop) in profile.hops().iter().enumerate() {
+                for direction in Direction::BOTH {
+                    let backlog = self.network.backlog_bytes(path, index, direction);
+                    let stats = self.network.stats_mut(path, index, direction);
+                    let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
+                    let in_route = route.iter().any(|&h| usize::from(h) == index);
+                    if carried == 0 && backlog == 0 && !in_route {
+                        continue;
+                    }
+                    let capacity = hop.side(direction).capacity.as_ref().map_or(f64::NAN, |c| c.at(&mut Cursor::default(), at) as f64);
+                    let drops = |cause| stats.drops.of(cause);
+                    let counters = (stats.delivered_bytes, drops(DropCause::QueueFull), drops(DropCause::Loss), drops(DropCause::Event));
+                    let rows = stats.delays.iter().enumerate().filter(|(_, d)| d.n() > 0);
+                    let mut all = DelayHistogram::default();
+                    for (_, delays) in rows.clone() {
+                        all.merge(delays);
+                    }
+                    let all = [(-1, &all)];
+                    for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (index_i64(flow), d))) {
+                        let l = &mut self.links;
+                        let total = flow < 0;
+                        l.t_s.push(t_s);
+                        l.profile.push(role.clone());
+                        l.hop.push(hop.name.clone());
+                        l.direction.push(direction.name().to_owned());
+                        l.flow.push(flow);
+                        l.capacity_bps.push(capacity);
+                        l.backlog_bytes.push(backlog);
+                        l.delivered_bytes.push(if total { counters.0 } else { 0 });
+                        l.drops_queue.push(if total { counters.1 } else { 0 });
+                        l.drops_loss.push(if total { counters.2 } else { 0 });
+                        l.drops_event.push(if total { counters.3 } else { 0 });
+                        l.delay_n.push(delays.n());
+                        l.delay_mean_ms.push(delays.mean_ms());
+                        l.delay_p50_ms.push(delays.quantile_ms(50, 100));
+                        l.delay_p95_ms.push(delays.quantile_ms(95, 100));
+                        l.delay_max_ms.push(delays.max_ms());
+                    }
+                    stats.clear_delays();
+                }
+            }
+        }
+    }
+
+    /// The Profiles' own events that fall into the run.
+    fn record_path_events(&mut self) {
+        for profile in &self.profiles {
+            for event in profile.events().iter().filter(|e| e.at_ns >= self.start && e.at_ns < self.end) {
+                let t_s = event.at_ns.since(self.start).as_secs_f64();
+                let hop = &profile.hops()[event.hop].name;
+                let gap_ms = event.interruption_ns.as_millis_f64();
+                let (kind, detail) = match &event.kind {
+                    EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", profile.hops()[*to_hop].name)),
+                    EventKind::Outage => ("outage", format!("{hop}, {gap_ms} ms")),
+                    EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
+                    EventKind::Rain => ("rain", format!("{hop}, {gap_ms} ms")),
+                };
+                self.events.push(t_s, -1, kind, detail);
+            }
+        }
+    }
+}
+
+/// Listens to a controller's state alone.
+struct StateProbe(&'static str);
+
+impl Probe for StateProbe {
+    fn value(&mut self, _name: &'static str, _value: f64) {}
+
+    fn state(&mut self, name: &'static str) {
+        self.0 = name;
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
+const fn index_u32(index: usize) -> u32 {
+    index as u32
+}
+
+#[allow(clippy::cast_possible_wrap)] // far fewer than 2^63 flows
+const fn index_i64(index: usize) -> i64 {
+    index as i64
+}

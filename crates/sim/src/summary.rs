@@ -1,0 +1,159 @@
+//! What a Run comes to.
+
+use crate::flow::Flow;
+use crate::record::Samples;
+use bentpipe_profile::Time;
+use bentpipe_profile::experiment::Experiment;
+use serde::Serialize;
+
+/// Summary of a Run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// One per flow, in the Experiment's order.
+    pub flows: Vec<FlowSummary>,
+    /// Packets delivered, acknowledgements included.
+    pub packets: u64,
+    /// Whether the Run can be trusted; a simulation always can.
+    pub valid: bool,
+    /// Why not.
+    pub why_invalid: Option<String>,
+}
+
+/// Summary of a flow. Rates are over the time it ran; `steady` leaves the warm-up out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSummary {
+    /// Its controller.
+    pub controller: String,
+    /// `up` or `down`.
+    pub direction: &'static str,
+    /// In-order bytes to the application over the time from its start to its stop, its completion or the end of the run [bit/s].
+    pub goodput_bps: f64,
+    /// Median over all ACKs that gave a round-trip time; `None`: none did.
+    pub rtt_median_ms: Option<f64>,
+    /// 95th percentile.
+    pub rtt_p95_ms: Option<f64>,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments held for lost.
+    pub losses: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// How it began.
+    pub startup: Startup,
+    /// After the warm-up.
+    pub steady: Steady,
+    /// When everything had arrived, after its start [s]; `None`: it had not, or had no end.
+    pub completed_s: Option<f64>,
+}
+
+/// The part before the warm-up ends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Startup {
+    /// When one second's goodput first reached 90 % of the steady rate, after the flow's start [s]; `None`: never.
+    pub time_to_90_s: Option<f64>,
+    /// Largest amount in flight before the warm-up ends ÷ the steady median of it; `None`: not known.
+    pub overshoot: Option<f64>,
+    /// Segments sent again before the warm-up ends.
+    pub retransmits: u64,
+}
+
+/// The part after the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Steady {
+    /// Where it begins, after the run's beginning [s].
+    pub from_s: f64,
+    /// In-order bytes to the application [bit/s].
+    pub goodput_bps: f64,
+    /// Segments sent again.
+    pub retransmits: u64,
+}
+
+impl Summary {
+    /// From what was recorded.
+    #[must_use]
+    pub fn of(experiment: &Experiment, flows: &[Flow], samples: &Samples, start: Time, end: Time, packets: u64) -> Self {
+        let flows = flows
+            .iter()
+            .zip(&experiment.flows)
+            .enumerate()
+            .map(|(index, (flow, spec))| summarise(index, flow, &spec.controller, experiment, samples, (start, end)))
+            .collect();
+        Self { flows, packets, valid: true, why_invalid: None }
+    }
+}
+
+/// A flow's row in the samples: time, bytes delivered, in flight, retransmits.
+struct Row {
+    t_s: f64,
+    bytes: u64,
+    inflight: u64,
+    retransmits: u64,
+}
+
+fn summarise(index: usize, flow: &Flow, controller: &str, experiment: &Experiment, samples: &Samples, run: (Time, Time)) -> FlowSummary {
+    let (start, end) = run;
+    let stats = flow.sender.stats();
+    let until = flow.completed.unwrap_or(end).min(flow.stop).min(end);
+    let delivered = flow.receiver.delivered().0;
+    let rows: Vec<Row> = (0..samples.t_s.len())
+        .filter(|&i| samples.flow[i] == index as u64)
+        .map(|i| Row {
+            t_s: samples.t_s[i],
+            bytes: samples.goodput_bytes[i],
+            inflight: samples.inflight_bytes[i],
+            retransmits: samples.retransmits[i],
+        })
+        .collect();
+    let from_s = experiment.warmup_ns.as_secs_f64();
+    let until_s = until.since(start).as_secs_f64();
+    let split = rows.partition_point(|r| r.t_s <= from_s);
+    let at_split = split.checked_sub(1).map(|i| &rows[i]);
+    let (split_s, split_bytes, split_retransmits) = at_split.map_or((from_s, 0, 0), |r| (r.t_s, r.bytes, r.retransmits));
+    let steady_bps = per_second(delivered.saturating_sub(split_bytes), until_s - split_s);
+    let known = |ms: f64| ms.is_finite().then_some(ms);
+    FlowSummary {
+        controller: controller.to_owned(),
+        direction: flow.direction.name(),
+        goodput_bps: per_second(delivered, until.since(flow.start).as_secs_f64()),
+        rtt_median_ms: known(flow.rtts.quantile_ms(50, 100)),
+        rtt_p95_ms: known(flow.rtts.quantile_ms(95, 100)),
+        retransmits: stats.retransmits,
+        losses: stats.lost,
+        timeouts: stats.timeouts,
+        startup: Startup {
+            time_to_90_s: time_to_90(&rows, steady_bps).map(|t_s| t_s - flow.start.since(start).as_secs_f64()),
+            overshoot: overshoot(&rows[..split], &rows[split..]),
+            retransmits: split_retransmits,
+        },
+        steady: Steady { from_s, goodput_bps: steady_bps, retransmits: stats.retransmits - split_retransmits },
+        completed_s: flow.completed.map(|at| at.since(flow.start).as_secs_f64()),
+    }
+}
+
+/// Bytes over seconds as bit/s; zero over no time.
+fn per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+fn time_to_90(rows: &[Row], steady_bps: f64) -> Option<f64> {
+    if steady_bps <= 0.0 {
+        return None;
+    }
+    let mut back = 0;
+    rows.iter().find_map(|row| {
+        while row.t_s - rows[back].t_s > 1.0 + 1e-9 {
+            back += 1;
+        }
+        let over = row.t_s - rows[back].t_s;
+        let rate = per_second(row.bytes - rows[back].bytes, over);
+        (over > 0.5 && rate >= 0.9 * steady_bps).then_some(row.t_s)
+    })
+}
+
+fn overshoot(before: &[Row], after: &[Row]) -> Option<f64> {
+    let mut steady: Vec<u64> = after.iter().map(|r| r.inflight).collect();
+    steady.sort_unstable();
+    let median = *steady.get(steady.len() / 2)?;
+    let peak = before.iter().map(|r| r.inflight).max()?;
+    (median > 0).then(|| peak as f64 / median as f64)
+}
