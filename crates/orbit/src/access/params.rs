@@ -41,7 +41,7 @@ pub struct LoadParams {
 
 impl Default for LoadParams {
     fn default() -> Self {
-        Self { daily_log_amplitude: 0.226, peak_solar_hour: 20.0, profile_log_sigma: 0.178, slot_log_sigma: 0.306 }
+        Self { daily_log_amplitude: 0.346, peak_solar_hour: 20.0, profile_log_sigma: 0.137, slot_log_sigma: 0.228 }
     }
 }
 
@@ -50,7 +50,7 @@ impl Default for LoadParams {
 #[serde(deny_unknown_fields, default)]
 pub struct DelayParams {
     /// Processing and whatever else a site's round trip always holds [ms, two-way; half in each direction]. The one constant a site may have of its
-    /// own; the default is the mean of the fitted sites.
+    /// own; the default is the mean of the two that were fitted (Victoria 3.2, Seattle 7.7).
     pub site_offset_ms: f64,
     /// Grant schedule.
     pub grants: GrantParams,
@@ -63,7 +63,7 @@ pub struct DelayParams {
 impl Default for DelayParams {
     fn default() -> Self {
         Self {
-            site_offset_ms: 6.5,
+            site_offset_ms: 5.5,
             grants: GrantParams::default(),
             queue: QueueParams::default(),
             interruption: InterruptionParams::default(),
@@ -91,10 +91,10 @@ impl Default for GrantParams {
     fn default() -> Self {
         Self {
             period_weights: [0.14, 0.08, 0.44, 0.31, 0.03],
-            up_wait_ms: 5.67,
-            down_wait_ms: 1.01,
-            burst_log_sigma: 1.42,
-            burst_time_ms: 53.6,
+            up_wait_ms: 5.68,
+            down_wait_ms: 0.449,
+            burst_log_sigma: 0.831,
+            burst_time_ms: 85.9,
         }
     }
 }
@@ -126,13 +126,13 @@ pub struct QueueParams {
 impl Default for QueueParams {
     fn default() -> Self {
         Self {
-            mean_ms: 11.8,
-            load_power: 2.08,
+            mean_ms: 11.9,
+            load_power: 1.48,
             keep_probability: 0.3,
-            raised_probability: 0.0465,
-            raised_mean_ms: 32.7,
-            hump_rate_per_s: 0.126,
-            hump_mean_ms: 24.6,
+            raised_probability: 0.0606,
+            raised_mean_ms: 38.9,
+            hump_rate_per_s: 0.139,
+            hump_mean_ms: 25.4,
             hump_length_s: 0.8,
             largest_ms: 150.0,
         }

@@ -1,0 +1,42 @@
+"""Fit the delay parameters again: ``python -m bentpipe.validation.access_model DATA --steps 500``.
+
+Prints the parameters and site offsets that would be frozen (`crates/orbit/src/access/params.rs`, `SITE_OFFSETS_MS`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.errors import UserError
+from bentpipe.validation.access_model import SITE_OFFSETS_MS
+from bentpipe.validation.access_model.fit import FITTED, fit, get
+from bentpipe.validation.access_model.model import frozen_params
+from bentpipe.validation.access_model.pings import load_sites
+
+
+def main(
+    data: Annotated[Path, typer.Argument(help="Folder with the ping campaigns.", show_default=False)],
+    steps: Annotated[int, typer.Option(help="Evaluations of the loss, about a second each.", min=0)] = 500,
+) -> None:
+    """Search from the frozen parameters and print what was found."""
+    sites = load_sites(data)
+    if sites is None:
+        raise UserError(f"{data}: a ping campaign is missing; see the README beside this module")
+
+    def report(step: int, best: float) -> None:
+        if step % 50 == 49:
+            typer.echo(f"{step + 1} of {steps}: loss {best:.4f}", err=True)
+
+    params, offsets_ms, best = fit(sites, frozen_params(), SITE_OFFSETS_MS, steps, report)
+    typer.echo(f"{len(FITTED)} parameters, {len(offsets_ms)} site offsets, loss {best:.4f}")
+    for path in FITTED:
+        typer.echo(f"{path} = {get(params, path):.4g}")
+    for site, offset_ms in offsets_ms.items():
+        typer.echo(f"site offset {site} = {offset_ms:.3g} ms")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,74 @@
+"""The rank test: is a window of the model as near to a real one as real ones are to each other?
+
+Two halves for each distance, both against the distances between the real windows of a site:
+
+- *near*: the median distance from the model to the held-out windows is at most their 90th percentile;
+- *spread*: the median distance between windows of the model lies between their 10th and 90th percentiles. Without it a
+  replay of one real window would pass by construction: it is a real window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bentpipe.validation.access_model.pings import Floats
+from bentpipe.validation.access_model.statistics import NAMES, Summary, distances, pairs
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One distance at one site.
+
+    Attributes:
+        statistic: Its name.
+        real_p10: 10th percentile of the distances between real windows.
+        real_p50: Their median.
+        real_p90: Their 90th percentile.
+        near: Median distance model to held-out windows.
+        covered: Share of those distances within `real_p90`; 0.9 if model and reality were the same.
+        spread: Median distance between windows of the model.
+    """
+
+    statistic: str
+    real_p10: float
+    real_p50: float
+    real_p90: float
+    near: float
+    covered: float
+    spread: float
+
+    @property
+    def is_near(self) -> bool:
+        """The issue's test."""
+        return self.near <= self.real_p90
+
+    @property
+    def passes(self) -> bool:
+        """Both halves."""
+        return self.is_near and self.real_p10 <= self.spread <= self.real_p90
+
+
+def rank(real: Sequence[Summary], held_out: Sequence[Summary], model: Sequence[Summary]) -> list[Rank]:
+    """The test for every distance that the site's sampling defines."""
+    between, to_model, within = pairs(real), distances(model, held_out), pairs(model)
+    found = []
+    for i, name in enumerate(NAMES):
+        near: Floats = to_model[i][~np.isnan(to_model[i])]
+        if near.size == 0:
+            continue
+        low, mid, high = np.nanpercentile(between[i], [10, 50, 90])
+        found.append(
+            Rank(
+                name,
+                float(low),
+                float(mid),
+                float(high),
+                float(np.median(near)),
+                float((near <= high).mean()),
+                float(np.nanmedian(within[i])),
+            )
+        )
+    return found
