@@ -16,6 +16,7 @@ from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
 from bentpipe.cli.sky import sky
+from bentpipe.cli.validate import validate
 
 app = typer.Typer(
     name="bentpipe",
@@ -61,7 +62,9 @@ app.command()(report)
 app.command()(demo)
 app.command()(sky)
 app.command()(route)
+app.command()(validate)
 app.command()(catalogue.cc)
 app.command()(catalogue.sites)
 app.command()(catalogue.constellations)
 app.command()(catalogue.presets)
+app.command()(catalogue.policies)

@@ -17,7 +17,7 @@ def validate(
 ) -> None:
     """Hold a claim against its reference and print both. Slow: minutes.
 
-    Example: [bold]bentpipe validate kernel-figures[/bold]
+    Example: bentpipe validate kernel-figures
     """
     from bentpipe import validation
     from bentpipe.cli.console import note, print_json, progress, table

@@ -70,6 +70,8 @@ def check(name: str, data: Path | None = None, on_progress: OnProgress | None = 
     try:
         module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("bentpipe"):
+            raise
         raise UserError(f"{name} needs {error.name}: pip install 'bentpipe[validation]'") from error
     outcome: Outcome = module.check(data, on_progress or (lambda _: None))
     return outcome

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.runs.race import race
+from bentpipe.runs import race
 from bentpipe.validation import OnProgress, Outcome, Row
 
 DUMBBELL = "dumbbell:rate=100mbit,rtt=40ms,queue=333packets"
