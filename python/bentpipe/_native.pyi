@@ -46,3 +46,58 @@ def simulate(
 def controllers() -> list[dict[str, Any]]: ...
 def build_profile(name: str, schedule: str, ground: str, params: str, seed: int) -> Profile: ...
 def access_parameters() -> str: ...
+
+class Satellites:
+    @staticmethod
+    def read(data: bytes, name: str) -> Satellites: ...
+    @staticmethod
+    def shells(shells: str, epoch_unix_ns: int) -> Satellites: ...
+    def with_grid(self, planes: int, per_plane: int) -> Satellites: ...
+    def without_links(self) -> Satellites: ...
+    def __len__(self) -> int: ...
+    def elements(self) -> dict[str, Any]: ...
+    def age_warning(self, at_unix_ns: int) -> str | None: ...
+    def failures(self, at_unix_ns: int) -> list[str]: ...
+    def sky(
+        self, place: tuple[float, float, float], at_unix_ns: int, min_elevation_deg: float
+    ) -> list[dict[str, Any]]: ...
+    def look_angles(
+        self,
+        place: tuple[float, float, float],
+        times_unix_ns: NDArray[np.int64],
+        first: int,
+        azimuth_deg: NDArray[np.float64],
+        elevation_deg: NDArray[np.float64],
+        range_km: NDArray[np.float64],
+    ) -> None: ...
+    def routes(
+        self,
+        origin: tuple[float, float, float],
+        to: tuple[float, float, float],
+        times_unix_ns: NDArray[np.int64],
+        min_elevation_deg: float,
+        on_progress: Callable[[float], object] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint64], list[list[int]]]: ...
+    def all_pairs(
+        self,
+        places: Sequence[tuple[float, float, float]],
+        times_unix_ns: NDArray[np.int64],
+        min_elevation_deg: float,
+        threads: int | None = None,
+        on_progress: Callable[[float], object] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint32]]: ...
+    def schedule(
+        self,
+        place: tuple[float, float, float],
+        start_unix_ns: int,
+        duration_ns: int,
+        gateways: str,
+        min_elevation_deg: float,
+        gso_exclusion_deg: float,
+        slot_ns: tuple[int, int] | None,
+        policy: str,
+        seed: int,
+        on_progress: Callable[[float], object] | None = None,
+    ) -> str: ...
+
+def scheduling_policies() -> list[tuple[str, str]]: ...

@@ -57,14 +57,14 @@ impl EcefBlock {
 mod tests {
     use super::*;
     use crate::frames::{norm, sub, teme_to_ecef};
-    use crate::walker::{Pattern, WalkerShell, geostationary};
+    use crate::walker::{WalkerShell, geostationary};
 
     #[test]
     fn blocks_are_the_single_positions_turned_with_the_earth() {
         let epoch = Utc(1_778_403_600_000_000_000);
         let shell = WalkerShell {
             name: "S".to_owned(),
-            pattern: Pattern::Star,
+            raan_spread_deg: 180.0,
             altitude_km: 1200.0,
             inclination_deg: 87.9,
             planes: 3,

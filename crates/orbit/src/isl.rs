@@ -10,43 +10,41 @@ use crate::propagate::Propagator;
 pub const DEFAULT_LOWEST_LINK_KM: f64 = 80.0;
 
 /// A +Grid over satellites in plane-major order: satellite s of plane p is linked to s ± 1 of its own plane and to s of planes p ± 1, both wrapping
-/// around.
+/// around. Several grids make a constellation of several shells, each linked within itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlusGrid {
+    first: usize,
     planes: usize,
     per_plane: usize,
-    seam_shift: usize,
 }
 
 impl PlusGrid {
-    /// A grid of `planes` × `per_plane`.
+    /// A grid of `planes` × `per_plane` over all of `satellites`.
     ///
     /// # Errors
-    /// [`OrbitError::GridSize`] where that is not `satellites`, or is none.
+    /// [`OrbitError::GridSize`] where the product is another number, or none.
     pub fn new(planes: usize, per_plane: usize, satellites: usize) -> Result<Self, OrbitError> {
         let wanted = planes.saturating_mul(per_plane);
         if wanted != satellites || wanted == 0 {
             return Err(OrbitError::GridSize { planes, per_plane, wanted, found: satellites });
         }
-        Ok(Self { planes, per_plane, seam_shift: 0 })
+        Ok(Self { first: 0, planes, per_plane })
     }
 
-    /// The same grid, with satellite s of the last plane linked to s + `shift` of the first.
-    ///
-    /// A Walker shell with phasing f has gained f slots once around, so its neighbour across the seam is f slots on.
+    /// The same grid over the satellites from `first` on.
     #[must_use]
-    pub fn with_seam_shift(self, shift: usize) -> Self {
-        Self { seam_shift: shift % self.per_plane, ..self }
+    pub fn starting_at(self, first: usize) -> Self {
+        Self { first, ..self }
     }
 
-    /// The four neighbours of a satellite: fore, aft, east, west. In a grid of one or two planes or slots some are the same or the satellite itself.
+    /// The four neighbours of a satellite of the grid: fore, aft, east, west. In a grid of one or two planes or slots some are the same or the
+    /// satellite itself.
     #[must_use]
     pub fn neighbours(&self, satellite: usize) -> [usize; 4] {
-        let (p, s) = (satellite / self.per_plane, satellite % self.per_plane);
-        let at = |plane: usize, slot: usize| plane * self.per_plane + slot;
-        let east = if p + 1 == self.planes { at(0, (s + self.seam_shift) % self.per_plane) } else { at(p + 1, s) };
-        let west = if p == 0 { at(self.planes - 1, (s + self.per_plane - self.seam_shift) % self.per_plane) } else { at(p - 1, s) };
-        [at(p, (s + 1) % self.per_plane), at(p, (s + self.per_plane - 1) % self.per_plane), east, west]
+        let (planes, slots) = (self.planes, self.per_plane);
+        let (p, s) = ((satellite - self.first) / slots, (satellite - self.first) % slots);
+        let at = |plane: usize, slot: usize| self.first + plane * slots + slot;
+        [at(p, (s + 1) % slots), at(p, (s + slots - 1) % slots), at((p + 1) % planes, s), at((p + planes - 1) % planes, s)]
     }
 
     /// Number of planes.
@@ -61,17 +59,17 @@ impl PlusGrid {
         self.per_plane
     }
 
-    /// Number of satellites.
+    /// The satellites of the grid.
     #[must_use]
-    pub fn satellites(&self) -> usize {
-        self.planes * self.per_plane
+    pub fn satellites(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.planes * self.per_plane
     }
 
     /// Every link once, the smaller number first, in order.
     #[must_use]
     pub fn links(&self) -> Vec<(usize, usize)> {
         let mut links: Vec<(usize, usize)> =
-            (0..self.satellites()).flat_map(|a| self.neighbours(a).into_iter().filter(move |&b| a < b).map(move |b| (a, b))).collect();
+            self.satellites().flat_map(|a| self.neighbours(a).into_iter().filter(move |&b| a < b).map(move |b| (a, b))).collect();
         links.sort_unstable();
         links.dedup();
         links
@@ -134,9 +132,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn links_are_symmetric(planes in 1_usize..15, per_plane in 1_usize..15, shift in 0_usize..20) {
-            let grid = PlusGrid::new(planes, per_plane, planes * per_plane).unwrap().with_seam_shift(shift);
-            for a in 0..grid.satellites() {
+        fn links_are_symmetric(planes in 1_usize..15, per_plane in 1_usize..15, first in 0_usize..20) {
+            let grid = PlusGrid::new(planes, per_plane, planes * per_plane).unwrap().starting_at(first);
+            for a in grid.satellites() {
                 for b in grid.neighbours(a) {
                     prop_assert!(grid.neighbours(b).contains(&a), "{} {}", a, b);
                 }

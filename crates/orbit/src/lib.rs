@@ -9,6 +9,7 @@ pub mod ephemeris;
 mod error;
 pub mod frames;
 pub mod isl;
+pub mod parallel;
 pub mod propagate;
 pub mod route;
 pub mod schedule;

@@ -131,7 +131,7 @@ pub fn launch_ranks(elements: &[Elements]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walker::{Pattern, WalkerShell, geostationary};
+    use crate::walker::{WalkerShell, geostationary};
 
     const AT: Utc = Utc(1_778_403_600_000_000_000);
 
@@ -141,7 +141,7 @@ mod tests {
         let geo = geostationary("GEO", 1, 150.0, AT).unwrap();
         let low = WalkerShell {
             name: "S".to_owned(),
-            pattern: Pattern::Delta,
+            raan_spread_deg: 360.0,
             altitude_km: 550.0,
             inclination_deg: 53.0,
             planes: 72,

@@ -3,6 +3,7 @@
 use crate::elements::Elements;
 use crate::error::{OrbitError, in_range};
 use crate::frames::gmst_rad;
+use crate::isl::PlusGrid;
 use bentpipe_profile::Utc;
 use serde::{Deserialize, Serialize};
 
@@ -13,23 +14,13 @@ const WGS72_J3_OVER_J2: f64 = -0.000_002_538_81 / 0.001_082_616;
 /// Turns of the Earth against the stars in a day (Aoki et al., 1982): a geostationary satellite's mean motion [rev/day].
 const SIDEREAL_REV_DAY: f64 = 1.002_737_909_35;
 
-/// Over how much of the equator the ascending nodes spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pattern {
-    /// Walker delta: 360°.
-    Delta,
-    /// Walker star: 180°, so that neighbours across the seam fly in opposite directions.
-    Star,
-}
-
 /// One Walker shell, i : t / p / f in Walker's notation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkerShell {
     /// Prefix of the satellites' names: `PREFIX-plane-slot`, both from 0.
     pub name: String,
-    /// Spread of the nodes.
-    pub pattern: Pattern,
+    /// Right ascension over which the ascending nodes spread [deg]: 360 is a Walker delta, about 180 a Walker star.
+    pub raan_spread_deg: f64,
     /// Mean altitude above the equatorial radius of WGS72 [km].
     pub altitude_km: f64,
     /// Inclination [deg].
@@ -80,10 +71,7 @@ impl WalkerShell {
         let mean_motion_rev_day = (WGS72_MU_KM3_S2 / axis_km.powi(3)).sqrt() * 86_400.0 / std::f64::consts::TAU;
         let axis_er = axis_km / crate::propagate::WGS72_RADIUS_KM;
         let eccentricity = -0.5 * WGS72_J3_OVER_J2 * self.inclination_deg.to_radians().sin() / axis_er;
-        let spread_deg = match self.pattern {
-            Pattern::Delta => 360.0,
-            Pattern::Star => 180.0,
-        };
+        in_range("spread of the nodes", self.raan_spread_deg, 0.0..=360.0, "0 to 360 degrees")?;
         let total = f64::from(self.planes) * f64::from(self.per_plane);
         let satellite = |plane: u32, slot: u32| {
             // From the ascending node; the perigee at 270° is subtracted again.
@@ -96,7 +84,7 @@ impl WalkerShell {
                 mean_motion_rev_day,
                 eccentricity,
                 inclination_deg: self.inclination_deg,
-                raan_deg: (self.first_raan_deg + spread_deg * f64::from(plane) / f64::from(self.planes)).rem_euclid(360.0),
+                raan_deg: (self.first_raan_deg + self.raan_spread_deg * f64::from(plane) / f64::from(self.planes)).rem_euclid(360.0),
                 arg_perigee_deg: 270.0,
                 mean_anomaly_deg: (along_deg - 270.0).rem_euclid(360.0),
                 bstar_per_er: 0.0,
@@ -127,6 +115,52 @@ pub fn geostationary(name: &str, norad_id: u64, longitude_deg: f64, epoch: Utc) 
     })
 }
 
+/// A part of a constellation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shell {
+    /// A Walker shell.
+    Walker {
+        /// Its satellites.
+        shell: WalkerShell,
+        /// Whether they are linked in a +Grid.
+        linked: bool,
+    },
+    /// A geostationary satellite.
+    Geostationary {
+        /// Name.
+        name: String,
+        /// Catalogue number.
+        norad_id: u64,
+        /// Where it stands [deg east].
+        longitude_deg: f64,
+    },
+}
+
+/// Elements and links of a constellation of several shells at `epoch`, in their order.
+///
+/// # Errors
+/// As [`WalkerShell::elements`] and [`geostationary`].
+pub fn constellation(shells: &[Shell], epoch: Utc) -> Result<(Vec<Elements>, Vec<PlusGrid>), OrbitError> {
+    let (mut elements, mut grids) = (Vec::new(), Vec::new());
+    for shell in shells {
+        match shell {
+            Shell::Walker { shell, linked } => {
+                let satellites = shell.elements(epoch)?;
+                if *linked {
+                    let grid = PlusGrid::new(shell.planes as usize, shell.per_plane as usize, satellites.len())?;
+                    grids.push(grid.starting_at(elements.len()));
+                }
+                elements.extend(satellites);
+            }
+            Shell::Geostationary { name, norad_id, longitude_deg } => {
+                elements.push(geostationary(name, *norad_id, *longitude_deg, epoch)?);
+            }
+        }
+    }
+    Ok((elements, grids))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +173,7 @@ mod tests {
     fn shell(altitude_km: f64, inclination_deg: f64) -> WalkerShell {
         WalkerShell {
             name: "S".to_owned(),
-            pattern: Pattern::Delta,
+            raan_spread_deg: 360.0,
             altitude_km,
             inclination_deg,
             planes: 72,
@@ -183,6 +217,15 @@ mod tests {
             assert!((below.lon_deg + 137.5).abs() < 0.1 && below.lat_deg.abs() < 0.1, "{below:?}");
             assert!((below.alt_m / 1000.0 - 35_786.0).abs() < 30.0, "{below:?}");
         }
+    }
+
+    #[test]
+    fn shells_keep_their_order_and_their_links() {
+        let walker = |linked| Shell::Walker { shell: WalkerShell { planes: 3, per_plane: 4, ..shell(550.0, 53.0) }, linked };
+        let geo = Shell::Geostationary { name: "GEO".to_owned(), norad_id: 7, longitude_deg: 10.0 };
+        let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH).unwrap();
+        assert_eq!((elements.len(), elements[12].name.as_str()), (25, "GEO"));
+        assert_eq!(grids, [PlusGrid::new(3, 4, 12).unwrap().starting_at(13)]);
     }
 
     proptest! {

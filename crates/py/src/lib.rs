@@ -2,6 +2,7 @@
 
 mod access;
 mod error;
+mod orbit;
 mod profile;
 mod sim;
 
@@ -17,5 +18,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim::PyRunData>()?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
+    module.add_class::<orbit::PySatellites>()?;
+    module.add_function(wrap_pyfunction!(orbit::scheduling_policies, module)?)?;
     Ok(())
 }

@@ -55,7 +55,7 @@ struct Worker {
 pub fn all_pairs(network: &Network<'_>, sites: &[Site], times: &[Utc]) -> Result<Vec<AllPairs>, OrbitError> {
     let stations = Stations::new(sites, network.min_elevation_deg);
     let links = network.links();
-    let graph = LinkGraph::new(network.grid.as_ref(), network.satellites);
+    let graph = LinkGraph::new(network.grids, network.satellites.len());
     let new_worker = || Worker {
         graph: graph.clone(),
         block: EcefBlock::default(),

@@ -24,39 +24,33 @@ pub use stations::Stations;
 /// Satellites with their links.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a> {
-    /// The satellites.
-    pub satellites: &'a [Propagator],
-    /// Their links; without, a path has one satellite (bent pipe).
-    pub grid: Option<PlusGrid>,
-    /// Lowest height at which a link may pass [km].
-    pub lowest_link_km: f64,
-    /// Lowest elevation at which a station uses a satellite [deg].
-    pub min_elevation_deg: f64,
+    satellites: &'a [Propagator],
+    grids: &'a [PlusGrid],
+    min_elevation_deg: f64,
+    lowest_link_km: f64,
 }
 
 impl<'a> Network<'a> {
-    /// A network with the default height for links, [`DEFAULT_LOWEST_LINK_KM`].
+    /// A network. Without grids a path has one satellite (bent pipe); links may pass as low as [`DEFAULT_LOWEST_LINK_KM`].
     ///
     /// # Errors
-    /// [`OrbitError::OutOfRange`] for an elevation outside −5…90°, [`OrbitError::GridSize`] for a grid of another size.
-    pub fn new(satellites: &'a [Propagator], grid: Option<PlusGrid>, min_elevation_deg: f64) -> Result<Self, OrbitError> {
-        in_range("lowest elevation", min_elevation_deg, -5.0..=90.0, "-5 to 90 degrees")?;
-        if let Some(grid) = grid
-            && grid.satellites() != satellites.len()
-        {
+    /// [`OrbitError::OutOfRange`] for an elevation outside 0…90°, [`OrbitError::GridSize`] for a grid beyond the satellites.
+    pub fn new(satellites: &'a [Propagator], grids: &'a [PlusGrid], min_elevation_deg: f64) -> Result<Self, OrbitError> {
+        in_range("lowest elevation", min_elevation_deg, 0.0..=90.0, "0 to 90 degrees")?;
+        if let Some(grid) = grids.iter().find(|g| g.satellites().end > satellites.len()) {
             return Err(OrbitError::GridSize {
                 planes: grid.planes(),
                 per_plane: grid.per_plane(),
-                wanted: grid.satellites(),
+                wanted: grid.satellites().len(),
                 found: satellites.len(),
             });
         }
-        Ok(Self { satellites, grid, lowest_link_km: DEFAULT_LOWEST_LINK_KM, min_elevation_deg })
+        Ok(Self { satellites, grids, min_elevation_deg, lowest_link_km: DEFAULT_LOWEST_LINK_KM })
     }
 
     /// Every link once.
     fn links(&self) -> Vec<(usize, usize)> {
-        self.grid.map_or_else(Vec::new, |g| g.links())
+        self.grids.iter().flat_map(PlusGrid::links).collect()
     }
 }
 
@@ -90,7 +84,7 @@ impl Route {
 pub fn routes(network: &Network<'_>, from: Site, to: Site, times: &[Utc]) -> Result<Vec<Option<Route>>, OrbitError> {
     let stations = Stations::new(&[from, to], network.min_elevation_deg);
     let links = network.links();
-    let graph = LinkGraph::new(network.grid.as_ref(), network.satellites);
+    let graph = LinkGraph::new(network.grids, network.satellites.len());
     let blocks: Vec<Vec<Option<Route>>> = times
         .par_chunks(TIMES_PER_BLOCK)
         .map_init(

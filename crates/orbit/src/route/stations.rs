@@ -34,7 +34,7 @@ impl Stations {
         out.clear();
         let observer = &self.observers[station];
         let (from, up) = (observer.position_km(), observer.up());
-        let floor = if self.sin_min_elevation >= 0.0 { dot(from, up) } else { f64::NEG_INFINITY };
+        let floor = dot(from, up);
         for (satellite, &position) in (0_u32..).zip(positions_km) {
             // Below the horizon plane, which most are: one scalar product.
             if dot(position, up) >= floor {

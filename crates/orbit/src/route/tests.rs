@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frames::{Observer, gmst_rad, norm, sub, teme_to_ecef};
-use crate::walker::{Pattern, WalkerShell};
+use crate::walker::WalkerShell;
 use proptest::prelude::*;
 
 const START: Utc = Utc(1_778_403_600_000_000_000);
@@ -10,7 +10,7 @@ const START: Utc = Utc(1_778_403_600_000_000_000);
 fn shell(planes: u32, per_plane: u32, altitude_km: f64) -> Vec<Propagator> {
     let shell = WalkerShell {
         name: "S".to_owned(),
-        pattern: Pattern::Delta,
+        raan_spread_deg: 360.0,
         altitude_km,
         inclination_deg: 53.0,
         planes,
@@ -50,7 +50,8 @@ fn site(lat: f64, lon: f64) -> Site {
 #[test]
 fn saint_petersburg_to_rio_over_starlinks_first_shell() {
     let satellites = shell(72, 22, 550.0);
-    let network = Network::new(&satellites, Some(PlusGrid::new(72, 22, 1584).unwrap()), 25.0).unwrap();
+    let grids = [PlusGrid::new(72, 22, 1584).unwrap()];
+    let network = Network::new(&satellites, &grids, 25.0).unwrap();
     let (from, to) = (site(59.93, 30.36), site(-22.90, -43.17));
     let times: Vec<Utc> = (0..130).map(|i| Utc(START.0 + i * 10_000_000_000)).collect();
     let routes = routes(&network, from, to, &times).unwrap();
@@ -61,7 +62,7 @@ fn saint_petersburg_to_rio_over_starlinks_first_shell() {
         assert!((route.path_km - wanted).abs() < 1e-6, "{} {wanted}", route.path_km);
         assert!(route.rtt_ms() > great_circle_ms && route.rtt_ms() < 1.6 * great_circle_ms, "{}", route.rtt_ms());
         assert_eq!(route.hops(), route.satellites.len() + 1);
-        let grid = network.grid.unwrap();
+        let grid = network.grids[0];
         assert!(route.satellites.windows(2).all(|w| grid.neighbours(w[0] as usize).contains(&(w[1] as usize))));
     }
 }
@@ -69,7 +70,8 @@ fn saint_petersburg_to_rio_over_starlinks_first_shell() {
 #[test]
 fn all_pairs_are_the_single_routes_both_ways() {
     let satellites = shell(24, 22, 800.0);
-    let network = Network::new(&satellites, Some(PlusGrid::new(24, 22, 528).unwrap()), 25.0).unwrap();
+    let grids = [PlusGrid::new(24, 22, 528).unwrap()];
+    let network = Network::new(&satellites, &grids, 25.0).unwrap();
     let sites = [site(-37.8, 144.9), site(51.5, -0.1), site(35.7, 139.7), site(0.0, 0.0), site(90.0, 0.0)];
     let times: Vec<Utc> = (0..3).map(|i| Utc(START.0 + i * 60_000_000_000)).collect();
     let all = all_pairs(&network, &sites, &times).unwrap();
@@ -94,7 +96,7 @@ fn all_pairs_are_the_single_routes_both_ways() {
 #[test]
 fn without_links_a_path_has_one_satellite() {
     let satellites = shell(72, 22, 550.0);
-    let network = Network::new(&satellites, None, 25.0).unwrap();
+    let network = Network::new(&satellites, &[], 25.0).unwrap();
     let near = routes(&network, site(-37.8, 144.9), site(-33.9, 151.2), &[START]).unwrap();
     let route = near[0].as_ref().expect("700 km apart");
     assert_eq!((route.satellites.len(), route.hops()), (1, 2));
@@ -103,13 +105,33 @@ fn without_links_a_path_has_one_satellite() {
 }
 
 #[test]
+fn shells_are_linked_within_themselves() {
+    let (low, high) = (shell(24, 22, 800.0), shell(12, 16, 1400.0));
+    let satellites = [low.clone(), high.clone()].concat();
+    let grids = [PlusGrid::new(24, 22, 528).unwrap(), PlusGrid::new(12, 16, 192).unwrap().starting_at(528)];
+    let both = Network::new(&satellites, &grids, 25.0).unwrap();
+    let (from, to) = (site(51.5, -0.1), site(35.7, 139.7));
+    let times: Vec<Utc> = (0..20).map(|i| Utc(START.0 + i * 60_000_000_000)).collect();
+    let alone = |satellites: &[Propagator], grid: PlusGrid| {
+        let grids = [grid.starting_at(0)];
+        routes(&Network::new(satellites, &grids, 25.0).unwrap(), from, to, &times).unwrap()
+    };
+    let (of_low, of_high) = (alone(&low, grids[0]), alone(&high, grids[1]));
+    for ((both, low), high) in routes(&both, from, to, &times).unwrap().iter().zip(&of_low).zip(&of_high) {
+        let km = |r: &Option<Route>| r.as_ref().map_or(f64::INFINITY, |r| r.path_km);
+        assert!((km(both) - km(low).min(km(high))).abs() < 1e-9 || km(both).is_infinite());
+    }
+}
+
+#[test]
 fn a_grid_of_the_wrong_shape_is_refused_with_names() {
     let satellites = shell(72, 22, 550.0);
-    let network = Network::new(&satellites, Some(PlusGrid::new(22, 72, 1584).unwrap()), 25.0).unwrap();
+    let grids = [PlusGrid::new(22, 72, 1584).unwrap()];
+    let network = Network::new(&satellites, &grids, 25.0).unwrap();
     let error = routes(&network, site(0.0, 0.0), site(10.0, 10.0), &[START]).expect_err("transposed");
     assert!(matches!(error, OrbitError::LinkThroughEarth { .. }), "{error}");
     assert!(error.to_string().contains("S-00-00"), "{error}");
-    assert!(matches!(Network::new(&satellites[1..], Some(PlusGrid::new(72, 22, 1584).unwrap()), 25.0), Err(OrbitError::GridSize { .. })));
+    assert!(matches!(Network::new(&satellites[1..], &grids, 25.0), Err(OrbitError::GridSize { .. })));
 }
 
 proptest! {
@@ -122,7 +144,8 @@ proptest! {
         min_elevation in 0.0..40.0_f64,
     ) {
         let satellites = shell(12, 16, 1400.0);
-        let network = Network::new(&satellites, Some(PlusGrid::new(12, 16, 192).unwrap()), min_elevation).unwrap();
+        let grids = [PlusGrid::new(12, 16, 192).unwrap()];
+        let network = Network::new(&satellites, &grids, min_elevation).unwrap();
         let at = Utc(START.0 + minutes * 60_000_000_000);
         let found = routes(&network, site(lat_a, lon_a), site(lat_b, lon_b), &[at]).unwrap();
         match (&found[0], brute_force_km(&network, site(lat_a, lon_a), site(lat_b, lon_b), at)) {

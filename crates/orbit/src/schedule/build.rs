@@ -45,9 +45,11 @@ pub struct ScheduleRequest<'a> {
     pub seed: u64,
 }
 
-/// Everything that slots share.
-struct Build<'a> {
-    request: &'a ScheduleRequest<'a>,
+/// Everything that slots share: build it once, ask for slots in portions.
+pub struct Scheduler<'a> {
+    request: ScheduleRequest<'a>,
+    slots: std::ops::Range<i64>,
+    end: Utc,
     satellites: Vec<Propagator>,
     launch_ranks: Vec<Option<f64>>,
     gateways: Gateways<'a>,
@@ -57,52 +59,89 @@ struct Build<'a> {
     key: u64,
 }
 
-/// The schedule: the same for every Profile that covers a slot, wherever it begins and ends, since a slot is decided at its true begin and from its
-/// own draws.
-///
-/// A satellite that cannot be propagated to a slot is no candidate in it; a slot without candidates is an outage.
-///
-/// # Errors
-/// [`OrbitError::OutOfRange`] for a zero duration or more than a year, an elevation outside 0…90° or an arc exclusion outside 0…90°;
-/// [`OrbitError::NotAnOrbit`] for elements that SGP4 refuses.
-pub fn schedule(request: &ScheduleRequest<'_>) -> Result<ServingSchedule, OrbitError> {
-    in_range("lowest elevation", request.min_elevation_deg, 0.0..=90.0, "0 to 90 degrees")?;
-    in_range("exclusion of the geostationary arc", request.gso_exclusion_deg, 0.0..=90.0, "0 to 90 degrees")?;
-    in_range("duration in seconds", request.duration.as_secs_f64(), 1e-9..=366.0 * 86_400.0, "above 0 and at most a year")?;
-    let build = Build {
-        request,
-        satellites: Propagator::all(request.elements)?,
-        launch_ranks: launch_ranks(request.elements),
-        gateways: Gateways::new(request.gateways),
-        observer: Observer::new(request.site),
-        sin_min_elevation: request.min_elevation_deg.to_radians().sin(),
-        arc: GsoArc::new(request.site),
-        key: Streams::new(request.seed).key("schedule"),
-    };
-    let end = request.start.plus(request.duration);
-    let first = request.slots.slot_at(request.start);
-    let last = request.slots.slot_at(Utc(end.0 - 1));
-    let slots = (first..=last).into_par_iter().map(|slot| build.slot(slot, end)).collect();
-    Ok(ServingSchedule {
-        start_unix_ns: request.start.0,
-        duration_ns: request.duration.0,
-        slot_period_ns: request.slots.period_ns,
-        slot_phase_ns: request.slots.phase_ns,
-        site: request.site,
-        min_elevation_deg: request.min_elevation_deg,
-        policy: request.policy.name.to_owned(),
-        slots,
-    })
+impl<'a> Scheduler<'a> {
+    /// Checks the request and prepares the constellation.
+    ///
+    /// # Errors
+    /// [`OrbitError::OutOfRange`] for a zero duration or more than a year, an elevation outside 0…90° or an arc exclusion outside 0…90°;
+    /// [`OrbitError::NotAnOrbit`] for elements that SGP4 refuses.
+    pub fn new(request: ScheduleRequest<'a>) -> Result<Self, OrbitError> {
+        in_range("lowest elevation", request.min_elevation_deg, 0.0..=90.0, "0 to 90 degrees")?;
+        in_range("exclusion of the geostationary arc", request.gso_exclusion_deg, 0.0..=90.0, "0 to 90 degrees")?;
+        in_range("duration in seconds", request.duration.as_secs_f64(), 1e-9..=366.0 * 86_400.0, "above 0 and at most a year")?;
+        let end = request.start.plus(request.duration);
+        let first = request.slots.slot_at(request.start);
+        Ok(Self {
+            satellites: Propagator::all(request.elements)?,
+            launch_ranks: launch_ranks(request.elements),
+            gateways: Gateways::new(request.gateways),
+            observer: Observer::new(request.site),
+            sin_min_elevation: request.min_elevation_deg.to_radians().sin(),
+            arc: GsoArc::new(request.site),
+            key: Streams::new(request.seed).key("schedule"),
+            slots: first..request.slots.slot_at(Utc(end.0 - 1)) + 1,
+            end,
+            request,
+        })
+    }
+
+    /// How many slots the Profile touches.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.slots.end - self.slots.start).unwrap_or(0)
+    }
+
+    /// Never: a Profile lasts longer than nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Some of the slots, by their place in the Profile, on every core.
+    ///
+    /// A satellite that cannot be propagated to a slot is no candidate in it; a slot without candidates is an outage.
+    #[must_use]
+    pub fn slots(&self, range: std::ops::Range<usize>) -> Vec<ServingSlot> {
+        let numbers: Vec<i64> = self.slots.clone().skip(range.start).take(range.len()).collect();
+        numbers.into_par_iter().map(|slot| self.slot(slot)).collect()
+    }
+
+    /// The schedule of these slots.
+    #[must_use]
+    pub fn schedule(&self, slots: Vec<ServingSlot>) -> ServingSchedule {
+        ServingSchedule {
+            start_unix_ns: self.request.start.0,
+            duration_ns: self.request.duration.0,
+            slot_period_ns: self.request.slots.period_ns,
+            slot_phase_ns: self.request.slots.phase_ns,
+            site: self.request.site,
+            min_elevation_deg: self.request.min_elevation_deg,
+            policy: self.request.policy.name.to_owned(),
+            slots,
+        }
+    }
 }
 
-impl Build<'_> {
-    fn slot(&self, slot: i64, end: Utc) -> ServingSlot {
+/// The whole schedule at once.
+///
+/// It is the same for every Profile that covers a slot, wherever it begins and ends, since a slot is decided at its true begin and from its own draws.
+///
+/// # Errors
+/// As [`Scheduler::new`].
+pub fn schedule(request: ScheduleRequest<'_>) -> Result<ServingSchedule, OrbitError> {
+    let scheduler = Scheduler::new(request)?;
+    let slots = scheduler.slots(0..scheduler.len());
+    Ok(scheduler.schedule(slots))
+}
+
+impl Scheduler<'_> {
+    fn slot(&self, slot: i64) -> ServingSlot {
         let begins = self.request.slots.start_of(slot);
         let ends = begins.plus(Nanos(self.request.slots.period_ns));
         let (candidates, gateways) = self.candidates(begins, ends);
         let context = SlotContext { key: self.key, slot, site_lat_deg: self.request.site.lat_deg };
         let from = begins.max(self.request.start);
-        let to = ends.min(end);
+        let to = ends.min(self.end);
         let serving = (!candidates.is_empty()).then(|| {
             let chosen = self.request.policy.policy.choose(&context, &candidates);
             self.serving(&candidates[chosen], gateways[chosen], from, to)

@@ -11,7 +11,7 @@ mod starlink_like;
 mod types;
 
 pub use crate::site::Site;
-pub use build::{ScheduleRequest, schedule};
+pub use build::{ScheduleRequest, Scheduler, schedule};
 pub use gateways::Gateway;
 pub use policy::{Candidate, MAX_LOOK_AHEAD_S, POLICIES, Policy, PolicyEntry, SlotContext, policy};
 pub use slots::SlotGrid;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::elements::{Elements, read_elements};
-use crate::walker::{Pattern, WalkerShell};
+use crate::walker::WalkerShell;
 use bentpipe_profile::{Nanos, Utc};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const START: Utc = Utc(1_778_403_600_000_000_000);
 fn shell() -> Vec<Elements> {
     let shell = WalkerShell {
         name: "S".to_owned(),
-        pattern: Pattern::Delta,
+        raan_spread_deg: 360.0,
         altitude_km: 550.0,
         inclination_deg: 53.0,
         planes: 72,
@@ -52,7 +52,7 @@ fn request<'a>(elements: &'a [Elements], gateways: &'a [Gateway], name: &str) ->
 #[test]
 fn slots_cover_the_profile_and_change_at_the_edges() {
     let (elements, gateways) = (shell(), gateways());
-    let s = schedule(&request(&elements, &gateways, "starlink-like")).unwrap();
+    let s = schedule(request(&elements, &gateways, "starlink-like")).unwrap();
     let edges: Vec<u64> = s.slots.iter().map(|s| s.start_ns / 1_000_000_000).collect();
     assert_eq!(edges, [0, 12, 27, 42, 57, 72, 87]);
     assert!(s.slots.windows(2).all(|w| w[0].end_ns == w[1].start_ns));
@@ -73,13 +73,13 @@ fn slots_cover_the_profile_and_change_at_the_edges() {
 fn a_slot_is_decided_alike_wherever_the_profile_begins() {
     let (elements, gateways) = (shell(), gateways());
     for entry in POLICIES {
-        let whole = schedule(&request(&elements, &gateways, entry.name)).unwrap();
+        let whole = schedule(request(&elements, &gateways, entry.name)).unwrap();
         let later = ScheduleRequest {
             start: START.plus(Nanos::from_secs(31)),
             duration: Nanos::from_secs(20),
             ..request(&elements, &gateways, entry.name)
         };
-        let part = schedule(&later).unwrap();
+        let part = schedule(later).unwrap();
         let served =
             |s: &ServingSchedule| s.slots.iter().map(|s| s.serving.as_ref().map(|s| (s.norad_id, s.gateway.clone()))).collect::<Vec<_>>();
         assert_eq!(served(&part), served(&whole)[2..4], "{}", entry.name);
@@ -91,7 +91,7 @@ fn the_order_of_elements_does_not_matter() {
     let (elements, gateways) = (shell(), gateways());
     let reversed: Vec<Elements> = elements.iter().rev().cloned().collect();
     for entry in POLICIES {
-        let (a, b) = (schedule(&request(&elements, &gateways, entry.name)), schedule(&request(&reversed, &gateways, entry.name)));
+        let (a, b) = (schedule(request(&elements, &gateways, entry.name)), schedule(request(&reversed, &gateways, entry.name)));
         assert_eq!(a.unwrap(), b.unwrap(), "{}", entry.name);
     }
 }
@@ -120,20 +120,20 @@ fn policies_do_what_their_names_say() {
 fn no_satellite_or_no_gateway_in_view_is_an_outage_not_an_error() {
     let (elements, gateways) = (shell(), gateways());
     let pole = ScheduleRequest { site: Site::new(90.0, 0.0, 0.0).unwrap(), ..request(&elements, &gateways, "nearest") };
-    assert!(schedule(&pole).unwrap().slots.iter().all(|s| s.serving.is_none() && s.candidates == 0));
+    assert!(schedule(pole).unwrap().slots.iter().all(|s| s.serving.is_none() && s.candidates == 0));
     let mid_ocean = ScheduleRequest { site: Site::new(-40.0, -120.0, 0.0).unwrap(), ..request(&elements, &gateways, "nearest") };
-    assert!(schedule(&mid_ocean).unwrap().slots.iter().all(|s| s.serving.is_none()));
+    assert!(schedule(mid_ocean).unwrap().slots.iter().all(|s| s.serving.is_none()));
     let empty = ScheduleRequest { elements: &[], ..request(&elements, &gateways, "nearest") };
-    assert!(schedule(&empty).unwrap().slots.iter().all(|s| s.serving.is_none()));
+    assert!(schedule(empty).unwrap().slots.iter().all(|s| s.serving.is_none()));
     let nothing = ScheduleRequest { duration: Nanos::ZERO, ..request(&elements, &gateways, "nearest") };
-    assert!(matches!(schedule(&nothing), Err(crate::OrbitError::OutOfRange { .. })));
+    assert!(matches!(schedule(nothing), Err(crate::OrbitError::OutOfRange { .. })));
 }
 
 #[test]
 fn the_geostationary_arc_is_kept_clear() {
     let (elements, gateways) = (shell(), gateways());
-    let free = schedule(&request(&elements, &gateways, "nearest")).unwrap();
-    let kept = schedule(&ScheduleRequest { gso_exclusion_deg: 22.0, ..request(&elements, &gateways, "nearest") }).unwrap();
+    let free = schedule(request(&elements, &gateways, "nearest")).unwrap();
+    let kept = schedule(ScheduleRequest { gso_exclusion_deg: 22.0, ..request(&elements, &gateways, "nearest") }).unwrap();
     let candidates = |s: &ServingSchedule| s.slots.iter().map(|s| s.candidates).sum::<u32>();
     assert!(candidates(&kept) < candidates(&free));
     let arc = crate::visibility::GsoArc::new(kept.site);
@@ -153,16 +153,19 @@ fn the_geostationary_arc_is_kept_clear() {
 fn seeds_differ_and_repeat() {
     let (elements, gateways) = (shell(), gateways());
     let with = |seed| {
-        schedule(&ScheduleRequest { seed, duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap()
+        schedule(ScheduleRequest { seed, duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap()
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1).slots, with(2).slots);
+    let portions = Scheduler::new(ScheduleRequest { duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap();
+    let slots = [portions.slots(0..7), portions.slots(7..portions.len() + 5)].concat();
+    assert_eq!(portions.schedule(slots), with(1), "in portions as at once");
 }
 
 #[test]
 fn a_schedule_survives_json() {
     let (elements, gateways) = (shell(), gateways());
-    let s = schedule(&request(&elements, &gateways, "nearest")).unwrap();
+    let s = schedule(request(&elements, &gateways, "nearest")).unwrap();
     let text = serde_json::to_string(&s).unwrap();
     assert_eq!(serde_json::from_str::<ServingSchedule>(&text).unwrap(), s);
 }

@@ -1,0 +1,257 @@
+//! `bentpipe._native.Satellites` and what is asked of them: sky, look angles, routes, all pairs, serving schedules.
+
+use crate::error::user_error;
+use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
+use bentpipe_orbit::elements::{Elements, age_warning, read_elements};
+use bentpipe_orbit::isl::PlusGrid;
+use bentpipe_orbit::parallel::on_threads;
+use bentpipe_orbit::propagate::Propagator;
+use bentpipe_orbit::route::{self, Network};
+use bentpipe_orbit::schedule::{self, Gateway, POLICIES, ScheduleRequest, Scheduler, SlotGrid};
+use bentpipe_orbit::site::Site;
+use bentpipe_orbit::visibility;
+use bentpipe_orbit::walker::{Shell, constellation};
+use bentpipe_profile::{Nanos, Utc};
+use numpy::{IntoPyArray, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray2};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::sync::Arc;
+
+/// Routes and all-pair states between two looks at Ctrl-C and the progress callback: about a tenth of a second.
+const ROUTES_PER_SLICE: usize = 512;
+const STATES_PER_SLICE: usize = 64;
+/// Slots likewise; with ten thousand satellites a slot takes three milliseconds.
+const SLOTS_PER_SLICE: usize = 64;
+
+/// Round-trip times, hops and satellites of a series of routes.
+type RouteColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Vec<u64>>);
+
+/// A constellation: elements, ready to be propagated, and the links between them.
+#[pyclass(name = "Satellites", module = "bentpipe._native", frozen)]
+pub struct PySatellites {
+    elements: Arc<[Elements]>,
+    propagators: Arc<[Propagator]>,
+    grids: Vec<PlusGrid>,
+}
+
+impl PySatellites {
+    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>) -> PyResult<Self> {
+        let propagators = Propagator::all(&elements).map_err(user_error)?;
+        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids })
+    }
+}
+
+fn site((lat_deg, lon_deg, alt_m): (f64, f64, f64)) -> PyResult<Site> {
+    Site::new(lat_deg, lon_deg, alt_m).map_err(user_error)
+}
+
+fn utc(times: &PyReadonlyArray1<'_, i64>) -> Vec<Utc> {
+    times.as_array().iter().map(|&t| Utc(t)).collect()
+}
+
+fn report(py: Python<'_>, on_progress: Option<&Py<PyAny>>, done: usize, of: usize) -> PyResult<()> {
+    py.check_signals()?;
+    if let Some(callback) = on_progress {
+        callback.call1(py, (done as f64 / of.max(1) as f64,))?;
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl PySatellites {
+    #[staticmethod]
+    fn read(py: Python<'_>, data: &[u8], name: &str) -> PyResult<Self> {
+        py.detach(|| read_elements(data, name).map_err(user_error).and_then(|elements| Self::new(elements, Vec::new())))
+    }
+
+    #[staticmethod]
+    fn shells(py: Python<'_>, shells: &str, epoch_unix_ns: i64) -> PyResult<Self> {
+        let shells: Vec<Shell> = serde_json::from_str(shells).map_err(user_error)?;
+        py.detach(|| {
+            let (elements, grids) = constellation(&shells, Utc(epoch_unix_ns)).map_err(user_error)?;
+            Self::new(elements, grids)
+        })
+    }
+
+    fn with_grid(&self, planes: usize, per_plane: usize) -> PyResult<Self> {
+        let grid = PlusGrid::new(planes, per_plane, self.elements.len()).map_err(user_error)?;
+        Ok(Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids: vec![grid] })
+    }
+
+    fn without_links(&self) -> Self {
+        Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids: Vec::new() }
+    }
+
+    fn __len__(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = PyDict::new(py);
+        columns.set_item("name", self.elements.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())?;
+        columns.set_item("norad_id", self.elements.iter().map(|e| e.norad_id).collect::<Vec<_>>().into_pyarray(py))?;
+        columns.set_item("epoch_unix_ns", self.elements.iter().map(|e| e.epoch.0).collect::<Vec<_>>().into_pyarray(py))?;
+        let floats: [(&str, fn(&Elements) -> f64); 7] = [
+            ("mean_motion_rev_day", |e| e.mean_motion_rev_day),
+            ("eccentricity", |e| e.eccentricity),
+            ("inclination_deg", |e| e.inclination_deg),
+            ("raan_deg", |e| e.raan_deg),
+            ("arg_perigee_deg", |e| e.arg_perigee_deg),
+            ("mean_anomaly_deg", |e| e.mean_anomaly_deg),
+            ("bstar_per_er", |e| e.bstar_per_er),
+        ];
+        for (name, field) in floats {
+            columns.set_item(name, self.elements.iter().map(field).collect::<Vec<_>>().into_pyarray(py))?;
+        }
+        Ok(columns)
+    }
+
+    fn age_warning(&self, at_unix_ns: i64) -> Option<String> {
+        age_warning(&self.elements, Utc(at_unix_ns)).map(|w| w.to_string())
+    }
+
+    fn failures(&self, py: Python<'_>, at_unix_ns: i64) -> Vec<String> {
+        py.detach(|| self.propagators.iter().filter_map(|p| p.state(Utc(at_unix_ns)).err()).map(|e| e.to_string()).collect())
+    }
+
+    fn sky<'py>(&self, py: Python<'py>, place: (f64, f64, f64), at_unix_ns: i64, min_elevation_deg: f64) -> PyResult<Bound<'py, PyList>> {
+        let site = site(place)?;
+        let sky = py.detach(|| visibility::sky(site, Utc(at_unix_ns), &self.propagators, min_elevation_deg)).map_err(user_error)?;
+        let rows = PyList::empty(py);
+        for satellite in sky.visible {
+            let row = PyDict::new(py);
+            row.set_item("norad_id", satellite.norad_id)?;
+            row.set_item("name", satellite.name)?;
+            row.set_item("azimuth_deg", satellite.look.azimuth_deg)?;
+            row.set_item("elevation_deg", satellite.look.elevation_deg)?;
+            row.set_item("range_km", satellite.look.range_km)?;
+            row.set_item("sunlit", satellite.sunlit)?;
+            rows.append(row)?;
+        }
+        Ok(rows)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the arrays of one table")]
+    fn look_angles(
+        &self,
+        py: Python<'_>,
+        place: (f64, f64, f64),
+        times_unix_ns: PyReadonlyArray1<'_, i64>,
+        first: usize,
+        mut azimuth_deg: PyReadwriteArray2<'_, f64>,
+        mut elevation_deg: PyReadwriteArray2<'_, f64>,
+        mut range_km: PyReadwriteArray2<'_, f64>,
+    ) -> PyResult<()> {
+        let (site, times) = (site(place)?, utc(&times_unix_ns));
+        let count = azimuth_deg.as_array().nrows();
+        let satellites = self
+            .propagators
+            .get(first..first.saturating_add(count))
+            .ok_or_else(|| user_error(format!("satellites {first} to {first}+{count} of {}", self.propagators.len())))?;
+        let out = LookAnglesOut {
+            azimuth_deg: azimuth_deg.as_slice_mut().map_err(user_error)?,
+            elevation_deg: elevation_deg.as_slice_mut().map_err(user_error)?,
+            range_km: range_km.as_slice_mut().map_err(user_error)?,
+        };
+        py.detach(|| look_angles(satellites, &SiteTimes::new(site, &times), out)).map_err(user_error)?;
+        py.check_signals()
+    }
+
+    #[pyo3(signature = (origin, to, times_unix_ns, min_elevation_deg, on_progress=None))]
+    fn routes<'py>(
+        &self,
+        py: Python<'py>,
+        origin: (f64, f64, f64),
+        to: (f64, f64, f64),
+        times_unix_ns: PyReadonlyArray1<'_, i64>,
+        min_elevation_deg: f64,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<RouteColumns<'py>> {
+        let (from, to, times) = (site(origin)?, site(to)?, utc(&times_unix_ns));
+        let network = Network::new(&self.propagators, &self.grids, min_elevation_deg).map_err(user_error)?;
+        let (mut rtt_ms, mut hops, mut satellites) = (Vec::new(), Vec::new(), Vec::new());
+        for slice in times.chunks(ROUTES_PER_SLICE) {
+            for route in py.detach(|| route::routes(&network, from, to, slice)).map_err(user_error)? {
+                rtt_ms.push(route.as_ref().map_or(f64::NAN, route::Route::rtt_ms));
+                hops.push(route.as_ref().map_or(0, |r| r.hops() as u64));
+                satellites
+                    .push(route.map_or_else(Vec::new, |r| r.satellites.iter().map(|&s| self.elements[s as usize].norad_id).collect()));
+            }
+            report(py, on_progress.as_ref(), rtt_ms.len(), times.len())?;
+        }
+        Ok((rtt_ms.into_pyarray(py).into_any(), hops.into_pyarray(py).into_any(), satellites))
+    }
+
+    #[pyo3(signature = (places, times_unix_ns, min_elevation_deg, threads=None, on_progress=None))]
+    fn all_pairs<'py>(
+        &self,
+        py: Python<'py>,
+        places: Vec<(f64, f64, f64)>,
+        times_unix_ns: PyReadonlyArray1<'_, i64>,
+        min_elevation_deg: f64,
+        threads: Option<usize>,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let sites = places.into_iter().map(site).collect::<PyResult<Vec<_>>>()?;
+        let times = utc(&times_unix_ns);
+        let network = Network::new(&self.propagators, &self.grids, min_elevation_deg).map_err(user_error)?;
+        let (mut rtt_ms, mut hops, mut done) = (Vec::new(), Vec::new(), 0);
+        for slice in times.chunks(STATES_PER_SLICE) {
+            let states = py.detach(|| on_threads(threads, || route::all_pairs(&network, &sites, slice))).map_err(user_error)?;
+            for state in &states {
+                rtt_ms.extend_from_slice(state.rtt_ms());
+                hops.extend_from_slice(state.hops());
+            }
+            done += slice.len();
+            report(py, on_progress.as_ref(), done, times.len())?;
+        }
+        let shape = [times.len(), sites.len(), sites.len()];
+        Ok((rtt_ms.into_pyarray(py).reshape(shape)?.into_any(), hops.into_pyarray(py).reshape(shape)?.into_any()))
+    }
+
+    #[pyo3(signature = (place, start_unix_ns, duration_ns, gateways, min_elevation_deg, gso_exclusion_deg, slot_ns, policy, seed, on_progress=None))]
+    #[allow(clippy::too_many_arguments, reason = "the fields of one request")]
+    fn schedule(
+        &self,
+        py: Python<'_>,
+        place: (f64, f64, f64),
+        start_unix_ns: i64,
+        duration_ns: u64,
+        gateways: &str,
+        min_elevation_deg: f64,
+        gso_exclusion_deg: f64,
+        slot_ns: Option<(u64, u64)>,
+        policy: &str,
+        seed: u64,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        let gateways: Vec<Gateway> = serde_json::from_str(gateways).map_err(user_error)?;
+        let slots = slot_ns.map_or_else(|| Ok(SlotGrid::default()), |(period, phase)| SlotGrid::new(period, phase)).map_err(user_error)?;
+        let request = ScheduleRequest {
+            site: site(place)?,
+            start: Utc(start_unix_ns),
+            duration: Nanos(duration_ns),
+            elements: &self.elements,
+            gateways: &gateways,
+            min_elevation_deg,
+            gso_exclusion_deg,
+            slots,
+            policy: schedule::policy(policy).map_err(user_error)?,
+            seed,
+        };
+        let scheduler = py.detach(|| Scheduler::new(request)).map_err(user_error)?;
+        let mut slots = Vec::with_capacity(scheduler.len());
+        while slots.len() < scheduler.len() {
+            let next = slots.len()..(slots.len() + SLOTS_PER_SLICE).min(scheduler.len());
+            slots.extend(py.detach(|| scheduler.slots(next)));
+            report(py, on_progress.as_ref(), slots.len(), scheduler.len())?;
+        }
+        serde_json::to_string(&scheduler.schedule(slots)).map_err(user_error)
+    }
+}
+
+/// The scheduling policies: name and one line each.
+#[pyfunction]
+pub fn scheduling_policies() -> Vec<(&'static str, &'static str)> {
+    POLICIES.iter().map(|p| (p.name, p.description)).collect()
+}
