@@ -9,8 +9,12 @@ from __future__ import annotations
 
 
 class BentpipeError(Exception):
-    """Base of every error bentpipe raises on purpose."""
+    """Base of every error bentpipe raises on purpose; the command line ends with its `exit_code`."""
+
+    exit_code = 1
 
 
 class UserError(BentpipeError, ValueError):
     """The user's mistake: one line that says where, what was found, what was wanted and what to do."""
+
+    exit_code = 2

@@ -53,7 +53,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     drawn = Table(title=title or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
         numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
-        drawn.add_column(column, justify="right" if numeric else "left")
+        drawn.add_column(rich_escape(column), justify="right" if numeric else "left")
     for row in cells:
         drawn.add_row(*(rich_escape(cell) for cell in row))
     console.print(drawn)
