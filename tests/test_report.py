@@ -41,10 +41,10 @@ class Page(HTMLParser):
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("raced")
     paths = [
-        preset_profile("dumbbell:rate=20mbit", 8.0, start_unix_ns=START_UNIX_NS, name="near"),
-        preset_profile("dumbbell:rate=20mbit,rtt=200ms", 8.0, start_unix_ns=START_UNIX_NS, name="far"),
+        preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="near"),
+        preset_profile("dumbbell:rate=20mbit,rtt=200ms", 5.0, start_unix_ns=START_UNIX_NS, name="far"),
     ]
-    race(paths, ["reno", "cubic", "bbr", "cubic+bbr"], out=out, duration_s=8.0, seeds=2)
+    race(paths, ["reno", "cubic", "bbr", "cubic+bbr"], out=out, duration_s=5.0, seeds=2)
     return out
 
 
@@ -126,7 +126,7 @@ def test_the_commands_to_repeat_it_are_those_that_were_given(page):
     text = html.unescape(page)
     wanted = (
         "bentpipe race profiles/far.parquet profiles/near.parquet --cc reno,cubic,bbr,cubic+bbr "
-        "--direction down --duration 8 --seeds 2 -o again"
+        "--direction down --duration 5 --seeds 2 -o again"
     )
     assert wanted in text
 

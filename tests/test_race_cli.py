@@ -1,0 +1,153 @@
+"""`bentpipe race`, `bentpipe report` and `bentpipe demo` as a user meets them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe import demo
+from bentpipe.cli.main import app
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.runs import find_runs, summarise
+from bentpipe.runs.text import number
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
+COMMAND = [sys.executable, "-c", "from bentpipe.cli.main import app; app()"]
+LIMITED = (
+    "import resource, signal, sys\n"
+    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
+    "from bentpipe.cli.main import app\n"
+    "app()\n"
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "bell.parquet"
+    write_profile(preset_profile("dumbbell:rate=10mbit", 30.0, start_unix_ns=START_UNIX_NS, name="bell"), file)
+    return str(file)
+
+
+def bentpipe(*arguments):
+    """The command in this process: only what concerns the process itself needs one of its own."""
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_json_is_what_the_contract_says_and_nothing_else(path, tmp_path):
+    asked = ["--cc", "reno,cubic+bbr", "--duration", 2, "--seeds", 2]
+    done = bentpipe("race", path, *asked, "-o", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert list(document) == ["runs"]
+    assert [(run["profile"], run["entrant"], run["seed"], run["world"]) for run in document["runs"]] == [
+        ("bell", entrant, seed, "simulated") for seed in (0, 1) for entrant in ("reno", "cubic+bbr")
+    ]
+    promised = {"controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"}
+    assert all(promised <= flow.keys() for run in document["runs"] for flow in run["flows"])
+
+
+def test_the_table_shows_means_over_the_seeds(path, tmp_path):
+    done = bentpipe("race", path, "--cc", "reno", "--duration", 2, "--seeds", 2, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    (summary,) = summarise(find_runs(tmp_path / "out"))
+    assert f" {number(summary.total_bps.mean / 1e6)} " in done.stdout
+    assert "bentpipe report" in done.stderr
+    again = bentpipe("race", path, "--cc", "reno", "--duration", 2, "--seeds", 2, "-o", tmp_path / "out")
+    assert again.stdout == done.stdout
+    assert "2 of 2 Runs were there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
+        (["PATH", "--cc", "cubic", "--duration", "31"], "is more than the Profile 'bell' lasts (30 s)"),
+        (["PATH", "--direction", "left"], "wanted up or down"),
+        (["PATH", "--seeds", "0"], "--seeds"),
+        (["PATH", "--seeds", "many"], "'--seeds'"),
+        (["nowhere.parquet"], "nowhere.parquet"),
+        ([], "PROFILES"),
+        (["PATH", "-x", "e.toml"], "--experiment"),
+        (["-x", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(path, tmp_path, arguments, said):
+    given = [path if argument == "PATH" else argument for argument in arguments]
+    done = bentpipe("race", *given, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert said in first
+    assert all(line.startswith("hint: ") for line in rest)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_profile_is_one_line_and_exit_code_2(path, tmp_path):
+    data = bytearray(Path(path).read_bytes())
+    data[100] ^= 1
+    Path(path).write_bytes(data)
+    done = bentpipe("race", path, "--cc", "reno", "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {path}")
+
+
+def test_a_full_disk_is_one_line_and_exit_code_1(path, tmp_path):
+    asked = [path, "--cc", "reno", "--duration", "20", "-o", str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-c", LIMITED, "race", *asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "File too large; 0 of 1 Runs are kept: make room and give the same command again" in done.stderr
+
+
+def test_ctrl_c_says_what_is_kept_and_ends_with_130(path, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["race", path, "--cc", "reno,cubic,bbr", "--duration", "30", "--seeds", "40", "-o", str(out), "-j", "1"]
+    child = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list(out.glob("race-down/*/*/*/run.json")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    said, complaint = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said == ""
+    kept = len(find_runs(out))
+    assert complaint == f"error: interrupted: {kept} of 120 Runs are kept in {out}; the same command does the rest\n"
+
+
+def test_report_says_where_the_page_is(path, tmp_path):
+    out = tmp_path / "out"
+    bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out)
+    done = bentpipe("report", out, "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"report": str(out / "report.html")})
+    nothing = bentpipe("report", tmp_path / "nowhere")
+    assert nothing.exit_code == 2
+    assert "no such folder" in nothing.stderr
+
+
+@pytest.mark.parametrize("command", ["race", "report", "demo"])
+def test_help_has_an_example(command):
+    done = bentpipe(command, "--help")
+    assert done.exit_code == 0
+    assert f"bentpipe {command} " in done.stdout.split("Example")[1]
+
+
+def test_the_demo_in_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "DURATION_S", 4.0)
+    monkeypatch.setattr(demo, "PROFILE_S", 19.0)
+    monkeypatch.setattr(demo, "SEEDS", 1)
+    shares = []
+    result, page = demo.run_demo(tmp_path / "demo", on_progress=shares.append)
+    assert [run.entrant for run in result.runs] == [*demo.ENTRANTS, *demo.ENTRANTS]
+    assert {run.label for run in result.runs} == {"melbourne-sydney", "melbourne-london"}
+    assert page.is_file()
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    again, _ = demo.run_demo(tmp_path / "demo")
+    assert [run.record["content_hash"] for run in again.runs] == [run.record["content_hash"] for run in result.runs]
