@@ -21,6 +21,7 @@ const GRO_HOLD: Nanos = Nanos::from_micros(50);
 
 /// What arrived, as far as acknowledging goes.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, not states
 pub struct Arrived {
     /// Next in order.
     pub in_order: bool,

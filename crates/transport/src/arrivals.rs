@@ -78,7 +78,9 @@ impl<'a> Arrivals<'a> {
             self.original(packet, highest_sacked);
         }
         if !packet.is_sacked() {
-            self.on_delivered(packet);
+            // An echo older than the retransmission: the original arrived, and says nothing about what was sent since (`tcp_skb_spurious_retrans`).
+            let original = packet.was_retransmitted() && self.ts_ecr < packet.sent_at;
+            self.on_delivered(packet, !original);
         }
     }
 
@@ -90,7 +92,8 @@ impl<'a> Arrivals<'a> {
             span.last = packet.sent_at;
             self.original(packet, highest_sacked);
         }
-        self.on_delivered(packet);
+        // Beyond a hole the echo is an old one, whichever copy arrived (RFC 7323 §4): it cannot tell.
+        self.on_delivered(packet, true);
     }
 
     /// Duplicates were reported: they were delivered too. A tail loss probe's says nothing about reordering.
@@ -116,10 +119,9 @@ impl<'a> Arrivals<'a> {
         self.original_arrived |= packet.end() <= self.high_seq;
     }
 
-    fn on_delivered(&mut self, packet: &Packet) {
+    fn on_delivered(&mut self, packet: &Packet, dated: bool) {
         self.delivered += 1;
-        // An echo older than the retransmission: the original arrived, and says nothing about what was sent since (`tcp_skb_spurious_retrans`).
-        if !(packet.was_retransmitted() && self.ts_ecr < packet.sent_at) {
+        if dated {
             self.rack.on_delivered(self.now, packet.sent_at, packet.end(), packet.was_retransmitted(), self.min_rtt);
         }
         self.rate.on_delivered(packet.sent_at, packet.end(), packet.tx_in_flight, packet.snapshot());

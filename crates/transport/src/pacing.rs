@@ -81,7 +81,7 @@ impl Pacer {
         if self.segments_sent >= UNPACED_SEGMENTS {
             let gap = rate.time_for(Bytes(u64::from(len)));
             let recovered = Nanos(gap.0 / 2).min(self.credit);
-            self.credit = self.credit - recovered;
+            self.credit -= recovered;
             self.next_departure = self.next_departure + (gap - recovered);
         }
     }

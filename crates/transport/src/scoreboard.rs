@@ -268,7 +268,7 @@ impl Scoreboard {
         let sorted = &mut sorted[..blocks.len()];
         sorted.copy_from_slice(blocks);
         sorted.sort_unstable();
-        let seen = std::mem::replace(&mut self.seen, [(0, 0); 3]);
+        let seen = std::mem::take(&mut self.seen);
         for (slot, &(start, end)) in sorted.iter().enumerate() {
             self.seen[slot] = (start, end);
             let mut at = start.max(una);

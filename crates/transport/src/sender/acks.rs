@@ -13,6 +13,7 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// What the scoreboard and the estimators made of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, not states
 struct Digest {
     prior_una: u64,
     prior_in_flight: u32,

@@ -40,6 +40,7 @@ use timers::{Forced, Handshake, Timer};
 /// back at [`Self::wake_at`].
 ///
 /// Like the kernel it counts in packets of one MSS; what it tells its controller in bytes is packets × MSS.
+#[allow(clippy::struct_excessive_bools)] // independent facts, not states
 pub struct Sender {
     config: SenderConfig,
     controller: Box<dyn Controller>,

@@ -44,6 +44,7 @@ impl State {
 
 /// What recovery has to know of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, not states
 pub(super) struct Seen {
     pub prior_una: u64,
     pub una_advanced: bool,

@@ -20,8 +20,8 @@ pub struct Fixed {
     pub ssthresh: u64,
     pub rate: Option<Rate>,
     pub owns: bool,
-    prior: (u64, u64),
-    acks: u64,
+    pub prior: (u64, u64),
+    pub acks: u64,
 }
 
 impl Fixed {

@@ -21,7 +21,7 @@ struct Path {
 impl Path {
     fn fate(self, key: u64, n: usize, loss: f64) -> Fate {
         let draw = |salt: u64| unit_f64(keyed_u64(self.seed ^ key ^ salt, n as u64));
-        let extra = Nanos::from_micros((draw(4) * self.spread_us as f64) as u64);
+        let extra = Nanos::from_secs_f64(draw(4) * self.spread_us as f64 * 1e-6).expect("in range");
         if draw(1) < loss {
             Fate::Drop
         } else if draw(2) < self.late {

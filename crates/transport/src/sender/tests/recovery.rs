@@ -1,1 +1,205 @@
-//! t
+//! Loss recovery.
+
+use super::*;
+
+/// Twenty packets outstanding once the connection runs, one of them lost.
+fn with_loss(lost: &'static [u64]) -> Pipe {
+    Pipe::new(Fixed::new(20)).data(lose(lost)).transfer(400 * MSS)
+}
+
+#[test]
+fn a_hole_is_retransmitted_at_the_third_selective_acknowledgement() {
+    let mut pipe = with_loss(&[100]);
+    pipe.finish();
+    let sent = pipe.times_sent(100 * MSS);
+    assert_eq!(sent.len(), 2);
+    let third = pipe.acks.iter().filter(|(_, a)| a.ack == 100 * MSS && !a.sacks.as_slice().is_empty()).nth(2).expect("three").0;
+    assert_eq!(sent[1], third + pipe.one_way);
+    assert_eq!(kinds(&mut pipe), [FlowEvent::Established, FlowEvent::RecoveryEntered, FlowEvent::RecoveryLeft]);
+}
+
+#[test]
+fn with_two_selective_acknowledgements_the_reordering_timer_decides_after_a_quarter_of_min_rtt_and_2_ms() {
+    // One flight of twenty, all at once: only two packets lie behind the hole.
+    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[17])).transfer(20 * MSS);
+    pipe.finish();
+    let sent = pipe.times_sent(17 * MSS);
+    let (min_rtt, first_sack) = (ms(50), pipe.acks.iter().find(|(_, a)| !a.sacks.as_slice().is_empty()).expect("a hole").0 + pipe.one_way);
+    let waited = sent[1].since(first_sack);
+    assert_eq!(sent.len(), 2);
+    assert!(waited >= Nanos(min_rtt.0 / 4) && waited <= Nanos(min_rtt.0 / 4) + ms(3), "{waited:?}");
+}
+
+#[test]
+fn once_reordering_was_seen_late_packets_are_not_retransmitted() {
+    // Every fifteenth packet is 8 ms late: less than a quarter of min_rtt, but more than three packets' worth.
+    let mut pipe = Pipe::new(Fixed::new(20)).data(|_, n| if n % 15 == 14 { Fate::Late(ms(8)) } else { Fate::Deliver }).transfer(600 * MSS);
+    pipe.finish();
+    let early = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq < 100 * MSS).count();
+    let later = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq >= 100 * MSS).count();
+    assert!(early > 0, "the first one cannot be told from a loss");
+    assert_eq!(later, 0);
+}
+
+#[test]
+fn a_retransmission_that_is_lost_too_is_found_without_a_time_out() {
+    let mut losses = 0..2;
+    let mut pipe = Pipe::new(Fixed::new(20))
+        .data(move |s, _| if s.seq == 100 * MSS && losses.next().is_some() { Fate::Drop } else { Fate::Deliver })
+        .transfer(400 * MSS);
+    pipe.finish();
+    assert_eq!(pipe.times_sent(100 * MSS).len(), 3);
+    assert_eq!(pipe.sender.stats().timeouts, 0);
+}
+
+#[test]
+fn after_recovery_the_window_is_ssthresh() {
+    let mut pipe = with_loss(&[100, 103, 107]);
+    pipe.finish();
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.cwnd, stats.ssthresh), (Bytes(10 * MSS), Bytes(10 * MSS)), "one reduction for one round trip of losses");
+    assert_eq!(stats.retransmits, 3);
+}
+
+#[test]
+fn prr_keeps_sending_while_the_window_comes_down() {
+    let mut pipe = with_loss(&[100]);
+    pipe.finish();
+    let events = pipe.events();
+    let at = |wanted| events.iter().find(|(_, e)| *e == wanted).expect("it happened").0;
+    let (from, to) = (at(FlowEvent::RecoveryEntered), at(FlowEvent::RecoveryLeft));
+    let bursts = pipe.sent.iter().filter(|(t, s)| *t >= from && *t < to && !s.retransmission).count();
+    // 19 delivered out of 20: ten leave, the retransmission among them.
+    assert!((8..=10).contains(&bursts), "{bursts} new segments during recovery");
+}
+
+#[test]
+fn a_controller_that_owns_recovery_is_not_overruled_by_prr() {
+    let mut pipe = Pipe::new(Fixed { owns: true, ..Fixed::new(20) }).data(lose(&[100])).transfer(400 * MSS);
+    pipe.finish();
+    assert_eq!(pipe.sender.stats().cwnd, Bytes(20 * MSS));
+    assert_eq!(pipe.sender.stats().retransmits, 1);
+}
+
+#[test]
+fn undo_by_dsack_restores_window_and_threshold() {
+    // One packet is late by more than the reordering window, and its acknowledgement after the retransmission's.
+    let mut pipe = Pipe::new(Fixed::new(20))
+        .data(|s, _| if s.seq == 100 * MSS { if s.retransmission { Fate::Deliver } else { Fate::Late(ms(60)) } } else { Fate::Deliver })
+        .transfer(400 * MSS);
+    pipe.finish();
+    assert!(kinds(&mut pipe).contains(&FlowEvent::Undo(UndoCause::Dsack)));
+    assert_eq!(pipe.sender.stats().cwnd, Bytes(20 * MSS));
+    assert!(pipe.sender.stats().ssthresh > Bytes(1 << 40));
+}
+
+#[test]
+fn undo_by_timestamp_restores_the_window_within_a_round_trip() {
+    // Late by 20 ms: the original is acknowledged while the retransmission is under way.
+    let mut pipe = Pipe::new(Fixed::new(20))
+        .data(|s, _| if s.seq == 100 * MSS && !s.retransmission { Fate::Late(ms(20)) } else { Fate::Deliver })
+        .transfer(400 * MSS);
+    pipe.finish();
+    let events = pipe.events();
+    let undo = events.iter().find(|(_, e)| matches!(e, FlowEvent::Undo(_))).expect("undone");
+    let entered = events.iter().find(|(_, e)| *e == FlowEvent::RecoveryEntered).expect("entered");
+    assert!(undo.0.since(entered.0) <= ms(51), "{events:?}");
+    assert_eq!(pipe.sender.stats().cwnd, Bytes(20 * MSS));
+}
+
+#[test]
+fn a_lost_tail_is_probed_after_two_srtt_and_costs_a_reduction() {
+    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[99])).transfer(100 * MSS);
+    pipe.finish();
+    let sent = pipe.times_sent(99 * MSS);
+    assert_eq!(sent.len(), 2);
+    // The probe timer starts at the last acknowledgement; with one packet out it waits for the receiver's delay besides.
+    let last_ack = pipe.acks.iter().rfind(|(_, a)| a.ack <= 99 * MSS).expect("acknowledged").0 + pipe.one_way;
+    let waited = sent[1].since(last_ack);
+    assert!(waited >= ms(240) && waited <= ms(300), "2 x 50 + 200 ms, at most the RTO of 250: {waited:?}");
+    assert_eq!(pipe.sender.stats().tail_loss_probes, 1);
+}
+
+#[test]
+fn a_lost_tail_of_two_is_probed_after_two_srtt_and_2_ms() {
+    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[98, 99])).transfer(100 * MSS);
+    pipe.finish();
+    let probe = pipe.times_sent(99 * MSS)[1];
+    let last_ack = pipe.acks.iter().rfind(|(_, a)| a.ack <= 98 * MSS && a.sacks.as_slice().is_empty()).expect("acknowledged").0;
+    let waited = probe.since(last_ack + pipe.one_way);
+    assert!(waited >= ms(102) && waited <= ms(112), "delayed acknowledgements count in srtt: {waited:?}");
+    assert_eq!(pipe.sender.stats().timeouts, 0);
+    assert_eq!(pipe.times_sent(98 * MSS).len(), 2, "its selective acknowledgement shows the other");
+}
+
+#[test]
+fn a_probe_of_new_data_that_repairs_nothing_costs_nothing() {
+    // The acknowledgements of one flight are lost: the probe brings new data, and all is well.
+    let mut losses = 0..2;
+    let mut pipe = Pipe::new(Fixed::new(4))
+        .acks(move |a, _| if a.ack >= 40 * MSS && losses.next().is_some() { Fate::Drop } else { Fate::Deliver })
+        .transfer(100 * MSS);
+    pipe.finish();
+    let stats = pipe.sender.stats();
+    assert!(stats.tail_loss_probes > 0);
+    assert_eq!((stats.timeouts, stats.cwnd), (0, Bytes(4 * MSS)));
+    assert!(!kinds(&mut pipe).contains(&FlowEvent::TailLoss));
+}
+
+#[test]
+fn a_retransmitted_probe_that_repaired_a_loss_is_told_as_tail_loss() {
+    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[99]));
+    pipe.sender.open(Time::ZERO);
+    pipe.sender.app_write(Time::ZERO, Bytes(100 * MSS));
+    pipe.run_for(ms(2000));
+    pipe.sender.app_write(pipe.now, Bytes(10 * MSS));
+    pipe.run_for(ms(500));
+    assert!(kinds(&mut pipe).contains(&FlowEvent::TailLoss));
+    assert!(pipe.sender.stats().ssthresh <= Bytes(10 * MSS));
+}
+
+#[test]
+fn a_time_out_marks_what_is_old_and_leaves_one_packet() {
+    // Everything is lost from packet 100 on, for a second.
+    let mut pipe =
+        Pipe::new(Fixed::new(20)).data(|s, n| if s.seq >= 100 * MSS && n < 125 { Fate::Drop } else { Fate::Deliver }).transfer(400 * MSS);
+    pipe.finish();
+    let timeouts: Vec<_> = pipe.events().into_iter().filter(|(_, e)| matches!(e, FlowEvent::Timeout(_))).collect();
+    assert!(timeouts.len() >= 2, "{timeouts:?}");
+    let gaps: Vec<u64> = timeouts.windows(2).map(|w| w[1].0.since(w[0].0).0).collect();
+    assert!(gaps.windows(2).all(|g| g[1] == 2 * g[0]), "they double: {gaps:?}");
+    assert_eq!(pipe.sender.stats().ssthresh, Bytes(10 * MSS), "one reduction, however many time-outs");
+}
+
+#[test]
+fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
+    // The path stands still for 600 ms, and lets go of everything then, in order.
+    let stall = ms(500).0..ms(1100).0;
+    let mut pipe = Pipe::new(Fixed::new(20))
+        .data(move |s, _| if stall.contains(&s.tsval.0) { Fate::Late(Nanos(stall.end - s.tsval.0)) } else { Fate::Deliver })
+        .transfer(400 * MSS);
+    pipe.finish();
+    let stats = pipe.sender.stats();
+    assert!(stats.timeouts > 0 && stats.undos > 0, "{stats:?}");
+    assert_eq!(stats.cwnd, Bytes(20 * MSS));
+    assert!(stats.retransmits <= 4, "the rest of the flight is not sent again: {}", stats.retransmits);
+}
+
+#[test]
+fn an_ecn_echo_reduces_once_per_round_trip() {
+    let mut pipe = Pipe::new(Fixed::new(20))
+        .data(|s, _| if (100..110).contains(&(s.seq / MSS)) { Fate::Mark } else { Fate::Deliver })
+        .transfer(300 * MSS);
+    pipe.finish();
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.cwnd, stats.retransmits, stats.ce_marks), (Bytes(10 * MSS), 0, 10));
+    assert_eq!(kinds(&mut pipe).iter().filter(|e| **e == FlowEvent::EcnReduction).count(), 1);
+}
+
+#[test]
+fn a_duplicating_network_is_no_reason_to_undo_or_widen() {
+    let mut pipe = Pipe::new(Fixed::new(20)).data(|_, n| if n % 10 == 0 { Fate::Twice(ms(1)) } else { Fate::Deliver }).transfer(400 * MSS);
+    pipe.finish();
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.retransmits, stats.undos, stats.state), (0, 0, RecoveryState::Open));
+}

@@ -1,1 +1,169 @@
-//! t
+//! Handshake, pacing, acknowledgements.
+
+use super::*;
+use crate::sender::Sender;
+
+#[test]
+fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
+    let mut sender = Sender::new(SenderConfig::default(), Box::new(Fixed::new(10)));
+    sender.open(Time::ZERO);
+    let mut at = Time::ZERO;
+    let mut gaps = Vec::new();
+    for n in 0..7 {
+        sender.on_wake(at);
+        let syn = sender.poll_transmit(at).expect("due");
+        assert!(syn.syn && syn.retransmission == (n > 0));
+        assert_eq!(sender.poll_transmit(at), None);
+        let next = sender.wake_at().expect("it waits");
+        gaps.push(next.since(at).0 / 1_000_000_000);
+        at = next;
+    }
+    assert_eq!(gaps, [1, 1, 1, 1, 1, 2, 4]);
+}
+
+#[test]
+fn a_syn_lost_more_than_once_starts_from_one_packet() {
+    for (lost, window) in [(0, 10), (1, 10), (2, 1)] {
+        let mut pipe = Pipe::new(Fixed::new(10));
+        pipe.sender.open(Time::ZERO);
+        pipe.sender.app_unlimited();
+        for _ in 0..lost {
+            assert!(pipe.sender.poll_transmit(pipe.now).expect("SYN").syn);
+            pipe.now = pipe.sender.wake_at().expect("it waits");
+            pipe.sender.on_wake(pipe.now);
+        }
+        pipe.run_for(ms(60));
+        assert_eq!(pipe.sent.len(), window, "{lost} lost");
+        assert_eq!(pipe.sender.stats().srtt, Some(ms(50)), "the echo tells which SYN was answered");
+    }
+}
+
+#[test]
+fn initial_window_is_ten_segments() {
+    let mut pipe = Pipe::new(Fixed::new(10)).bulk();
+    pipe.run_for(ms(60));
+    assert_eq!(pipe.sent.len(), 10);
+    assert!(pipe.sent.iter().all(|(_, s)| u64::from(s.len) == MSS));
+}
+
+/// Largest number of segments that left at one instant, after the first ten.
+fn largest_burst(pipe: &Pipe) -> usize {
+    let mut counts = std::collections::BTreeMap::new();
+    for (at, _) in &pipe.sent[10..] {
+        *counts.entry(*at).or_insert(0) += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
+}
+
+#[test]
+fn only_fq_or_the_controller_paces() {
+    let run = |fq, rate| {
+        let mut pipe =
+            Pipe::with(SenderConfig { fq, ..SenderConfig::default() }, ReceiverConfig::default(), Fixed { rate, ..Fixed::new(100) }).bulk();
+        pipe.run_for(ms(300));
+        (largest_burst(&pipe), pipe.sender.stats().pacing_rate)
+    };
+    let (unpaced, none) = run(false, None);
+    assert!(unpaced >= 90 && none.is_none(), "{unpaced}");
+    // Slow start: 200 % of 100 packets in 50 ms is 46.3 Mbit/s: three segments in 2^-10 s.
+    let (paced, rate) = run(true, None);
+    assert!(paced == 3, "{paced}");
+    assert!(rate.is_some_and(|r| r.0.abs_diff(46_336_000) < 500_000), "{rate:?}");
+    let (asked, rate) = run(false, Some(Rate::from_mbps(5)));
+    assert_eq!((asked, rate), (2, Some(Rate::from_mbps(5))));
+}
+
+#[test]
+fn retransmissions_are_paced_too() {
+    let rate = Some(Rate::from_mbps(5));
+    let mut pipe = Pipe::new(Fixed { rate, owns: true, ..Fixed::new(60) })
+        .data(|s, _| {
+            if !s.retransmission && (50..100).contains(&(s.seq / MSS)) && (s.seq / MSS).is_multiple_of(2) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        })
+        .transfer(200 * MSS);
+    pipe.finish();
+    let times: Vec<Time> = pipe.sent.iter().filter(|(_, s)| s.retransmission).map(|s| s.0).collect();
+    assert_eq!(times.len(), 25);
+    let span = times[24].since(times[0]);
+    assert!(span >= ms(45), "25 segments at 5 Mbit/s take 57 ms: {span:?}");
+}
+
+#[test]
+fn a_bulk_flow_is_acknowledged_every_second_segment() {
+    let mut pipe = Pipe::new(Fixed::new(50)).bulk();
+    pipe.run_for(Nanos::from_secs(2));
+    pipe.acks.clear();
+    let before = pipe.receiver.delivered().0;
+    pipe.run_for(Nanos::from_secs(2));
+    let per_ack = (pipe.receiver.delivered().0 - before) as f64 / MSS as f64 / pipe.acks.len() as f64;
+    assert!((1.9..=2.0).contains(&per_ack), "{per_ack}");
+}
+
+#[test]
+fn gro_stretches_acknowledgements() {
+    let config = ReceiverConfig { gro_segments: 16, ..ReceiverConfig::default() };
+    let mut pipe = Pipe::with(SenderConfig::default(), config, Fixed::new(64)).bulk();
+    pipe.run_for(Nanos::from_secs(2));
+    pipe.acks.clear();
+    let before = pipe.receiver.delivered().0;
+    pipe.run_for(Nanos::from_secs(1));
+    let per_ack = (pipe.receiver.delivered().0 - before) / MSS / pipe.acks.len() as u64;
+    assert_eq!(per_ack, 16);
+}
+
+#[test]
+fn nagle_holds_one_short_segment_and_nodelay_none() {
+    let run = |nagle| {
+        let mut pipe = Pipe::with(SenderConfig { nagle, ..SenderConfig::default() }, ReceiverConfig::default(), Fixed::new(10));
+        pipe.sender.open(Time::ZERO);
+        pipe.run_for(ms(60));
+        for _ in 0..5 {
+            pipe.sender.app_write(pipe.now, Bytes(100));
+            pipe.run_for(ms(1));
+        }
+        pipe.run_for(ms(500));
+        assert_eq!(pipe.receiver.delivered(), Bytes(500));
+        pipe.sent.iter().map(|(_, s)| s.len).collect::<Vec<_>>()
+    };
+    assert_eq!(run(true), [100, 400]);
+    assert_eq!(run(false), [100; 5]);
+}
+
+#[test]
+fn a_flow_closed_late_ends_with_a_fin_alone() {
+    let mut pipe = Pipe::new(Fixed::new(10));
+    pipe.sender.open(Time::ZERO);
+    pipe.sender.app_write(Time::ZERO, Bytes(3 * MSS));
+    pipe.run_for(ms(500));
+    assert!(!pipe.sender.is_done() && !pipe.receiver.is_closed());
+    pipe.sender.app_close();
+    pipe.drain();
+    pipe.finish();
+    assert!(pipe.receiver.is_closed());
+    assert_eq!(pipe.receiver.delivered(), Bytes(3 * MSS));
+    let last = pipe.sent.last().expect("sent").1;
+    assert!(last.fin && last.len == 0);
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_sent_change_nothing() {
+    let mut pipe = Pipe::new(Fixed::new(10)).bulk();
+    pipe.run_for(ms(60));
+    let before = pipe.sender.stats();
+    let ack = crate::wire::Ack {
+        ack: 1 << 40,
+        window: Bytes(1),
+        tsval: pipe.now,
+        ts_ecr: pipe.now,
+        sacks: crate::wire::SackBlocks::default(),
+        dsack: false,
+        syn: false,
+        ce_count: 9,
+    };
+    pipe.sender.on_ack(pipe.now, &ack);
+    assert_eq!(pipe.sender.stats(), before);
+}
