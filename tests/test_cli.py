@@ -20,6 +20,7 @@ COMMANDS = [
     ["cc"],
     ["constellations"],
     ["demo"],
+    ["policies"],
     ["presets"],
     ["profile"],
     ["profile", "convert"],
@@ -184,7 +185,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
-        ("cc", {"name", "status", "description", "citation"}),
+        ("cc", {"name", "status", "description", "citation", "options"}),
         ("sites", {"name", "lat_deg", "lon_deg", "alt_m", "pop", "description", "source"}),
         ("constellations", {"name", "satellites", "shells", "description", "source"}),
         ("presets", {"name", "parameters", "description", "source"}),

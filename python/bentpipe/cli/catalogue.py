@@ -1,4 +1,4 @@
-"""What there is: controllers, sites, constellations and presets, with one line and a source each."""
+"""What there is: controllers, sites, constellations, presets, policies, with one line and a source each."""
 
 from __future__ import annotations
 
@@ -89,6 +89,18 @@ def presets(as_json: AsJson = False) -> None:
             }
         )
     _print(["name", "parameters", "description", "source"], rows, as_json)
+
+
+def policies(as_json: AsJson = False) -> None:
+    """List the scheduling policies that `bentpipe profile make --policy` takes.
+
+    Example:
+        bentpipe policies
+    """
+    from bentpipe import orbit
+
+    rows = [{"name": name, "description": description} for name, description in orbit.policies().items()]
+    _print(["name", "description"], rows, as_json)
 
 
 def _print(columns: list[str], rows: Sequence[Mapping[str, object]], as_json: bool) -> None:

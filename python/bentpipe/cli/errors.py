@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -38,7 +39,10 @@ class ReportingGroup(TyperGroup):
             return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         given = list(sys.argv[1:] if args is None else args)
         try:
-            result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = _show_warning
+                result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except BrokenPipeError:
             # Whoever read our output has enough (`| head`); nothing more can be said there.
@@ -49,6 +53,19 @@ class ReportingGroup(TyperGroup):
         if result == INTERRUPTED:  # Typer turns Ctrl-C into this code and says nothing
             console.error("interrupted")
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What the library warns of, as one line; what Python warns programmers of is not for users."""
+    if issubclass(category, UserWarning):
+        console.warn(str(message))
 
 
 def report(error: BaseException, *, debug: bool) -> int:

@@ -53,7 +53,11 @@ def make(
         ),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="How a satellite is chosen for a slot. [default: starlink]", show_default=False)
+        str | None,
+        typer.Option(
+            help="How a satellite is chosen for a slot, of `bentpipe policies`. [default: starlink-like]",
+            show_default=False,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 0,
     preset: Annotated[

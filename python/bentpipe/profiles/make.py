@@ -1,27 +1,51 @@
 """A terminal behind a constellation, from geometry to a Profile.
 
-Who serves the terminal slot by slot comes from `bentpipe.orbit`, the fibre from each gateway in use to the server from
+Who serves the terminal slot by slot comes from `bentpipe.orbit`, the fibre from each gateway to the server from
 `bentpipe.scenarios`, and the access model over both is native.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from bentpipe._native import Profile
+from bentpipe import _native, orbit
+from bentpipe._native import Profile, Satellites
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.presets import DEFAULT_START_UTC
 from bentpipe.scenarios import (
+    Gateway,
+    GatewayList,
+    Place,
+    Pop,
+    Shell,
+    fibre_one_way_ms,
+    great_circle_km,
+    load_constellation,
+    load_gateways,
+    nearest_pop,
     parse_place,
+    pop_by_code,
 )
+from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
 from bentpipe.times import parse_utc
+
+#: Part of the progress that choosing satellites takes; the access model takes the rest.
+_SCHEDULE_SHARE = 0.8
+
+
+class OutageWarning(UserWarning):
+    """Nobody serves the terminal for part of the time."""
 
 
 def make_profile(
-    site: str,
-    to: str,
+    site: str | Place,
+    to: str | Place,
     *,
     start_unix_ns: int | None = None,
     duration_s: float = 300.0,
@@ -30,36 +54,138 @@ def make_profile(
     policy: str | None = None,
     seed: int = 0,
     name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
     """The path from a terminal at `site` to a server at `to`, over the satellites that serve it.
+
+    Gateways are the packaged ones of Starlink, whatever the constellation. The traffic of a gateway leaves through the
+    terminal's own PoP if the site names one, otherwise through the PoP with the least fibre delay from the gateway.
 
     Args:
         site: The terminal: a known name, or ``lat,lon[,alt_m]``.
         to: The server: likewise.
         start_unix_ns: When it begins [ns since 1970, UTC]. Needed with `elements`; otherwise `DEFAULT_START_UTC`.
         duration_s: How long it lasts [s].
-        elements: A file of orbital elements (TLE or OMM, plain or gzipped).
-        constellation: Built-in shells instead; by default `DEFAULT_CONSTELLATION`.
-        policy: How the scheduler chooses a satellite for a slot; by default `DEFAULT_POLICY`.
+        elements: A file of orbital elements (TLE or OMM, plain or gzipped); the terminal's lowest elevation and angle
+            from the geostationary arc are then those of the shells of `bentpipe.orbit.DEFAULT_SKY`.
+        constellation: Built-in shells instead; by default `bentpipe.orbit.DEFAULT_SKY`.
+        policy: How the scheduler chooses a satellite for a slot; by default `bentpipe.orbit.DEFAULT_POLICY`.
         seed: Decides everything that is drawn.
         name: The Profile's name; by default ``SITE-TO``.
+        parameters: Parameters of the access model that differ from `bentpipe._native.access_parameters`.
         on_progress: Called with the fraction done, 0 to 1.
 
     Warns:
-        StaleElementsWarning: `elements` are far from the asked time.
+        bentpipe.orbit.StaleElementsWarning: `elements` are days away from the asked time.
+        OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
         UserError: An unknown place, constellation or policy, an unreadable file, a duration that is not above zero.
     """
-    terminal, server = parse_place(site), parse_place(to)
+    terminal = parse_place(site) if isinstance(site, str) else site
+    server = parse_place(to) if isinstance(to, str) else to
     duration_ns = duration_to_ns(duration_s)
-    if seed < 0 or seed >= 2**64:
+    if not 0 <= seed < 2**64:
         raise UserError(f"seed: {seed}; wanted 0 to 2^64 - 1")
     if start_unix_ns is None:
         if elements is not None:
-            raise UserError(
-                "start: needed with elements, whose satellites are where they should be only near their epoch"
-            )
+            raise UserError("start: needed with elements, whose satellites are right only near their epoch")
         start_unix_ns = parse_utc(DEFAULT_START_UTC)
-    raise NotImplementedError
+    satellites = orbit.load_satellites(elements, constellation, start_unix_ns)
+    shells = load_constellation(constellation or orbit.DEFAULT_SKY).shells
+    min_elevation_deg = min(shell.min_elevation_deg for shell in shells)
+    ground = load_gateways()
+    exits = _exits(ground, terminal, _reach_km(satellites, min_elevation_deg, ground.min_elevation_deg))
+    schedule = orbit.schedule(
+        satellites,
+        terminal,
+        [(gateway.label, _place(gateway), _fibre_ms(gateway, pop)) for gateway, pop in exits],
+        start_unix_ns=start_unix_ns,
+        duration_ns=duration_ns,
+        min_elevation_deg=min_elevation_deg,
+        gateway_min_elevation_deg=ground.min_elevation_deg,
+        gso_exclusion_deg=_gso_exclusion_deg(shells),
+        policy=policy or orbit.DEFAULT_POLICY,
+        seed=seed,
+        on_progress=lambda done: on_progress(done * _SCHEDULE_SHARE),
+    )
+    _warn_of_outages(schedule, terminal)
+    profile = _native.build_profile(
+        name or f"{terminal.name}-{server.name}",
+        schedule,
+        json.dumps(_ground_legs(exits, server)),
+        json.dumps(dict(parameters or {})),
+        seed,
+    )
+    on_progress(1.0)
+    return profile
+
+
+def _warn_of_outages(schedule: str, terminal: Place) -> None:
+    slots = json.loads(schedule)["slots"]
+    unserved_s = sum(slot["end_ns"] - slot["start_ns"] for slot in slots if slot["serving"] is None) / 1e9
+    if unserved_s > 0:
+        of_s = slots[-1]["end_ns"] / 1e9
+        warnings.warn(
+            f"{terminal.name}: no satellite that a gateway sees serves it for {unserved_s:g} of {of_s:g} s: an outage",
+            OutageWarning,
+            stacklevel=3,
+        )
+
+
+def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[Gateway, Pop]]:
+    """The gateways that a satellite over the terminal can see, each with the PoP its traffic leaves through."""
+    own = pop_by_code(terminal.pop) if terminal.pop else None
+    here = (terminal.lat_deg, terminal.lon_deg)
+    near = [g for g in ground.gateways if great_circle_km(here, (g.lat_deg, g.lon_deg)) <= reach_km]
+    return [(gateway, own or nearest_pop(gateway.lat_deg, gateway.lon_deg)) for gateway in near]
+
+
+def _reach_km(satellites: Satellites, min_elevation_deg: float, gateway_min_elevation_deg: float) -> float:
+    """The farthest a gateway can be from a terminal that uses the same satellite, along the ground [km].
+
+    Both stand in the circle under the highest satellite at its apogee; 2 % and 100 km for the ellipsoid and heights.
+    """
+    columns = satellites.elements()
+    motion_rad_s = columns["mean_motion_rev_day"] * 2 * math.pi / 86_400
+    apogee_km = float(((WGS72_MU_KM3_S2 / motion_rad_s**2) ** (1 / 3) * (1 + columns["eccentricity"])).max())
+
+    def half_angle_rad(elevation_deg: float) -> float:
+        elevation = math.radians(elevation_deg)
+        return math.acos(min(1.0, WGS72_RADIUS_KM / apogee_km * math.cos(elevation))) - elevation
+
+    angle = half_angle_rad(min_elevation_deg) + half_angle_rad(gateway_min_elevation_deg)
+    return angle * WGS72_RADIUS_KM * 1.02 + 100.0
+
+
+def _gso_exclusion_deg(shells: Sequence[Shell]) -> float:
+    """The widest exclusion of the shells; none where no shell has one."""
+    return max((shell.gso_exclusion_deg or 0.0 for shell in shells), default=0.0)
+
+
+def _ground_legs(exits: Sequence[tuple[Gateway, Pop]], server: Place) -> dict[str, Any]:
+    """Each gateway's way to the server, as the native module takes it."""
+    from_pop = {
+        pop.code: fibre_one_way_ms((pop.lat_deg, pop.lon_deg), (server.lat_deg, server.lon_deg)) for _, pop in exits
+    }
+    return {
+        "server": server.name,
+        "gateways": {
+            gateway.label: {
+                "pop": pop.code,
+                "gateway_pop_ns": round(_fibre_ms(gateway, pop) * 1e6),
+                "pop_server_ns": round(from_pop[pop.code].one_way_ms * 1e6),
+            }
+            for gateway, pop in exits
+        },
+    }
+
+
+def _fibre_ms(gateway: Gateway, pop: Pop) -> float:
+    return fibre_one_way_ms((gateway.lat_deg, gateway.lon_deg), (pop.lat_deg, pop.lon_deg)).one_way_ms
+
+
+def _place(gateway: Gateway) -> Place:
+    """Where a gateway stands; the list has no heights, and 1 km of them is 3 µs of light."""
+    return Place(name=gateway.label, lat_deg=gateway.lat_deg, lon_deg=gateway.lon_deg)

@@ -1,0 +1,120 @@
+"""Computed Profiles: the same on any day, honest about outages and old elements."""
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from bentpipe import orbit
+from bentpipe.errors import UserError
+from bentpipe.profiles import make_profile, summarise
+from bentpipe.profiles.make import OutageWarning
+from bentpipe.scenarios import Place
+from bentpipe.times import format_utc, parse_utc
+
+START = parse_utc("2026-05-10T09:00:00Z")
+
+
+def elements_file(folder: Path, epoch_unix_ns: int = START) -> Path:
+    """Shell 1 of Starlink as OMM JSON."""
+    columns = orbit.load_satellites(None, "starlink-s1", epoch_unix_ns).elements()
+    entries = [
+        {
+            "OBJECT_NAME": columns["name"][i],
+            "OBJECT_ID": "2026-001A",
+            "EPOCH": format_utc(int(columns["epoch_unix_ns"][i])).removesuffix("Z"),
+            "MEAN_MOTION": columns["mean_motion_rev_day"][i],
+            "ECCENTRICITY": columns["eccentricity"][i],
+            "INCLINATION": columns["inclination_deg"][i],
+            "RA_OF_ASC_NODE": columns["raan_deg"][i],
+            "ARG_OF_PERICENTER": columns["arg_perigee_deg"][i],
+            "MEAN_ANOMALY": columns["mean_anomaly_deg"][i],
+            "EPHEMERIS_TYPE": 0,
+            "CLASSIFICATION_TYPE": "U",
+            "NORAD_CAT_ID": int(columns["norad_id"][i]),
+            "ELEMENT_SET_NO": 999,
+            "REV_AT_EPOCH": 1,
+            "BSTAR": columns["bstar_per_er"][i],
+            "MEAN_MOTION_DOT": 0,
+            "MEAN_MOTION_DDOT": 0,
+        }
+        for i in range(len(columns["name"]))
+    ]
+    path = folder / "shell.json"
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def test_a_path_is_computed_and_the_same_every_time() -> None:
+    heard: list[float] = []
+    first = make_profile("melbourne", "sydney", duration_s=40.0, seed=3, on_progress=heard.append)
+    assert first.content_hash() == make_profile("melbourne", "sydney", duration_s=40.0, seed=3).content_hash()
+    assert first.content_hash() != make_profile("melbourne", "sydney", duration_s=40.0, seed=4).content_hash()
+    assert heard == sorted(heard)
+    assert heard[-1] == 1.0
+    summary = summarise(first)
+    assert summary["start"] == "2026-05-10T09:00:00Z"
+    assert summary["provenance"]["kind"] == "computed"
+    assert summary["provenance"]["seed"] == 3
+    assert summary["no_path_s"] == 0
+    # 550 km up and down twice is 7 ms of light at the very least; Sydney is 12 ms of fibre from Melbourne.
+    assert 15 < summary["rtt_ms"]["min"] < summary["rtt_ms"]["median"] < 80
+
+
+def test_farther_servers_cost_their_fibre() -> None:
+    near, far = (summarise(make_profile("melbourne", to, duration_s=20.0)) for to in ("sydney", "london"))
+    assert far["rtt_ms"]["min"] - near["rtt_ms"]["min"] > 150
+
+
+def test_a_seed_keeps_who_serves_or_draws_it_again_by_itself() -> None:
+    profile = make_profile("melbourne", "sydney", duration_s=30.0, seed=1)
+    again = profile.reseed(2)
+    assert again.seed == 2
+    assert [hop["name"] for hop in summarise(again)["hops"]] == [hop["name"] for hop in summarise(profile)["hops"]]
+    assert again.content_hash() != profile.content_hash()
+
+
+@pytest.mark.parametrize("place", ["90,0", "-90,0", "0,-150"])
+def test_where_nobody_serves_is_an_outage_and_said(place: str) -> None:
+    with pytest.warns(OutageWarning, match=r"serves it for 20 of 20 s"):
+        profile = make_profile(place, "london", duration_s=20.0)
+    assert summarise(profile)["no_path_s"] == 20.0
+
+
+def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
+    path = elements_file(tmp_path)
+    with pytest.raises(UserError, match="start: needed with elements"):
+        make_profile("melbourne", "sydney", elements=path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", orbit.StaleElementsWarning)
+        warnings.simplefilter("ignore", OutageWarning)
+        make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=20.0)
+    month = 30 * 86_400 * 10**9
+    with pytest.warns(orbit.StaleElementsWarning, match=r"the elements are 30\.\d days"):
+        make_profile("melbourne", "sydney", elements=path, start_unix_ns=START + month, duration_s=20.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"duration_s": 0.0}, "duration: 0 s"),
+        ({"duration_s": -1.0}, "duration: -1 s"),
+        ({"seed": -1}, "seed: -1"),
+        ({"seed": 2**64}, "seed"),
+        ({"policy": "best"}, "no scheduling policy 'best'"),
+        ({"constellation": "starlink-s2"}, "starlink-s1"),
+        ({"elements": "none.tle", "start_unix_ns": START}, "none.tle: no such file"),
+        ({"elements": "none.tle", "constellation": "geo", "start_unix_ns": START}, "wanted one of them"),
+        ({"parameters": {"no_such_parameter": 1}}, "no_such_parameter"),
+    ],
+)
+def test_what_cannot_be_made_is_a_users_mistake(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make_profile("melbourne", "sydney", **arguments)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_a_place_of_ones_own_will_do() -> None:
+    profile = make_profile(Place("home", -37.8, 145.0), Place("office", -33.9, 151.2), duration_s=15.0, name="mine")
+    assert profile.name == "mine"
