@@ -32,6 +32,7 @@ COMMANDS = [
     ["route"],
     ["sites"],
     ["sky"],
+    ["validate"],
 ]
 
 

@@ -16,7 +16,7 @@ def cc(as_json: AsJson = False) -> None:
     Example:
         bentpipe cc
     """
-    from bentpipe._native import controllers
+    from bentpipe import controllers
 
     _print(["name", "status", "description", "citation"], controllers(), as_json)
 

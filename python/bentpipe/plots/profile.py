@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots.style import HANDOVER, SLOT, styled
+from bentpipe.profiles import Profile
 from bentpipe.profiles.path import PathView, Steps, held
 from bentpipe.profiles.show import MAX_SAMPLES
 from bentpipe.profiles.table import DIRECTIONS, Direction
