@@ -21,7 +21,7 @@ def test_t_quantiles_agree_with_scipy(degrees):
 def test_an_interval_holds_the_true_mean_95_times_in_100():
     # Binomial(4000, 0.95) has a standard deviation of 0.34 %: 1.4 % is four of them.
     rng = np.random.default_rng(1)
-    found = [estimate(list(sample), floor=None) for sample in rng.normal(7.0, 2.0, size=(4000, 4))]
+    found = [estimate(list(sample), floor=-math.inf) for sample in rng.normal(7.0, 2.0, size=(4000, 4))]
     hit = np.mean([e.low <= 7.0 <= e.high for e in found])
     assert abs(hit - 0.95) < 0.014
 
@@ -33,7 +33,8 @@ def test_one_run_has_no_interval():
 
 def test_an_interval_does_not_reach_below_what_can_be():
     assert estimate([0.0, 10.0]).low == 0.0
-    assert estimate([0.0, 10.0], floor=None).low < 0.0
+    assert estimate([0.9, 0.6], ceiling=1.0).high == 1.0
+    assert estimate([0.0, 10.0], floor=-math.inf).low < 0.0
 
 
 @given(st.lists(positive, min_size=2, max_size=6), st.floats(0.01, 100.0))

@@ -35,7 +35,7 @@ def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
             axis.set_ylim(len(here) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
-            axis.set_xlim(left=0)
+        axes[-1].set_xlim(left=0)  # after the last is drawn: setting one end fixes the other
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
         handles = [_handle(style.look(controller)) for controller in controllers]

@@ -50,7 +50,8 @@ def plot_timeline(runs: Sequence[Run]) -> Figure:
         ):
             axis.set_title(title)
             axis.set_ylabel(unit)
-            axis.set_ylim(bottom=0)
+            if axis is not axes[2]:  # propagation alone keeps the round-trip time far from zero
+                axis.set_ylim(bottom=0)
         axes[3].set_xlabel("Time since the run began [s]")
         axes[3].set_xlim(0, runs[0].duration_s)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(runs) + 3)

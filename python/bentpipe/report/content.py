@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES, event_times
 from bentpipe.plots.style import LOOKS, entrant_name, look
 from bentpipe.report import prose
@@ -45,6 +46,9 @@ START_UP_HEADS = (
 )
 
 
+LIMITS = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure in place: its file relative to the report, its data URI and what it shows."""
@@ -77,6 +81,18 @@ class Losses:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What held a flow back, as shares of its time [%], mean over the runs."""
+
+    entrant: str
+    flow: str
+    colour: str
+    window: str
+    receiver: str
+    sender: str
+
+
+@dataclass(frozen=True)
 class RunLine:
     """One Run in the list at the end of a section."""
 
@@ -100,6 +116,7 @@ class Section:
     sentences: list[str]
     rows: list[Row]
     start_up: list[Row]
+    limits: list[Limits]
     losses: list[Losses]
     runs: list[RunLine]
     profile_file: str
@@ -209,6 +226,7 @@ def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSumm
         sentences=prose.opening(label, summaries, runs),
         rows=[row for summary in summaries for row in _rows(summary, _result_cells)],
         start_up=[row for summary in summaries for row in _rows(summary, _start_up_cells)],
+        limits=_limits(runs),
         losses=_losses(runs),
         runs=[_run_line(out, run) for run in runs],
         profile_file=quote(file, safe=SAFE) if (out / file).is_file() else "",
@@ -255,6 +273,26 @@ def _start_up_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[s
         (text.mean(start.retransmits), text.interval(start.retransmits)),
         (f"{start.reached} of {summary.n}", ""),
     )
+
+
+def _limits(runs: Iterable[Run]) -> list[Limits]:
+    found: dict[tuple[str, int, str], list[list[float]]] = {}
+    for run in runs:
+        samples = run.samples()
+        for i, flow in enumerate(run.flows):
+            times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
+            found.setdefault((run.entrant, i, str(flow["controller"])), []).append(
+                [100 * time / (sum(times) or 1.0) for time in times]
+            )
+    return [
+        Limits(
+            entrant_name(entrant),
+            look(controller).name,
+            look(controller).colour,
+            *(text.number(sum(each) / len(each)) for each in zip(*shares, strict=True)),
+        )
+        for (entrant, _, controller), shares in found.items()
+    ]
 
 
 def _losses(runs: Iterable[Run]) -> list[Losses]:

@@ -44,11 +44,11 @@ def t_quantile(degrees: int) -> float:
     return x + g1 / degrees + g2 / degrees**2 + g3 / degrees**3 + g4 / degrees**4
 
 
-def estimate(values: Sequence[float], floor: float | None = 0.0) -> Estimate:
+def estimate(values: Sequence[float], floor: float = 0.0, ceiling: float = math.inf) -> Estimate:
     """The mean over runs with Student's t interval.
 
-    `floor` is the smallest value that can be (goodput, delays and counts are never negative): an interval of few runs
-    that reaches below is cut there. None: no such bound.
+    `floor` and `ceiling` are the smallest and largest value that can be (goodput, delays and counts are never negative,
+    a share is at most 1): an interval of few runs that reaches beyond is cut there.
     """
     if not values:
         raise ValueError("an estimate needs at least one value")
@@ -56,8 +56,7 @@ def estimate(values: Sequence[float], floor: float | None = 0.0) -> Estimate:
     if n == 1:
         return Estimate(1, mean, middle, None, None)
     half = t_quantile(n - 1) * stdev(values) / math.sqrt(n)
-    low = mean - half
-    return Estimate(n, mean, middle, low if floor is None else max(low, floor), mean + half)
+    return Estimate(n, mean, middle, max(mean - half, floor), min(mean + half, ceiling))
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
@@ -68,7 +67,7 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | N
     """
     if not ours or len(ours) != len(theirs) or min(*ours, *theirs) <= 0:
         return None
-    logs = estimate([math.log(a / b) for a, b in zip(ours, theirs, strict=True)], floor=None)
+    logs = estimate([math.log(a / b) for a, b in zip(ours, theirs, strict=True)], floor=-math.inf)
     low, high = (None if end is None else math.exp(end) for end in (logs.low, logs.high))
     return Estimate(logs.n, math.exp(logs.mean), math.exp(logs.median), low, high)
 

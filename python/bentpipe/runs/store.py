@@ -216,10 +216,11 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
     """The nested fields that summaries and the report take for granted."""
 
     def want(where: str, entry: object, key: str, *kinds: type) -> None:
-        value = entry.get(key) if isinstance(entry, dict) else None
-        if type(value) not in kinds:
+        if not isinstance(entry, dict) or key not in entry:
+            raise UserError(f"{file}: {where} has no field {key!r}; run the race again")
+        if type(entry[key]) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise UserError(f"{file}: {where}.{key} is {shown(value)}; wanted {wanted}; run the race again")
+            raise UserError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
 
     want("summary", record["summary"], "flows", list)
     want("experiment", record["experiment"], "name", str)

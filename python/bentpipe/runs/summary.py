@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def _entrant(key: tuple[str, str, str], valid: list[Run], runs: int) -> EntrantS
         runs=runs,
         flows=tuple(_flow(i, valid) for i in range(min(len(run.flows) for run in valid))),
         total_bps=estimate(totals),
-        jain=_estimate_known(indices),
+        jain=_estimate_known(indices, ceiling=1.0),
     )
 
 
@@ -121,13 +122,13 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
             overshoot=_estimate_known([start["overshoot"] for start in starts]),
             retransmits=_estimate_known([start["retransmits"] for start in starts]),
         ),
-        share=_estimate_known(shares),
+        share=_estimate_known(shares, ceiling=1.0),
     )
 
 
-def _estimate_known(values: Sequence[Any]) -> Estimate | None:
+def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimate | None:
     known = [float(value) for value in values if value is not None]
-    return estimate(known) if known else None
+    return estimate(known, ceiling=ceiling) if known else None
 
 
 def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
