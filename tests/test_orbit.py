@@ -1,0 +1,218 @@
+"""Satellites from Python: files of every kind, the sky, routes, schedules, and what bad input says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe import orbit
+from bentpipe.errors import UserError
+from bentpipe.scenarios import Place, parse_place
+from bentpipe.times import parse_utc
+
+AT = parse_utc("2026-05-10T15:00:00Z")
+MELBOURNE = Place("melbourne", -37.81, 144.96, 31.0)
+TLE = """STARLINK-1008
+1 44714U 19074B   26130.53954372  .00012175  00000+0  24860-3 0  9999
+2 44714  53.1540 248.3799 0001603  18.4433 341.6632 15.46620229358384
+"""
+PACKED = gzip.compress(TLE.encode(), mtime=0)
+
+
+@pytest.fixture(scope="module")
+def shell():
+    return orbit.load_satellites(None, "starlink-s1", AT)
+
+
+def test_plain_and_gzipped_files_hold_the_same(tmp_path):
+    plain, packed = tmp_path / "a.tle", tmp_path / "a.tle.gz"
+    plain.write_text(TLE)
+    packed.write_bytes(PACKED)
+    for path in (plain, packed):
+        satellites = orbit.read_elements(path)
+        assert len(satellites) == 1
+        assert satellites.elements()["name"] == ["STARLINK-1008"]
+
+
+def test_two_gzip_members_are_one_file(tmp_path):
+    path = tmp_path / "a.tle.gz"
+    path.write_bytes(PACKED * 2)
+    assert len(orbit.read_elements(path)) == 2
+
+
+def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(orbit, "MAX_ELEMENTS_BYTES", 10_000)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b" " * 1_000_000))
+    with pytest.raises(UserError, match="unpacks to more than 10000 bytes"):
+        orbit.read_elements(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (b"", "the file is empty"),
+        (b"hello\n", "not a format of orbital elements"),
+        (TLE[:120].encode(), "a.tle:3: satellite 1 of the file: TLE line 2 has"),
+        (TLE.replace("9999", "9998").encode(), "a.tle:2: satellite 1 of the file: checksum 8"),
+        (PACKED[:-12], "the gzip file is cut off"),
+        (PACKED[:-8] + b"\0" * 8, "is damaged"),
+        (b'[{"OBJECT_NAME": "X"}]', "field NORAD_CAT_ID is missing"),
+    ],
+)
+def test_bad_files_say_where_and_what(tmp_path, content, wanted):
+    path = tmp_path / "a.tle"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        orbit.read_elements(path)
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"<ndm>", b"[", b"1 "])
+)
+def test_no_bytes_do_anything_but_a_user_error(tmp_path_factory, data, prefix):
+    path = tmp_path_factory.mktemp("fuzz") / "f"
+    path.write_bytes(prefix + data)
+    with pytest.raises(UserError):
+        orbit.read_elements(path)
+
+
+def test_the_sky_is_sorted_and_above_the_mask(shell):
+    rows = orbit.sky(shell, MELBOURNE, AT, min_elevation_deg=30.0)
+    elevations = [row["elevation_deg"] for row in rows]
+    assert rows
+    assert elevations == sorted(elevations, reverse=True)
+    assert min(elevations) >= 30
+    assert set(rows[0]) == {"norad_id", "name", "azimuth_deg", "elevation_deg", "range_km", "sunlit"}
+    assert json.loads(json.dumps(rows)) == rows
+
+
+def test_the_pole_has_an_empty_sky_not_an_error(shell):
+    assert orbit.sky(shell, Place("pole", 90.0, 0.0), AT) == []
+
+
+def test_blocks_are_the_whole_and_the_sky(shell):
+    times = AT + np.arange(70, dtype=np.int64) * 10**9
+    whole = orbit.look_angles(shell, MELBOURNE, times)
+    assert whole.azimuth_deg.shape == (len(shell), 70)
+    for which, block in orbit.look_angle_blocks(shell, MELBOURNE, times, satellites_per_block=500):
+        for a, b in zip(whole, block, strict=True):
+            np.testing.assert_array_equal(a[which], b)
+    up = {row["norad_id"]: row for row in orbit.sky(shell, MELBOURNE, AT)}
+    above = {i + 1 for i in np.flatnonzero(whole.elevation_deg[:, 0] >= 25)}
+    assert above == set(up)
+    for number, row in up.items():
+        assert whole.elevation_deg[number - 1, 0] == pytest.approx(row["elevation_deg"], abs=1e-9)
+        assert whole.range_km[number - 1, 0] == pytest.approx(row["range_km"], abs=1e-6)
+
+
+def test_times_are_integers(shell):
+    with pytest.raises(UserError, match="wanted one dimension of integer nanoseconds"):
+        orbit.look_angles(shell, MELBOURNE, [1.5])
+
+
+def test_shells_of_one_day_are_the_same_whenever_it_is_asked():
+    a = orbit.load_satellites(None, "starlink-s1", AT).elements()["epoch_unix_ns"]
+    b = orbit.load_satellites(None, "starlink-s1", AT + 3600 * 10**9).elements()["epoch_unix_ns"]
+    np.testing.assert_array_equal(a, b)
+    assert a[0] == parse_utc("2026-05-10T00:00:00Z")
+
+
+def test_route_csv_and_rows_say_the_same():
+    ends = parse_place("59.93,30.36"), parse_place("-22.90,-43.17")
+    found = orbit.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert [row["t_s"] for row in rows] == ["0", "0.5", "1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5"]
+    for text, row in zip(rows, found.to_rows(), strict=True):
+        assert float(text["rtt_ms"]) == row["rtt_ms"]
+        assert len(text["rtt_ms"].split(".")[1]) == 6
+        assert text["satellites"].split() == row["satellites"]
+        assert int(text["hops"]) == row["hops"] == len(row["satellites"]) + 1
+
+
+def test_a_place_without_a_satellite_is_unreachable_not_an_error():
+    found = orbit.route(Place("pole", 90.0, 0.0), MELBOURNE, start_unix_ns=AT, duration_s=2)
+    assert found.to_rows()[0] == {"t_s": 0.0, "rtt_ms": None, "hops": 0, "satellites": []}
+    assert found.to_csv().splitlines()[1] == "0,,0,"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ({"duration_s": 0}, "duration: 0 s; wanted more than 0"),
+        ({"duration_s": -1}, "duration: -1 s; wanted more than 0"),
+        ({"step_s": float("nan")}, "step: nan s; wanted more than 0"),
+        ({"step_s": 1e-12}, "steps; wanted at most"),
+        ({"isl": "ring"}, "isl: 'ring'; wanted grid:PLANESxPER_PLANE"),
+        ({"isl": "grid:72x21"}, "grid:72x21 has 1512 satellites, the elements have 1584"),
+        ({"isl": "grid:22x72"}, "above the Earth's surface; wanted at least 80 km"),
+        ({"min_elevation_deg": 91.0}, "lowest elevation is 91"),
+        ({"constellation": "starlink-s2"}, "starlink-s1"),
+    ],
+)
+def test_bad_requests_say_what_was_wanted(arguments, wanted):
+    request = {"start_unix_ns": AT, "duration_s": 2.0} | arguments
+    with pytest.raises(UserError) as caught:
+        orbit.route(MELBOURNE, parse_place("sydney"), **request)
+    assert wanted in str(caught.value)
+
+
+def test_all_pairs_are_the_routes(shell):
+    places = [MELBOURNE, parse_place("london"), Place("pole", 90.0, 0.0)]
+    pairs = orbit.constellation(places, [AT], shell, threads=1)
+    single = orbit.route(places[0], places[1], start_unix_ns=AT, duration_s=1, constellation="starlink-s1")
+    assert pairs.rtt_ms[0, 0, 1] == pytest.approx(single.rtt_ms[0], abs=1e-9)
+    assert pairs.hops[0, 1, 0] == single.hops[0]
+    assert np.isinf(pairs.rtt_ms[0, 2, :2]).all()
+    np.testing.assert_array_equal(pairs.rtt_ms[0], pairs.rtt_ms[0].T)
+
+
+def test_stale_elements_warn_with_age_and_cost(tmp_path):
+    path = tmp_path / "old.tle"
+    path.write_text(TLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        orbit.load_satellites(path, None, AT)
+    with pytest.warns(orbit.StaleElementsWarning, match=r"old.tle: the elements are 31\.1 days .* km") as caught:
+        orbit.load_satellites(path, None, AT + 31 * 86_400 * 10**9)
+    assert len(caught) == 1
+
+
+def test_elements_and_a_constellation_are_one_too_many(tmp_path):
+    with pytest.raises(UserError, match="wanted one of them"):
+        orbit.load_satellites(tmp_path / "x", "geo", AT)
+
+
+def test_a_schedule_has_slots_at_the_edges_and_repeats(shell):
+    gateways = [("sydney", parse_place("sydney"), 3.0)]
+    request = {"start_unix_ns": AT, "duration_ns": 60 * 10**9}
+    parts: list[float] = []
+    text = orbit.schedule(shell, MELBOURNE, gateways, **request, on_progress=parts.append)
+    slots = json.loads(text)["slots"]
+    assert [slot["start_ns"] // 10**9 for slot in slots] == [0, 12, 27, 42, 57]
+    assert parts[-1] == 1.0
+    assert text == orbit.schedule(shell, MELBOURNE, gateways, **request)
+    with pytest.raises(UserError, match="no scheduling policy 'best'; there are starlink-like"):
+        orbit.schedule(shell, MELBOURNE, gateways, **request, policy="best")
+    with pytest.raises(UserError, match="wanted more than 0"):
+        orbit.schedule(shell, MELBOURNE, gateways, start_unix_ns=AT, duration_ns=0)
+
+
+def test_the_real_catalogue_of_the_day(request):
+    path = Path(request.config.rootpath).parent / "shared/data/tle_starlink/10-05-2026.tle.gz"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    satellites = orbit.load_satellites(path, None, AT)
+    assert len(satellites) > 10_000
+    assert 40 < len(orbit.sky(satellites, MELBOURNE, AT)) < 120
