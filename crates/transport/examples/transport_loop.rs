@@ -143,16 +143,25 @@ fn main() {
         );
     }
     println!("cost per data packet, sender and receiver and this loop [ns]");
-    for (controller, mbps, seconds) in [("cubic", 70, 90), ("cubic", 700, 45), ("cubic", 2400, 40), ("bbr", 100, 90), ("bbr", 2400, 40)] {
+    let runs = [
+        ("cubic", 70, 90, 0.0),
+        ("cubic", 700, 45, 0.0),
+        ("cubic", 2400, 40, 0.0),
+        ("bbr", 100, 90, 0.0),
+        ("bbr", 2400, 40, 0.0),
+        ("bbr", 2400, 40, 0.01),
+        ("reno", 2400, 40, 0.0), // slow start into a full queue: thousands of holes at once
+    ];
+    for (controller, mbps, seconds, loss) in runs {
         let rate = Rate::from_mbps(mbps);
-        let path = Path { rate, one_way: half, queue: rate.bytes_in(half), loss: 0.0 };
+        let path = Path { rate, one_way: half, queue: rate.bytes_in(half), loss };
         let mut run = Loop::new(path, controller, Bytes(64_000_000), 1);
         #[allow(clippy::disallowed_methods)] // the one thing here that measures our own speed
         let started = std::time::Instant::now();
         let outcome = run.run(Nanos::from_secs(seconds));
         let took = started.elapsed();
         println!(
-            "  {controller:6} {mbps:5} Mbit/s, {:6} packets a window: {:4.0} ns   ({:.1} Mbit/s, {} packets, {} retransmitted)",
+            "  {controller:6} {mbps:5} Mbit/s, loss {loss}, {:6} packets a window: {:4.0} ns   ({:.1} Mbit/s, {} packets, {} retransmitted)",
             rate.bytes_in(Nanos::from_millis(50)).0 / 1500,
             took.as_nanos() as f64 / outcome.packets as f64,
             outcome.goodput_mbps,

@@ -54,10 +54,11 @@ pub struct AckPolicy {
     /// Delay for now; zero before the first segment.
     ato: Nanos,
     last_arrival: Time,
-    delayed_until: Option<Time>,
-    held_until: Option<Time>,
+    /// `Time::MAX`: none is delayed, nor held, nor compressed.
+    delayed_until: Time,
+    held_until: Time,
     compressed: u32,
-    compressed_until: Option<Time>,
+    compressed_until: Time,
     /// Out-of-order segments since the next byte expected was this one.
     beyond: (u64, u32),
 }
@@ -73,10 +74,10 @@ impl AckPolicy {
             quick: 0,
             ato: Nanos::ZERO,
             last_arrival: Time::ZERO,
-            delayed_until: None,
-            held_until: None,
+            delayed_until: Time::MAX,
+            held_until: Time::MAX,
             compressed: 0,
-            compressed_until: None,
+            compressed_until: Time::MAX,
             beyond: (0, 0),
         }
     }
@@ -104,7 +105,7 @@ impl AckPolicy {
             if arrived.hole || arrived.duplicate || arrived.unacknowledged >= self.gro_bytes {
                 return true;
             }
-            self.held_until.get_or_insert(now + GRO_HOLD);
+            self.held_until = self.held_until.min(now + GRO_HOLD);
             return false;
         }
         if arrived.hole { self.compress(now, arrived.next, rtt) } else { self.delay(now, rtt) }
@@ -131,11 +132,10 @@ impl AckPolicy {
     fn delay(&mut self, now: Time, rtt: Option<Nanos>) -> bool {
         let bound = rtt.map_or(DELAY_MAX, |rtt| rtt.clamp(ATO_MIN, DELAY_MAX));
         let wait = self.ato.min(bound);
-        match self.delayed_until {
-            Some(until) if until <= now + Nanos(wait.0 / 4) => return true,
-            Some(until) => self.delayed_until = Some(until.min(now + wait)),
-            None => self.delayed_until = Some(now + wait),
+        if self.delayed_until <= now + Nanos(wait.0 / 4) {
+            return true;
         }
+        self.delayed_until = self.delayed_until.min(now + wait);
         false
     }
 
@@ -152,27 +152,28 @@ impl AckPolicy {
         }
         self.compressed += 1;
         let delay = self.compression_delay.min(Nanos(rtt.unwrap_or(Nanos::ZERO).0 / 20));
-        self.compressed_until.get_or_insert(now + delay);
+        self.compressed_until = self.compressed_until.min(now + delay);
         false
     }
 
     /// An acknowledgement left.
     pub const fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);
-        self.delayed_until = None;
-        self.held_until = None;
+        self.delayed_until = Time::MAX;
+        self.held_until = Time::MAX;
         self.compressed = 0;
-        self.compressed_until = None;
+        self.compressed_until = Time::MAX;
     }
 
     /// When one is due that waits.
     pub fn due_at(&self) -> Option<Time> {
-        [self.delayed_until, self.held_until, self.compressed_until].into_iter().flatten().min()
+        let due = self.delayed_until.min(self.held_until).min(self.compressed_until);
+        (due != Time::MAX).then_some(due)
     }
 
     /// Whether one is due. One that was delayed for nothing makes the next wait longer.
     pub fn on_wake(&mut self, now: Time, rtt: Option<Nanos>) -> bool {
-        if self.delayed_until.is_some_and(|at| at <= now) {
+        if self.delayed_until <= now {
             self.ato = Nanos(self.ato.0 * 2).min(rtt.unwrap_or(Nanos::ZERO) + DELAY_MAX);
         }
         self.due_at().is_some_and(|at| at <= now)

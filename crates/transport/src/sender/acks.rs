@@ -91,7 +91,7 @@ impl Sender {
         }
         if ack.ack >= prior_una {
             // The right edge never moves back (RFC 9293 §3.8.6).
-            let edge = ack.ack + ack.window.0;
+            let edge = ack.ack.saturating_add(ack.window.0);
             window_grew = ack.ack == prior_una && edge > self.window_end;
             self.window_end = self.window_end.max(edge);
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cc::registry;
+use crate::wire::{Ack, SackBlocks};
 use bentpipe_profile::Streams;
 use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;
@@ -73,6 +74,43 @@ proptest! {
             }
             pipe.run_for(ms(5));
             pipe.sender.board.check();
+        }
+    }
+}
+
+/// Any acknowledgement of what was sent, sensible or not: positions are permille of what is outstanding.
+fn any_ack() -> impl Strategy<Value = (u64, Vec<(u64, u64)>, bool, u64, u64, u64)> {
+    let block = (0_u64..1200, 0_u64..400).prop_map(|(start, len)| (start, start + len));
+    (0_u64..1000, proptest::collection::vec(block, 0..4), any::<bool>(), any::<u64>(), 0_u64..500, 0_u64..400)
+}
+
+proptest! {
+    #[test]
+    fn no_acknowledgement_whatever_it_says_upsets_the_counts(acks in proptest::collection::vec(any_ack(), 1..120), which in 0_usize..3) {
+        let path = Path { seed: 1, loss: 0.0, late: 0.0, twice: 0.0, ack_loss: 0.0, spread_us: 0 };
+        let mut sender = path.pipe(["reno", "cubic", "bbr"][which], 1).sender;
+        sender.app_unlimited();
+        let syn = sender.poll_transmit(Time::ZERO).expect("it opens");
+        let plain = |now, ack| Ack { ack, window: Bytes(1 << 20), tsval: now, ts_ecr: now, sacks: SackBlocks::default(), dsack: false, syn: false, ce_count: 0 };
+        let mut now = Time(50_000_000);
+        sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..plain(now, 0) });
+        for (advance, blocks, dsack, window, echo_ms, wait_ms) in acks {
+            while sender.poll_transmit(now).is_some() {}
+            now = now + ms(wait_ms);
+            sender.on_wake(now);
+            while sender.poll_transmit(now).is_some() {}
+            let (una, out) = (sender.una, sender.nxt - sender.una);
+            let at = |permille: u64| una + out * permille / 1000;
+            let mut sacks = SackBlocks::default();
+            for (start, end) in blocks {
+                sacks.push(at(start), at(end));
+            }
+            // One in four of these acknowledgements advances.
+            let ack = if advance % 4 == 0 { at(advance) } else { una };
+            let ts_ecr = Time(now.0.saturating_sub(ms(echo_ms).0));
+            sender.on_ack(now, &Ack { window: Bytes(window), sacks, dsack, ts_ecr, ..plain(now, ack) });
+            sender.board.check();
+            prop_assert!(sender.board.in_flight() <= 2 * sender.board.packets_out());
         }
     }
 }
