@@ -174,3 +174,20 @@ def test_a_damaged_table_is_one_line_and_no_page(raced, tmp_path):
     with pytest.raises(UserError, match=r"links\.parquet: its SHA-256"):
         write_report(out)
     assert not (out / "report.html").exists()
+
+
+def test_where_nothing_got_through_it_is_said(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit,loss=1", 5.0, start_unix_ns=START_UNIX_NS, name="void")
+    race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
+    text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "Over void nothing got through" in text
+
+
+def test_flows_of_one_controller_and_both_directions_stand_apart(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="bell")
+    race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="down")
+    race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="up")
+    text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert text.count("Sharing bell, 2 flows of BBR got ") == 2
+    assert "<strong>Download: server to terminal.</strong>" in text
+    assert "<strong>Upload: terminal to server.</strong>" in text

@@ -23,6 +23,8 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
     `summaries` and `runs` are those of this Profile in one Experiment.
     """
     alone = [summary for summary in summaries if len(summary.flows) == 1]
+    if all(summary.total_bps.mean == 0 for summary in summaries):
+        return [f"Over {label} nothing got through: there was no path, or none that carried data."] if summaries else []
     sentences = []
     if alone:
         best = max(alone, key=lambda summary: summary.total_bps.mean)
@@ -68,6 +70,11 @@ def _price(best: FlowSummary, against: FlowSummary) -> str:
 
 
 def _sharing(label: str, summary: EntrantSummary) -> str:
+    together = f"{mean(summary.total_bps, MBIT)} Mbit/s"
+    index = f"; Jain's index {summary.jain.mean:.2f}" if summary.jain else ""
+    controllers = {flow.controller for flow in summary.flows}
+    if len(controllers) == 1:
+        return f"Sharing {label}, {len(summary.flows)} flows of {look(controllers.pop()).name} got {together}{index}."
     flows = sorted(summary.flows, key=lambda flow: -flow.goodput_bps.mean)
     first = flows[0]
     others = " and ".join(look(flow.controller).name for flow in flows[1:])
@@ -77,6 +84,4 @@ def _sharing(label: str, summary: EntrantSummary) -> str:
     share = f"{first.share.mean:.0%}".replace("%", " %")
     ends = interval(first.share, 100)
     between = f" (95 % CI {ends}, n = {first.share.n})" if ends else ""
-    index = f"; Jain's index {summary.jain.mean:.2f}" if summary.jain else ""
-    together = f"{mean(summary.total_bps, MBIT)} Mbit/s"
     return f"Sharing {label} with {others}, {name} took {share}{between} of their {together}{index}."
