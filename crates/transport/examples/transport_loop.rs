@@ -150,7 +150,7 @@ fn main() {
         ("bbr", 100, 90, 0.0),
         ("bbr", 2400, 40, 0.0),
         ("bbr", 2400, 40, 0.01),
-        ("reno", 2400, 40, 0.0), // slow start into a full queue: thousands of holes at once
+        ("reno", 700, 45, 0.0), // slow start into a full queue: thousands of holes at once
     ];
     for (controller, mbps, seconds, loss) in runs {
         let rate = Rate::from_mbps(mbps);

@@ -290,14 +290,11 @@ impl Sender {
         };
         let enforced = (asked.is_some() || self.config.fq) && self.nominal_rate.0 > 0;
         self.pacer.set_rate(enforced.then_some(self.nominal_rate));
-        if enforced {
-            self.burst = burst_segments(&self.config, self.nominal_rate, self.min_rtt.get(), self.controller.min_tso_segments());
-        }
+        self.burst = burst_segments(&self.config, self.nominal_rate, self.min_rtt.get(), self.controller.min_tso_segments());
     }
 
     fn queued(&self) -> Queued {
-        // Unpaced, a burst is what one acknowledgement lets out: the least that TSO makes of it.
-        let bursts = u64::from(self.board.packets_out()) / u64::from(self.burst.max(2));
+        let bursts = u64::from(self.board.packets_out()) / u64::from(self.burst);
         Queued { una: self.una, nxt: self.nxt, bursts }
     }
 }

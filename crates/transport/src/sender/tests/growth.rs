@@ -80,8 +80,8 @@ fn a_send_buffer_of_4_mb_gives_66_mbps_at_350_ms() {
     let before = pipe.receiver.delivered().0;
     pipe.run_for(Nanos::from_secs(30));
     let mbps = (pipe.receiver.delivered().0 - before) as f64 * 8.0 / 30.0 / 1e6;
-    // The kernel's figure was measured behind a link; without one a burst takes no time, and the round trip is all there is.
-    assert!((60.0..95.0).contains(&mbps), "{mbps}");
+    // Linux 6.18: 66 Mbit/s. Four megabytes of memory, a header's worth of it per burst, between two thirds and all of it full.
+    assert!((mbps / 66.0 - 1.0).abs() < 0.1, "{mbps}");
     let stats = pipe.sender.stats();
     assert!(stats.sender_limited > Nanos::from_secs(20), "{stats:?}");
 }
