@@ -1,4 +1,7 @@
-"""Simulator against ns-3: one CUBIC and one BBR flow, 100 Mbit/s, 40 ms, one BDP of drop-tail, 60 s. CPU time of whole processes."""
+"""Simulator against ns-3: one CUBIC and one BBR flow, 100 Mbit/s, 40 ms, one BDP of drop-tail, 60 s.
+
+CPU time of whole processes, interleaved, best of five each.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import StoreError, UserError
 from bentpipe.files import atomic_write
 from bentpipe.profiles import (
     PathView,
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_what_was_there(path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(UserError, match="no space left on device"):
+    with pytest.raises(StoreError, match="no space left on device"):
         write_profile(preset_profile("geo", 1.0), path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

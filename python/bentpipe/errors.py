@@ -18,3 +18,7 @@ class UserError(BentpipeError, ValueError):
     """The user's mistake: one line that says where, what was found, what was wanted and what to do."""
 
     exit_code = 2
+
+
+class StoreError(BentpipeError):
+    """What could not be written through nobody's mistake (a full or failing disk): exit code 1."""

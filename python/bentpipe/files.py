@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from bentpipe.errors import UserError
+from bentpipe.errors import StoreError, UserError
+
+#: The disk's fault, not the name's.
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @contextmanager
@@ -20,7 +24,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     fails (a full disk, an exception inside the block, Ctrl-C) the temporary file is removed.
 
     Raises:
-        UserError: The directory is missing, `path` is something else than a file, or the disk refuses.
+        UserError: The directory is missing or not to be written in, or `path` is something else than a file.
+        StoreError: The disk is full or fails.
     """
     target = Path(path).resolve()
     if target.is_dir():
@@ -38,7 +43,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.replace(target)
         _sync_directory(target.parent)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {_reason(error)}") from error
+        kind = StoreError if error.errno in _DISK else UserError
+        raise kind(f"{path}: cannot be written: {_reason(error)}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -13,9 +13,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bentpipe import _native, orbit
+from bentpipe import orbit
 from bentpipe._native import Profile, Satellites
 from bentpipe.errors import UserError
+from bentpipe.profiles.access import build_profile
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.presets import DEFAULT_START_UTC
 from bentpipe.scenarios import (
@@ -73,7 +74,7 @@ def make_profile(
         policy: How the scheduler chooses a satellite for a slot; by default `bentpipe.orbit.DEFAULT_POLICY`.
         seed: Decides everything that is drawn.
         name: The Profile's name; by default ``SITE-TO``.
-        parameters: Parameters of the access model that differ from `bentpipe._native.access_parameters`.
+        parameters: Parameters of the access model that differ from `bentpipe.profiles.access.default_parameters`.
         on_progress: Called with the fraction done, 0 to 1.
 
     Warns:
@@ -111,11 +112,11 @@ def make_profile(
         on_progress=lambda done: on_progress(done * _SCHEDULE_SHARE),
     )
     _warn_of_outages(schedule, terminal)
-    profile = _native.build_profile(
+    profile = build_profile(
         name or f"{terminal.name}-{server.name}",
         schedule,
         json.dumps(_ground_legs(exits, server)),
-        json.dumps(dict(parameters or {})),
+        parameters or {},
         seed,
     )
     on_progress(1.0)

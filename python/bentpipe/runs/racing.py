@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
-from bentpipe.errors import BentpipeError, UserError
+from bentpipe.errors import BentpipeError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.runs import plan as planning
 from bentpipe.runs import record, store
@@ -129,9 +129,9 @@ def _execute(
     try:
         for item, run in crew.run(jobs or len(os.sched_getaffinity(0))):
             finished[item.folder] = run
-    except store.StoreError as error:
+    except StoreError as error:
         kept = sum(item.folder.exists() for item in work)
-        raise store.StoreError(
+        raise StoreError(
             f"{error}; {kept} of {len(work)} Runs are kept: make room and give the same command again"
         ) from error
     if crew.interrupted:

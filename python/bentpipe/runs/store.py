@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.errors import BentpipeError, UserError
+from bentpipe.errors import StoreError, UserError
 from bentpipe.files import read_bytes
 from bentpipe.scenarios.tables import shown
 from bentpipe.times import format_utc
@@ -53,10 +53,6 @@ REQUIRED = {
     "files": dict,
 }
 """Fields of `run.json` that a reader relies on."""
-
-
-class StoreError(BentpipeError):
-    """A Run that could not be written (a full disk, a read-only folder): not the user's mistake, exit code 1."""
 
 
 @dataclass(frozen=True)

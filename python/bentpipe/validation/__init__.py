@@ -19,7 +19,7 @@ OnProgress = Callable[[float], None]
 CLAIMS: Mapping[str, tuple[str, str]] = {
     "look-angles": ("look_angles", "azimuth, elevation and range against Skyfield"),
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
-    "access-model": ("access_model", "modelled round-trip times against measured ones, by rank test with negative controls"),
+    "access-model": ("access_model", "modelled round trips against measured ones: rank test, negative controls"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bentpipe import _native
+from bentpipe.profiles.access import build_profile, default_parameters
 from bentpipe.profiles.make import make_profile
 from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats, Site, Window
 from bentpipe.validation.access_model.statistics import Summary, summarise
@@ -23,8 +23,7 @@ _SPAN_S = WINDOW_S + SLOT_S
 
 def frozen_params() -> Params:
     """The table of parameters the product uses."""
-    table: Params = json.loads(_native.access_parameters())
-    return table
+    return default_parameters()
 
 
 @cache
@@ -37,7 +36,7 @@ def geometry(terminal: str, server: str, start_unix_s: int) -> tuple[str, str]:
 
 def round_trips_ms(schedule: str, ground: str, params: Params, seed: int, t_s: Floats) -> Floats:
     """Round trips of probes sent at `t_s` [s] over a Profile of this seed."""
-    profile = _native.build_profile("window", schedule, ground, json.dumps(params), seed)
+    profile = build_profile("window", schedule, ground, params, seed)
     up_ms = profile.delay_ms("up", t_s)
     down_ms = profile.delay_ms("down", t_s + up_ms / 1e3)
     total: Floats = up_ms + down_ms
