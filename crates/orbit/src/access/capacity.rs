@@ -1,11 +1,12 @@
 //! Capacity of a slot: how much of the channel this terminal gets, in steps of 100 ms.
 //!
 //! ```text
-//! C(t) = C₀ · η(elevation) · ℓ^(−κ) · exp(s + x(t) + e(t)),   clipped to the range of published tests
+//! C(t) = C₀ · η(elevation) · Λ^(−κ) · exp(s + x(t) + e(t)),   clipped to the range of published tests
 //! ```
 //!
-//! η is Shannon's spectral efficiency of the terminal's leg relative to the zenith (free-space loss over the slant range); `s` is drawn once a slot,
-//! `x` is a first-order autoregression, `e` is white. Not fitted yet: the constants come from published tests (see [`super::params`]).
+//! Λ is the load without the slot's own factor. η is Shannon's spectral efficiency of the terminal's leg relative to the zenith (free-space loss
+//! over the slant range); `s` is drawn once a slot, `x` is a first-order autoregression, `e` is white. Not fitted yet: the constants come from
+//! published tests (see [`super::params`]).
 
 use super::params::{CapacityParams, CapacitySide};
 use bentpipe_profile::rng::Stream;

@@ -4,12 +4,11 @@
 //! used with probability
 //!
 //! ```text
-//! p(i) = 1 / (1 + w ℓ exp(σ x(i) − σ²/2) / P)
+//! p = 1 / (1 + w ℓ / P)
 //! ```
 //!
-//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1, `ℓ` the slot's load, and `x` a first-order
-//! autoregression of unit variance over opportunities: contention comes in bursts of tens of milliseconds. A packet that arrives between two used
-//! opportunities leaves at the second, so its wait falls by 1 ms a ms: the sawtooth that pings show.
+//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1 and `ℓ` the slot's load. A packet that arrives
+//! between two used opportunities leaves at the second, so its wait falls by 1 ms a ms: the sawtooth that pings show.
 
 use bentpipe_profile::rng::Stream;
 
@@ -29,40 +28,20 @@ pub const fn frame_from(unix_ns: i64) -> i64 {
     if frame_begin(guess) < unix_ns { guess + 1 } else { guess }
 }
 
-/// How opportunities are used.
-#[derive(Clone, Copy, Debug)]
-pub struct Contention {
-    /// Frames between opportunities, ≥ 1.
-    pub period_frames: i64,
-    /// Mean wait beyond the first opportunity [ms], ≥ 0: `w ℓ`.
-    pub wait_ms: f64,
-    /// σ: how much the wait varies within a slot (log-normal).
-    pub burst_log_sigma: f64,
-    /// Correlation time of that variation [ms].
-    pub burst_time_ms: f64,
-}
-
-/// The used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order. The schedule's phase is drawn.
+/// The used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order: every `period_frames` frames, with a mean wait beyond
+/// the first opportunity of `wait_ms`. The schedule's phase is drawn.
 #[must_use]
-pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, contention: &Contention) -> Vec<i64> {
-    let step_ms = contention.period_frames as f64 * 1e3 / FRAMES_PER_S as f64;
-    let rho = (-step_ms / contention.burst_time_ms).exp();
-    let innovation = (1.0 - rho * rho).sqrt();
-    let sigma = contention.burst_log_sigma;
+pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, period_frames: i64, wait_ms: f64) -> Vec<i64> {
+    let period_ms = period_frames as f64 * 1e3 / FRAMES_PER_S as f64;
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // a few frames
-    let phase = stream.below(contention.period_frames as u64) as i64;
+    let phase = stream.below(period_frames as u64) as i64;
     let mut frame = frame_from(from_ns) + phase;
-    let mut x = if sigma > 0.0 { stream.normal() } else { 0.0 };
     let mut out = Vec::new();
     while frame_begin(frame) < until_ns {
-        let wait_ms = contention.wait_ms * (sigma * x - sigma * sigma / 2.0).exp();
-        if stream.uniform() * (1.0 + wait_ms / step_ms) < 1.0 {
+        if stream.uniform() * (1.0 + wait_ms / period_ms) < 1.0 {
             out.push(frame_begin(frame));
         }
-        if sigma > 0.0 {
-            x = rho * x + innovation * stream.normal();
-        }
-        frame += contention.period_frames;
+        frame += period_frames;
     }
     out
 }
@@ -100,9 +79,8 @@ mod tests {
 
     #[test]
     fn the_mean_wait_is_what_was_asked_for() {
-        let contention = Contention { period_frames: 4, wait_ms: 6.0, burst_log_sigma: 0.0, burst_time_ms: 50.0 };
         let end = 400_000_000_000;
-        let used = used(&mut Streams::new(3).stream("grants"), 0, end, &contention);
+        let used = used(&mut Streams::new(3).stream("grants"), 0, end, 4, 6.0);
         let mut wait_ms = 0.0;
         let mut i = 0;
         let arrivals: Vec<i64> = (0..39_000).map(|k| k * 10_007_013).filter(|&t| t < used[used.len() - 1]).collect();

@@ -1,10 +1,15 @@
-//! Delay behind other people's traffic, downlink: a slot's offset and, within slots, humps of a second or so.
+//! Delay behind other people's traffic. Uplink it wanders within tens of milliseconds; downlink it is an offset that lasts the slot and humps of a
+//! second or so.
 //!
-//! Neither may fall faster than 1 ms a ms, or packets of a dense flow would have to overtake one another while a ping sees nothing of it. Each
-//! falls at half that rate at most; where several fall together, [`limit_fall`] holds the sum.
+//! ```text
+//! wander(t) = m ℓ max(0, 1 + c x(t)),   x a first-order autoregression of unit variance and correlation time τ
+//! ```
+//!
+//! None may fall faster than 1 ms a ms, or packets of a dense flow would have to overtake one another while a ping sees nothing of it.
+//! [`limit_fall`] holds them to that.
 
 use super::legs::read;
-use super::params::QueueParams;
+use super::params::{QueueParams, WanderParams};
 use bentpipe_profile::rng::Stream;
 
 /// Steepest fall of one component [ns per ns].
@@ -13,6 +18,35 @@ const COMPONENT_FALL: f64 = 0.5;
 const TOTAL_FALL: f64 = 0.95;
 /// A rise takes this long [ns]: a jump, for any packet.
 const RISE_NS: u64 = 1_000;
+
+/// Distance between points of the wander [ns]. Chosen here: below its correlation time, and few enough to store.
+const WANDER_STEP_NS: u64 = 20_000_000;
+
+/// The wander over a slot: `(ns, ns)`, a point every 20 ms from the slot's begin to before its end.
+#[must_use]
+pub fn wander(stream: &mut Stream, params: &WanderParams, load: f64, (from_ns, until_ns): (u64, u64)) -> Vec<(u64, f64)> {
+    let rho = (-(WANDER_STEP_NS as f64 / 1e6) / params.time_ms).exp();
+    let innovation = (1.0 - rho * rho).sqrt();
+    let mut x = stream.normal();
+    let mut out = Vec::new();
+    let mut at = from_ns;
+    while at < until_ns {
+        out.push((at, 1e6 * params.mean_ms * load * (1.0 + params.relative_sigma * x).max(0.0)));
+        x = rho * x + innovation * stream.normal();
+        at += WANDER_STEP_NS;
+    }
+    out
+}
+
+/// The part of a line between two times, with a point at each of them, held to [`TOTAL_FALL`].
+#[must_use]
+pub fn cut(line: &[(u64, f64)], from_ns: u64, until_ns: u64) -> Vec<(u64, f64)> {
+    let inside = line.iter().copied().filter(|p| p.0 > from_ns && p.0 < until_ns);
+    let mut points: Vec<_> =
+        std::iter::once((from_ns, read(line, from_ns))).chain(inside).chain([(until_ns, read(line, until_ns))]).collect();
+    limit_fall(&mut points);
+    points
+}
 
 /// A passing queue: linear up, linear down.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +173,27 @@ mod tests {
         assert!((n - 2000.0).abs() < 4.0 * 2000_f64.sqrt(), "{n}");
     }
 
+    #[test]
+    fn wander_has_its_mean_and_is_cut_where_asked() {
+        let params = WanderParams { mean_ms: 8.0, relative_sigma: 0.3, time_ms: 60.0 };
+        let line = wander(&mut Streams::new(2).stream("w"), &params, 2.0, (0, 2_000_000_000_000));
+        let mean = line.iter().map(|p| p.1).sum::<f64>() / line.len() as f64;
+        assert!((mean / 16e6 - 1.0).abs() < 0.02, "{mean}");
+        let part = cut(&line, 50_000_000, 90_000_000);
+        assert_eq!(part.iter().map(|p| p.0).collect::<Vec<_>>(), [50_000_000, 60_000_000, 80_000_000, 90_000_000]);
+        assert!((part[0].1 - f64::midpoint(line[2].1, line[3].1)).abs() < 1.0);
+    }
+
     proptest! {
+        #[test]
+        fn wander_never_falls_faster_than_time_passes(seed in 0_u64..1000, load in 0.1_f64..20.0) {
+            let line = wander(&mut Streams::new(seed).stream("w"), &WanderParams::default(), load, (0, 15_000_000_000));
+            for pair in cut(&line, 0, 15_000_000_000).windows(2) {
+                prop_assert!((pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0) as f64 > -0.951);
+                prop_assert!(pair[1].1 >= 0.0);
+            }
+        }
+
         #[test]
         fn delay_never_falls_faster_than_time_passes(
             offsets in prop::collection::vec(0.0_f64..150e6, 1..20),

@@ -13,7 +13,9 @@ pub struct SlotDraw {
     pub number: i64,
     /// Load relative to a median hour, > 0.
     pub load: f64,
-    /// Frames between two grant opportunities of the uplink.
+    /// The same without the slot's own factor.
+    pub common_load: f64,
+    /// Frames between two grant opportunities, of either direction.
     pub period_frames: i64,
     /// How long the reconfiguration at its begin stops both directions [ns].
     pub interruption_ns: i64,
@@ -57,7 +59,7 @@ impl<'a> SlotSource<'a> {
         let interruption_ms = once.log_normal(interruption.median_ms.max(1e-9).ln(), interruption.log_sigma).min(interruption.longest_ms);
         #[allow(clippy::cast_possible_truncation)] // at most `longest_ms`
         let interruption_ns = if interruption.median_ms > 0.0 { (interruption_ms * 1e6) as i64 } else { 0 };
-        SlotDraw { number, load, period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
+        SlotDraw { number, load, common_load: common.exp(), period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
     }
 
     fn common_log(&self, number: i64) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::capacity;
 use super::error::AccessError;
-use super::grants::{self, Contention};
+use super::grants;
 use super::legs::{self, read};
 use super::loss;
 use super::params::AccessParams;
@@ -94,23 +94,14 @@ impl<'a> Pass<'a> {
 
     fn closures(&self, params: &AccessParams, direction: Direction) -> Vec<(i64, i64)> {
         let g = &params.delay.grants;
-        let contention = match direction {
-            Direction::Up => Contention {
-                period_frames: self.draw.period_frames,
-                wait_ms: g.up_wait_ms * self.draw.load,
-                burst_log_sigma: g.burst_log_sigma,
-                burst_time_ms: g.burst_time_ms,
-            },
-            // The scheduler of the downlink sees its queue: no bursts of contention, and every frame is an opportunity.
-            Direction::Down => Contention {
-                period_frames: 1,
-                wait_ms: g.down_wait_ms * self.draw.load,
-                burst_log_sigma: 0.0,
-                burst_time_ms: g.burst_time_ms,
-            },
-        };
-        let used = grants::used(&mut self.stream("grants", direction), self.begin_unix_ns, self.end_unix_ns, &contention);
+        let wait_ms = self.draw.load * if direction == Direction::Up { g.up_wait_ms } else { g.down_wait_ms };
+        let (from, until) = (self.begin_unix_ns, self.end_unix_ns);
+        let used = grants::used(&mut self.stream("grants", direction), from, until, self.draw.period_frames, wait_ms);
         grants::closures(self.begin_unix_ns, self.draw.interruption_ns, &used, self.next_open_unix_ns)
+    }
+
+    fn wander(&self, params: &AccessParams) -> Vec<(u64, f64)> {
+        queueing::wander(&mut self.stream("wander", Direction::Up), &params.delay.wander, self.draw.load, self.span_unix())
     }
 
     fn humps(&self, params: &AccessParams) -> Vec<Hump> {
@@ -189,7 +180,7 @@ impl SpaceHop<'_> {
                     capacity::efficiency(read(&pass.elevation, at), pass.altitude_km, c.zenith_snr_db)
                 };
                 let mut stream = pass.stream("capacity", direction);
-                let steps = capacity::steps(&mut stream, c, side, pass.draw.load, pass.span_unix(), efficiency);
+                let steps = capacity::steps(&mut stream, c, side, pass.draw.common_load, pass.span_unix(), efficiency);
                 pass.cut(&steps).collect::<Vec<_>>()
             })
             .collect();
@@ -212,22 +203,26 @@ impl SpaceHop<'_> {
     }
 }
 
-/// One-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and downlink the cell's queue.
+/// One-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and what waits ahead:
+/// uplink the wander of the shared channel, downlink the cell's queue.
 fn run_delay(run: &[Pass<'_>], params: &AccessParams, direction: Direction) -> Vec<(u64, f64)> {
     let (start_ns, end_ns) = (run[0].start_ns, run[run.len() - 1].end_ns);
     let mut base: Vec<(u64, f64)> = run.iter().flat_map(|pass| pass.propagation.iter().copied()).collect();
     base.dedup_by_key(|point| point.0); // a slot's last sample is the next one's first
+    let profile_unix = u64::try_from(run[0].profile_unix_ns).unwrap_or(0);
     let extra = match direction {
-        Direction::Up => vec![(start_ns, 0.0)],
+        Direction::Up => {
+            let line: Vec<_> = run.iter().flat_map(|pass| pass.wander(params)).collect();
+            queueing::cut(&line, profile_unix + start_ns, profile_unix + end_ns)
+        }
         Direction::Down => {
-            let profile_unix = u64::try_from(run[0].profile_unix_ns).unwrap_or(0);
             let offsets: Vec<_> = run.iter().map(|pass| (profile_unix + pass.start_ns, pass.draw.offset_ns)).collect();
             let mut humps: Vec<Hump> = run.iter().flat_map(|pass| pass.humps(params)).collect();
             humps.sort_by_key(|hump| hump.start_ns);
-            let line = queueing::polyline(&offsets, &humps, profile_unix + end_ns);
-            line.into_iter().map(|(at, ns)| (at - profile_unix, ns)).collect()
+            queueing::polyline(&offsets, &humps, profile_unix + end_ns)
         }
     };
+    let extra: Vec<_> = extra.into_iter().map(|(at, ns)| (at - profile_unix, ns)).collect();
     let constant = params.delay.site_offset_ms / 2.0 * 1e6;
     let mut times: Vec<u64> = base.iter().chain(&extra).map(|point| point.0).collect();
     times.sort_unstable();

@@ -108,13 +108,10 @@ fn nobody_in_view_is_an_outage_not_a_crash() {
 fn the_floor_is_propagation_fibre_and_the_site_offset() {
     let s = schedule(15_000_000_000, &[Some((1, "A")), Some((1, "A"))]);
     let mut params = AccessParams::default();
-    params.delay.grants = crate::access::params::GrantParams {
-        up_wait_ms: 0.0,
-        down_wait_ms: 0.0,
-        period_weights: [1.0, 0.0, 0.0, 0.0, 0.0],
-        ..params.delay.grants
-    };
+    params.delay.grants =
+        crate::access::params::GrantParams { up_wait_ms: 0.0, down_wait_ms: 0.0, period_weights: [1.0, 0.0, 0.0, 0.0, 0.0] };
     params.delay.queue.mean_ms = 0.0;
+    params.delay.wander.mean_ms = 0.0;
     params.delay.queue.raised_probability = 0.0;
     params.delay.queue.hump_rate_per_s = 0.0;
     let p = build("p", &s, &ground(), &params, 1).unwrap();

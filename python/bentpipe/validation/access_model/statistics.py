@@ -1,4 +1,4 @@
-"""What is compared: seven distances between two windows of round-trip times.
+"""What is compared: eight distances between two windows of round-trip times.
 
 The unit is the window, or the slot in it, never the ping. Distances of times are in ms; those of ratios are |ln|, so
 that a busy hour and a quiet one are compared alike.
@@ -15,7 +15,13 @@ from bentpipe.validation.access_model.pings import LEAST_REPLIES, SLOT_S, Floats
 
 #: Lags of the structure function E|r(t + lag) - r(t)| [s].
 LAGS_S = (0.012, 0.1, 1.0, 7.0)
-NAMES = ("W1 [ms]", "slot medians [ms]", "slot steps [|ln|]", *(f"SF {lag * 1e3:g} ms [|ln|]" for lag in LAGS_S))
+NAMES = (
+    "W1 [ms]",
+    "slot medians [ms]",
+    "in-slot W1 [ms]",
+    "slot steps [|ln|]",
+    *(f"SF {lag * 1e3:g} ms [|ln|]" for lag in LAGS_S),
+)
 
 _LEVELS = (np.arange(100) + 0.5) / 100
 #: Steps between slots smaller than this on average are one size [ms]: a quarter of a frame and the timer's resolution.
@@ -31,12 +37,14 @@ class Summary:
     Attributes:
         rtt_ms: Quantiles of all round trips.
         medians_ms: Quantiles of the slots' medians.
+        in_slot_ms: Quantiles of round trips minus their slot's median.
         log_step: ln of the mean |step| between the medians of successive slots [ms].
         log_sf: ln of the structure function at `LAGS_S` [ms]; NaN where the sampling gives too few pairs.
     """
 
     rtt_ms: Floats
     medians_ms: Floats
+    in_slot_ms: Floats
     log_step: float
     log_sf: Floats
 
@@ -53,6 +61,7 @@ def summarise(t_s: Floats, rtt_ms: Floats, lags_s: Sequence[float] = LAGS_S) -> 
     return Summary(
         np.quantile(rtt_ms, _LEVELS),
         np.quantile(known, _LEVELS),
+        np.quantile(np.concatenate([rtt_ms[slot == k] - m for k, m in enumerate(medians) if not np.isnan(m)]), _LEVELS),
         float(np.log(max(float(np.nanmean(steps)), _LEAST_STEP_MS))),
         np.log([_structure(t_s, rtt_ms, lag) if lag in lags_s else np.nan for lag in LAGS_S]),
     )
@@ -71,7 +80,7 @@ def _structure(t_s: Floats, rtt_ms: Floats, lag_s: float) -> float:
 
 
 def distances(a: Sequence[Summary], b: Sequence[Summary]) -> Floats:
-    """Every distance of every pair: shape (7, len(a), len(b)), in the order of `NAMES`; NaN where not defined."""
+    """Every distance of every pair: shape (8, len(a), len(b)), in the order of `NAMES`; NaN where not defined."""
 
     def wasserstein(x: Floats, y: Floats) -> Floats:
         found: Floats = np.abs(x[:, None] - y[None]).mean(-1)
@@ -80,13 +89,13 @@ def distances(a: Sequence[Summary], b: Sequence[Summary]) -> Floats:
     def stack(which: str, of: Sequence[Summary]) -> Floats:
         return np.array([getattr(s, which) for s in of])
 
-    rows = [wasserstein(stack(k, a), stack(k, b)) for k in ("rtt_ms", "medians_ms")]
+    rows = [wasserstein(stack(k, a), stack(k, b)) for k in ("rtt_ms", "medians_ms", "in_slot_ms")]
     rows.append(np.abs(stack("log_step", a)[:, None] - stack("log_step", b)[None]))
     rows.extend(np.moveaxis(np.abs(stack("log_sf", a)[:, None] - stack("log_sf", b)[None]), -1, 0))
     return np.array(rows)
 
 
 def pairs(of: Sequence[Summary]) -> Floats:
-    """Distances of every two different windows: shape (7, n (n - 1) / 2)."""
+    """Distances of every two different windows: shape (8, n (n - 1) / 2)."""
     upper = np.triu_indices(len(of), 1)
     return distances(of, of)[:, upper[0], upper[1]]
