@@ -19,15 +19,18 @@ pub struct Summary {
     pub why_invalid: Option<String>,
 }
 
-/// Summary of a flow. Rates are over the time it ran; `steady` leaves the warm-up out.
+/// Summary of a flow. The start-up is reported apart; counters and round-trip times are of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowSummary {
     /// Its controller.
     pub controller: String,
     /// `up` or `down`.
     pub direction: &'static str,
-    /// In-order bytes to the application over the time from its start to its stop, its completion or the end of the run [bit/s].
+    /// In-order bytes to the application after the warm-up, until its stop, its completion or the end of the run [bit/s]; of a flow that ended
+    /// before, the same as `whole_run_bps`.
     pub goodput_bps: f64,
+    /// The same from its start on, as iperf3 has it [bit/s].
+    pub whole_run_bps: f64,
     /// Median over all ACKs that gave a round-trip time; `None`: none did.
     pub rtt_median_ms: Option<f64>,
     /// 95th percentile.
@@ -40,8 +43,6 @@ pub struct FlowSummary {
     pub timeouts: u64,
     /// How it began.
     pub startup: Startup,
-    /// After the warm-up.
-    pub steady: Steady,
     /// When everything had arrived, after its start [s]; `None`: it had not, or had no end.
     pub completed_s: Option<f64>,
 }
@@ -54,17 +55,6 @@ pub struct Startup {
     /// Largest amount in flight before the warm-up ends ÷ the steady median of it; `None`: not known.
     pub overshoot: Option<f64>,
     /// Segments sent again before the warm-up ends.
-    pub retransmits: u64,
-}
-
-/// The part after the warm-up.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Steady {
-    /// Where it begins, after the run's beginning [s].
-    pub from_s: f64,
-    /// In-order bytes to the application [bit/s].
-    pub goodput_bps: f64,
-    /// Segments sent again.
     pub retransmits: u64,
 }
 
@@ -109,23 +99,25 @@ fn summarise(index: usize, flow: &Flow, controller: &str, experiment: &Experimen
     let split = rows.partition_point(|r| r.t_s <= from_s);
     let at_split = split.checked_sub(1).map(|i| &rows[i]);
     let (split_s, split_bytes, split_retransmits) = at_split.map_or((from_s, 0, 0), |r| (r.t_s, r.bytes, r.retransmits));
-    let steady_bps = per_second(delivered.saturating_sub(split_bytes), until_s - split_s);
+    let whole_run_bps = per_second(delivered, until.since(flow.start).as_secs_f64());
+    let steady_s = until_s - split_s;
+    let goodput_bps = if steady_s > 0.0 { per_second(delivered.saturating_sub(split_bytes), steady_s) } else { whole_run_bps };
     let known = |ms: f64| ms.is_finite().then_some(ms);
     FlowSummary {
         controller: controller.to_owned(),
         direction: flow.direction.name(),
-        goodput_bps: per_second(delivered, until.since(flow.start).as_secs_f64()),
+        goodput_bps,
+        whole_run_bps,
         rtt_median_ms: known(flow.rtts.quantile_ms(50, 100)),
         rtt_p95_ms: known(flow.rtts.quantile_ms(95, 100)),
         retransmits: stats.retransmits,
         losses: stats.lost,
         timeouts: stats.timeouts,
         startup: Startup {
-            time_to_90_s: time_to_90(&rows, steady_bps).map(|t_s| t_s - flow.start.since(start).as_secs_f64()),
+            time_to_90_s: time_to_90(&rows, goodput_bps).map(|t_s| t_s - flow.start.since(start).as_secs_f64()),
             overshoot: overshoot(&rows[..split], &rows[split..]),
             retransmits: split_retransmits,
         },
-        steady: Steady { from_s, goodput_bps: steady_bps, retransmits: stats.retransmits - split_retransmits },
         completed_s: flow.completed.map(|at| at.since(flow.start).as_secs_f64()),
     }
 }

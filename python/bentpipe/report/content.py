@@ -29,7 +29,7 @@ SAFE = "/+~"
 
 RESULT_HEADS = (
     ("Goodput", "Mbit/s"),
-    ("after warm-up", "Mbit/s"),
+    ("Whole run", "Mbit/s"),
     ("Share", "%"),
     ("Median RTT", "ms"),
     ("p95 RTT", "ms"),
@@ -255,7 +255,7 @@ def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str
     """Mean and interval of what `RESULT_HEADS` names."""
     return (
         (text.mean(flow.goodput_bps, text.MBIT), text.interval(flow.goodput_bps, text.MBIT)),
-        (text.mean(flow.steady_bps, text.MBIT), text.interval(flow.steady_bps, text.MBIT)),
+        (text.mean(flow.whole_run_bps, text.MBIT), text.interval(flow.whole_run_bps, text.MBIT)),
         (text.mean(flow.share, 100), text.interval(flow.share, 100)) if flow.share else ("", ""),
         (text.mean(flow.rtt_median_ms), text.interval(flow.rtt_median_ms)),
         (text.mean(flow.rtt_p95_ms), text.interval(flow.rtt_p95_ms)),

@@ -91,7 +91,7 @@ def race_row(run: Run) -> dict[str, Any]:
 
 
 def results_table(runs: Iterable[Run]) -> pl.DataFrame:
-    """One row per flow of every Run: what was run, and its summary; nested fields are ``startup_…``, ``steady_…``."""
+    """One row per flow of every Run: what was run, and its summary; nested fields are ``startup_…``."""
     rows = []
     for run in runs:
         for i, flow in enumerate(run.flows):
@@ -105,6 +105,5 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
                 "flow": i,
             }
             how = {"valid": run.record["valid"], "content_hash": run.record["content_hash"]}
-            steady = {f"steady_{key}": value for key, value in flow["steady"].items()}
-            rows.append({**what, **plain, **start, **steady, **how})
+            rows.append({**what, **plain, **start, **how})
     return pl.DataFrame(rows, infer_schema_length=None)

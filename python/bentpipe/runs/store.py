@@ -231,13 +231,13 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
         want(f"summary.flows[{i}]", flow, "controller", str)
         want(f"summary.flows[{i}]", flow, "direction", str)
         want(f"summary.flows[{i}]", flow, "goodput_bps", int, float)
+        want(f"summary.flows[{i}]", flow, "whole_run_bps", int, float)
         want(f"summary.flows[{i}]", flow, "retransmits", int)
         for key in ("rtt_median_ms", "rtt_p95_ms"):
             want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
-        for group, keys in (("steady", ("goodput_bps",)), ("startup", ("time_to_90_s", "overshoot", "retransmits"))):
-            want(f"summary.flows[{i}]", flow, group, dict)
-            for key in keys:
-                want(f"summary.flows[{i}].{group}", flow[group], key, int, float, NoneType)
+        want(f"summary.flows[{i}]", flow, "startup", dict)
+        for key in ("time_to_90_s", "overshoot", "retransmits"):
+            want(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
     played = [profile for profile in record["experiment"]["profiles"] if isinstance(profile, dict)]
     if not record["profiles"] or len(played) != len(record["profiles"]) or not record["summary"]["flows"]:
         raise UserError(f"{file}: no flow, no Profile, or another number of them in experiment; run the race again")

@@ -30,7 +30,7 @@ class StartUp:
 
 @dataclass(frozen=True)
 class FlowSummary:
-    """One flow of an entrant over the seeds, over the whole time it ran; `steady_bps` is its goodput after the warm-up.
+    """One flow of an entrant over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
     `share` is the flow's part of what all flows of its run got together; None for a flow that had the path to itself.
     """
@@ -38,7 +38,7 @@ class FlowSummary:
     controller: str
     direction: str
     goodput_bps: Estimate
-    steady_bps: Estimate | None
+    whole_run_bps: Estimate
     rtt_median_ms: Estimate | None
     rtt_p95_ms: Estimate | None
     retransmits: Estimate
@@ -112,7 +112,7 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
         controller=str(flows[0]["controller"]),
         direction=str(flows[0]["direction"]),
         goodput_bps=estimate([flow["goodput_bps"] for flow in flows]),
-        steady_bps=_estimate_known([flow["steady"]["goodput_bps"] for flow in flows]),
+        whole_run_bps=estimate([flow["whole_run_bps"] for flow in flows]),
         rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
         rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
         retransmits=estimate([flow["retransmits"] for flow in flows]),
