@@ -9,7 +9,7 @@ import pytest
 from bentpipe import orbit
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, summarise
-from bentpipe.profiles.make import OutageWarning
+from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning
 from bentpipe.scenarios import Place
 from bentpipe.times import format_utc, parse_utc
 
@@ -118,3 +118,12 @@ def test_what_cannot_be_made_is_a_users_mistake(arguments: dict[str, object], sa
 def test_a_place_of_ones_own_will_do() -> None:
     profile = make_profile(Place("home", -37.8, 145.0), Place("office", -33.9, 151.2), duration_s=15.0, name="mine")
     assert profile.name == "mine"
+
+
+def test_another_operators_orbits_come_with_a_warning():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make_profile("melbourne", "sydney", duration_s=20, constellation="oneweb")
+    said = [str(w.message) for w in caught if issubclass(w.category, BorrowedModelWarning)]
+    assert said
+    assert said[0].startswith("oneweb gives the orbits")

@@ -40,6 +40,10 @@ from bentpipe.times import parse_utc
 _SCHEDULE_SHARE = 0.8
 
 
+class BorrowedModelWarning(UserWarning):
+    """The satellites are not Starlink's, but everything else of the access model is."""
+
+
 class OutageWarning(UserWarning):
     """Nobody serves the terminal for part of the time."""
 
@@ -79,6 +83,7 @@ def make_profile(
 
     Warns:
         bentpipe.orbit.StaleElementsWarning: `elements` are days away from the asked time.
+        BorrowedModelWarning: `constellation` is not Starlink: its gateways, scheduler and radio access are taken for it.
         OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
@@ -95,6 +100,13 @@ def make_profile(
         start_unix_ns = parse_utc(DEFAULT_START_UTC)
     satellites = orbit.load_satellites(elements, constellation, start_unix_ns)
     shells = load_constellation(constellation or orbit.DEFAULT_SKY).shells
+    if constellation is not None and not constellation.startswith("starlink"):
+        warnings.warn(
+            f"{constellation} gives the orbits; gateways, 15 s slots, grants, capacity and loss are Starlink's, "
+            "since nothing is published to model them by (a geostationary path: --preset geo)",
+            BorrowedModelWarning,
+            stacklevel=2,
+        )
     min_elevation_deg = min(shell.min_elevation_deg for shell in shells)
     ground = load_gateways()
     exits = _exits(ground, terminal, _reach_km(satellites, min_elevation_deg, ground.min_elevation_deg))

@@ -14,7 +14,7 @@ from bentpipe.scenarios.units import QueueLimit, parse_probability, parse_queue,
 
 Kind = Literal["rate", "time", "queue", "probability"]
 
-#: The parameters a preset may have, and their kind. A preset has `rate`, or `down` and `up`; and `rtt`, `queue`, `loss`.
+#: Parameters a preset may have, and their kind: `rate`, or `down` and `up`; and `rtt`, `queue`, `loss`.
 _KINDS: Mapping[str, Kind] = {
     "rate": "rate",
     "down": "rate",
