@@ -206,14 +206,18 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
     # A limit on the size of files stands in for the full disk: Runs of two flows are over it, Runs of one are not. One
     # job, so that a Run of one flow is finished when the first of two strikes.
     out = tmp_path / "out"
-    limited = RACE.replace(
-        "path = preset",
-        "import resource, signal\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)\n"
-        "path = preset",
-        1,
-    ).replace('"cubic", "bbr"', '"cubic+bbr"').replace("jobs=2", "jobs=1")
+    limited = (
+        RACE.replace(
+            "path = preset",
+            "import resource, signal\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)\n"
+            "path = preset",
+            1,
+        )
+        .replace('"cubic", "bbr"', '"cubic+bbr"')
+        .replace("jobs=2", "jobs=1")
+    )
     first = race(
         [preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")],
         ["reno", "cubic+bbr"],

@@ -11,7 +11,7 @@ from bentpipe._native import Profile
 
 
 def default_parameters() -> dict[str, Any]:
-    """The frozen table of parameters; units, sources and what is fitted: `bentpipe/validation/access_model/README.md`."""
+    """The frozen table of parameters; what is fitted: `bentpipe/validation/access_model/README.md`."""
     table: dict[str, Any] = json.loads(_native.access_parameters())
     return table
 

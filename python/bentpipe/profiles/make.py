@@ -83,7 +83,7 @@ def make_profile(
 
     Warns:
         bentpipe.orbit.StaleElementsWarning: `elements` are days away from the asked time.
-        BorrowedModelWarning: `constellation` is not Starlink: its gateways, scheduler and radio access are taken for it.
+        BorrowedModelWarning: `constellation` is not Starlink; Starlink's gateways and radio access are taken for it.
         OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
 
     Raises:

@@ -1,0 +1,18 @@
+"""Two controllers from a place of your own, and who got how much.
+
+Usage: python own_race.py [FOLDER]
+"""
+
+import sys
+from pathlib import Path
+
+import bentpipe
+
+out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/own_race")
+path = bentpipe.make_profile("47.61,-122.33", "new-york", duration_s=40, seed=1)
+runs = bentpipe.race([path], ["cubic", "bbr"], out=out, duration_s=20, seeds=2).runs
+for run in runs:
+    flow = run.flows[0]
+    print(
+        f"{run.entrant:6} seed {run.seed}: {flow['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {flow['rtt_median_ms']:.0f} ms"
+    )
