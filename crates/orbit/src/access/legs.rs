@@ -7,8 +7,8 @@ use crate::schedule::{Serving, ServingSlot};
 /// Longest leg believed [km]: twice a geostationary satellite's range. Beyond, the schedule is broken.
 const LONGEST_LEG_KM: f64 = 90_000.0;
 
-/// One-way propagation at the speed of light in vacuum (the atmosphere adds under 10 ns to a leg above 25°), terminal – satellite – gateway over a slot: `(time since the Profile's start [ns], delay [ns])`, from the slot's begin to
-/// its end.
+/// One-way propagation terminal – satellite – gateway over a slot, from the slot's begin to its end: `(time since the Profile's start [ns],
+/// delay [ns])`. At the speed of light in vacuum: the atmosphere adds under 10 ns to a leg above 25°.
 ///
 /// # Errors
 /// [`AccessError::Geometry`]: series of different lengths, under two samples, samples beyond the slot, a range that is not.

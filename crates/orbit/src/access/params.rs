@@ -54,9 +54,9 @@ pub struct DelayParams {
     pub site_offset_ms: f64,
     /// Grant schedule.
     pub grants: GrantParams,
-    /// Other people's traffic, uplink.
+    /// Other people's traffic, within tens of milliseconds.
     pub wander: WanderParams,
-    /// Other people's traffic, downlink.
+    /// Other people's traffic, over seconds and slots.
     pub queue: QueueParams,
     /// Reconfiguration at slot edges.
     pub interruption: InterruptionParams,
@@ -179,8 +179,8 @@ pub struct CapacityParams {
     /// κ: capacity falls with this power of the load (without the slot's own factor: the variation below holds that). Chosen here: peak and quiet
     /// hours then differ by 2.4; Huston, *A Transport Protocol's View of Starlink* (2024), has 3 to 4 for CUBIC and less for BBR.
     pub load_power: f64,
-    /// Signal-to-noise ratio at the zenith [dB], for the fall towards the horizon. Chosen here: by Shannon 4 bit/s/Hz overhead, of which 56 % are left
-    /// at 25° of elevation.
+    /// Signal-to-noise ratio at the zenith [dB], for the fall towards the horizon. Chosen here: by Shannon 4 bit/s/Hz overhead, of which 56 % are
+    /// left at 25° of elevation.
     pub zenith_snr_db: f64,
     /// Spread between slots (ln). Source: `LeoCC`'s example trace, with the two below: variance 0.086 in 100 ms bins, correlation 0.8 / 0.57 / 0.26
     /// after 0.1 / 1 / 5 s.
@@ -233,8 +233,8 @@ pub struct LossParams {
     pub up: LossSide,
     /// Internet to terminal.
     pub down: LossSide,
-    /// Episodes come with this power of the load. Chosen here: with the rates below one in 20 to 25 s at the quietest hour (`FjordLink`: 2 % of seconds
-    /// lose anything, and those 7 to 9 %), one in 4 s at the peak (the `SatGuard` measurements: one in 3 to 5 s).
+    /// Episodes come with this power of the load. Chosen here: with the rates below one in 20 to 25 s at the quietest hour (`FjordLink`: 2 % of
+    /// seconds lose anything, and those 7 to 9 %), one in 4 s at the peak (the `SatGuard` measurements: one in 3 to 5 s).
     pub load_power: f64,
     /// Median length of an episode [ms]. Chosen here with σ and the probability below, so that an episode costs the second it falls into 7 % of its
     /// packets, as in `FjordLink`, and reaches `SatGuard`'s 3 to 15 % between its quartiles.

@@ -106,7 +106,7 @@ impl<'a> Pass<'a> {
 
     fn humps(&self, params: &AccessParams) -> Vec<Hump> {
         let (from, until) = self.span_unix();
-        queueing::humps(&mut self.stream("humps", Direction::Down), &params.delay.queue, self.draw.load, from, until)
+        queueing::humps(&mut self.stream("humps", Direction::Up), &params.delay.queue, self.draw.load, from, until)
     }
 }
 
@@ -203,26 +203,23 @@ impl SpaceHop<'_> {
     }
 }
 
-/// One-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and what waits ahead:
-/// uplink the wander of the shared channel, downlink the cell's queue.
+/// One-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and uplink what waits ahead.
 fn run_delay(run: &[Pass<'_>], params: &AccessParams, direction: Direction) -> Vec<(u64, f64)> {
     let (start_ns, end_ns) = (run[0].start_ns, run[run.len() - 1].end_ns);
     let mut base: Vec<(u64, f64)> = run.iter().flat_map(|pass| pass.propagation.iter().copied()).collect();
     base.dedup_by_key(|point| point.0); // a slot's last sample is the next one's first
-    let profile_unix = u64::try_from(run[0].profile_unix_ns).unwrap_or(0);
-    let extra = match direction {
+    let extra: Vec<(u64, f64)> = match direction {
         Direction::Up => {
-            let line: Vec<_> = run.iter().flat_map(|pass| pass.wander(params)).collect();
-            queueing::cut(&line, profile_unix + start_ns, profile_unix + end_ns)
-        }
-        Direction::Down => {
+            let profile_unix = u64::try_from(run[0].profile_unix_ns).unwrap_or(0);
             let offsets: Vec<_> = run.iter().map(|pass| (profile_unix + pass.start_ns, pass.draw.offset_ns)).collect();
             let mut humps: Vec<Hump> = run.iter().flat_map(|pass| pass.humps(params)).collect();
             humps.sort_by_key(|hump| hump.start_ns);
-            queueing::polyline(&offsets, &humps, profile_unix + end_ns)
+            let wander: Vec<_> = run.iter().flat_map(|pass| pass.wander(params)).collect();
+            let line = queueing::polyline(&offsets, &humps, &wander, profile_unix + end_ns);
+            line.into_iter().map(|(at, ns)| (at - profile_unix, ns)).collect()
         }
+        Direction::Down => vec![(start_ns, 0.0)],
     };
-    let extra: Vec<_> = extra.into_iter().map(|(at, ns)| (at - profile_unix, ns)).collect();
     let constant = params.delay.site_offset_ms / 2.0 * 1e6;
     let mut times: Vec<u64> = base.iter().chain(&extra).map(|point| point.0).collect();
     times.sort_unstable();

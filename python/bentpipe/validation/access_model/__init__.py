@@ -158,7 +158,7 @@ def control_rows(results: Sequence[SiteResult]) -> list[Row]:
 
 def notes(params: Params, results: Sequence[SiteResult]) -> list[str]:
     """The parameter count and the fit, for the printout."""
-    fitted = ", ".join(f"{path.rsplit('.', 1)[1]} {get(params, path):.3g}" for path in FITTED)
+    fitted = ", ".join(f"{path} {get(params, path):.3g}" for path in FITTED)
     offsets = ", ".join(f"{site} {ms:.2f}" for site, ms in SITE_OFFSETS_MS.items())
     windows = ", ".join(f"{r.site} {r.windows[0]} + {r.windows[1]}" for r in results)
     return [
