@@ -7,6 +7,7 @@ use crate::error::OrbitError;
 use crate::frames::{gmst_rad, site_meridian_km};
 use crate::propagate::trig::atan2;
 use crate::propagate::{BLOCK, BlockKm, Propagator};
+use crate::simd::widest;
 use crate::site::Site;
 use bentpipe_profile::Utc;
 use rayon::prelude::*;
@@ -87,7 +88,7 @@ impl SiteTimes {
                 *m = offset + t;
             }
             satellite.positions(&minutes, &mut position);
-            self.look(start, &position, &mut angles);
+            widest(Look { times: self, start, position: &position, out: &mut angles });
             let n = BLOCK.min(self.len - start);
             azimuth[start..start + n].copy_from_slice(&angles[0][..n]);
             elevation[start..start + n].copy_from_slice(&angles[1][..n]);
@@ -98,6 +99,8 @@ impl SiteTimes {
     /// Azimuth, elevation and range of a block of positions.
     ///
     /// A rotation by local instead of Greenwich sidereal time brings the site's meridian to the x axis: the site then has no y coordinate.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "see simd.rs")]
     fn look(&self, start: usize, p: &BlockKm, out: &mut [[f64; BLOCK]; 3]) {
         const DEG: f64 = 180.0 / std::f64::consts::PI;
         let sin_lst = &self.sin_lst[start..start + BLOCK];
@@ -115,6 +118,24 @@ impl SiteTimes {
             elevation[i] = DEG * atan2(up, horizontal_2.sqrt());
             range[i] = (horizontal_2 + up * up).sqrt();
         }
+    }
+}
+
+/// [`SiteTimes::look`] as work for [`widest`].
+struct Look<'a> {
+    times: &'a SiteTimes,
+    start: usize,
+    position: &'a BlockKm,
+    out: &'a mut [[f64; BLOCK]; 3],
+}
+
+impl pulp::NullaryFnOnce for Look<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "see simd.rs")]
+    fn call(self) {
+        self.times.look(self.start, self.position, self.out);
     }
 }
 

@@ -13,6 +13,7 @@ pub mod parallel;
 pub mod propagate;
 pub mod route;
 pub mod schedule;
+mod simd;
 pub mod site;
 pub mod sun;
 pub mod visibility;

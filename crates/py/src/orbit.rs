@@ -91,18 +91,16 @@ impl PySatellites {
         columns.set_item("name", self.elements.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())?;
         columns.set_item("norad_id", self.elements.iter().map(|e| e.norad_id).collect::<Vec<_>>().into_pyarray(py))?;
         columns.set_item("epoch_unix_ns", self.elements.iter().map(|e| e.epoch.0).collect::<Vec<_>>().into_pyarray(py))?;
-        let floats: [(&str, fn(&Elements) -> f64); 7] = [
-            ("mean_motion_rev_day", |e| e.mean_motion_rev_day),
-            ("eccentricity", |e| e.eccentricity),
-            ("inclination_deg", |e| e.inclination_deg),
-            ("raan_deg", |e| e.raan_deg),
-            ("arg_perigee_deg", |e| e.arg_perigee_deg),
-            ("mean_anomaly_deg", |e| e.mean_anomaly_deg),
-            ("bstar_per_er", |e| e.bstar_per_er),
-        ];
-        for (name, field) in floats {
-            columns.set_item(name, self.elements.iter().map(field).collect::<Vec<_>>().into_pyarray(py))?;
-        }
+        let floats = |name: &str, field: fn(&Elements) -> f64| {
+            columns.set_item(name, self.elements.iter().map(field).collect::<Vec<_>>().into_pyarray(py))
+        };
+        floats("mean_motion_rev_day", |e| e.mean_motion_rev_day)?;
+        floats("eccentricity", |e| e.eccentricity)?;
+        floats("inclination_deg", |e| e.inclination_deg)?;
+        floats("raan_deg", |e| e.raan_deg)?;
+        floats("arg_perigee_deg", |e| e.arg_perigee_deg)?;
+        floats("mean_anomaly_deg", |e| e.mean_anomaly_deg)?;
+        floats("bstar_per_er", |e| e.bstar_per_er)?;
         Ok(columns)
     }
 

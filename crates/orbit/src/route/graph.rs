@@ -8,6 +8,7 @@
 
 use crate::frames::{norm, sub};
 use crate::isl::PlusGrid;
+use crate::simd::widest;
 
 /// Links of a satellite in a +Grid.
 const DEGREE: usize = 4;
@@ -65,6 +66,26 @@ impl LinkGraph {
     }
 }
 
+/// Sweeps until nothing changes, as work for [`widest`].
+struct Sweeps<'a, const L: usize> {
+    distances: &'a mut Distances<L>,
+    graph: &'a LinkGraph,
+}
+
+impl<const L: usize> pulp::NullaryFnOnce for Sweeps<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "see simd.rs")]
+    fn call(self) {
+        for order in self.graph.sweeps.iter().cycle() {
+            if !self.distances.sweep(self.graph, order) {
+                return;
+            }
+        }
+    }
+}
+
 impl<const L: usize> Distances<L> {
     /// Distances from sources that each reach some satellites directly: `entries` are those satellites and how far they are [km].
     pub fn run(&mut self, graph: &LinkGraph, entries: [&[(u32, f64)]; L]) {
@@ -75,14 +96,12 @@ impl<const L: usize> Distances<L> {
                 self.km[satellite as usize][lane] = km;
             }
         }
-        for order in graph.sweeps.iter().cycle() {
-            if !self.sweep(graph, order) {
-                return;
-            }
-        }
+        widest(Sweeps { distances: self, graph });
     }
 
     /// Relaxes every satellite once; whether any distance fell.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "see simd.rs")]
     fn sweep(&mut self, graph: &LinkGraph, order: &[u32]) -> bool {
         let mut changed = [0_u64; L];
         for &satellite in order {
