@@ -13,6 +13,5 @@ path = bentpipe.make_profile("47.61,-122.33", "new-york", duration_s=40, seed=1)
 runs = bentpipe.race([path], ["cubic", "bbr"], out=out, duration_s=20, seeds=2).runs
 for run in runs:
     flow = run.flows[0]
-    print(
-        f"{run.entrant:6} seed {run.seed}: {flow['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {flow['rtt_median_ms']:.0f} ms"
-    )
+    mbps, rtt_ms = flow["goodput_bps"] / 1e6, flow["rtt_median_ms"]
+    print(f"{run.entrant:6} seed {run.seed}: {mbps:6.1f} Mbit/s, median RTT {rtt_ms:.0f} ms")
