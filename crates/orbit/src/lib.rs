@@ -1,9 +1,24 @@
 //! Orbits to paths: elements, positions, visibility, the handover schedule and routes. No packets, no clock, no files.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`elements`] | readers of TLE and OMM (CSV, JSON, XML), and how old elements are |
+//! | [`walker`] | constellations made from their filings |
+//! | [`propagate`] | SGP4 |
+//! | [`frames`], [`site`], [`sun`] | the turning Earth, the ground, the Sun |
+//! | [`visibility`] | who stands above a place |
+//! | [`batch`], [`ephemeris`] | many satellites at many times |
+//! | [`isl`], [`route`] | +Grid links, shortest paths, the state of a whole constellation |
+//! | [`schedule`] | who serves a terminal in each 15 s slot |
+//! | [`access`] | from a schedule to a Profile |
+//! | [`parallel`] | how many cores the work takes |
+//!
+//! Conventions, approximations and what each costs: `docs/concepts/geometry.md`.
 
 #![allow(clippy::many_single_char_names, reason = "the published equations' own symbols")]
 
-pub mod batch;
 pub mod access;
+pub mod batch;
 pub mod elements;
 pub mod ephemeris;
 mod error;

@@ -8,8 +8,8 @@
 #![allow(clippy::needless_range_loop, reason = "one index runs through ten arrays; zipped iterators would hide the equations")]
 #![allow(clippy::inline_always, reason = "see simd.rs")]
 
-use crate::simd::widest;
 use super::trig::{MAX_ARGUMENT_RAD, sin_cos, wrap_two_pi};
+use crate::simd::widest;
 use serde::Deserialize;
 
 /// Times that are worked on together: ten arrays of this many doubles stay in the first-level cache.

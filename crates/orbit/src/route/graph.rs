@@ -46,12 +46,14 @@ impl LinkGraph {
             let turn = |i: usize, of: usize, down: bool| if down { of - 1 - i } else { i };
             let of_grid = |grid: &PlusGrid| {
                 let (first, planes, slots) = (grid.satellites().start, grid.planes(), grid.per_plane());
-                let of_plane = move |p| (0..slots).map(move |s| id(first + turn(p, planes, plane_down) * slots + turn(s, slots, slot_down)));
+                let of_plane =
+                    move |p| (0..slots).map(move |s| id(first + turn(p, planes, plane_down) * slots + turn(s, slots, slot_down)));
                 (0..planes).flat_map(of_plane)
             };
             grids.iter().flat_map(of_grid).collect()
         };
-        let sweeps = [(false, false), (true, true), (false, true), (true, false)].map(|(plane_down, slot_down)| order(plane_down, slot_down));
+        let sweeps =
+            [(false, false), (true, true), (false, true), (true, false)].map(|(plane_down, slot_down)| order(plane_down, slot_down));
         Self { neighbours, length_km: vec![[f64::INFINITY; DEGREE]; satellites], sweeps }
     }
 

@@ -157,7 +157,8 @@ fn seeds_differ_and_repeat() {
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1).slots, with(2).slots);
-    let portions = Scheduler::new(ScheduleRequest { duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap();
+    let portions =
+        Scheduler::new(ScheduleRequest { duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap();
     let slots = [portions.slots(0..7), portions.slots(7..portions.len() + 5)].concat();
     assert_eq!(portions.schedule(slots), with(1), "in portions as at once");
 }
