@@ -135,7 +135,8 @@ def _compare() -> dict[str, float]:
     ratio = min(theirs) / min(mine)
     print(
         f"constellation_vs_numpy: {ratio:.0f} (best of {ROUNDS}, CPU time on one core: "
-        f"ours {min(mine) * 1e3:.2f} ms a step, NumPy + SciPy {min(theirs) * 1e3:.0f} ms; round-trip times differ by at most {worst_ms * 1e6:.3f} ns)"
+        f"ours {min(mine) * 1e3:.2f} ms a step, NumPy + SciPy {min(theirs) * 1e3:.0f} ms; "
+        f"round-trip times differ by at most {worst_ms * 1e6:.3f} ns)"
     )
     return {"constellation_vs_numpy": ratio}
 
