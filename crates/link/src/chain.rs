@@ -81,6 +81,12 @@ impl Chain {
         self.elements.iter().filter_map(|e| e.wake_at()).min()
     }
 
+    /// When the last packet inside will have left downstream, if nothing else enters; `None`: none will.
+    #[must_use]
+    pub fn drained_at(&self) -> Option<Time> {
+        self.elements.iter().fold(None, |last_in, element| element.drained_at(last_in))
+    }
+
     /// Tells every element.
     pub fn on_event(&mut self, event: &PathEvent) {
         self.elements.iter_mut().for_each(|e| e.on_event(event));

@@ -7,14 +7,15 @@ use bentpipe_profile::{InFlightFate, Nanos, Series, Time};
 use std::collections::VecDeque;
 
 /// Delays each packet by the series' value when it enters. Within the hop a falling delay never reorders; between hops a handover decides
-/// ([`PathEvent::Hold`], or packets of the shorter path arrive first).
+/// ([`PathEvent::NotBefore`], or packets of the shorter path arrive first).
 pub struct Delay {
     series: Series,
     cursor: Cursor,
     last_due: Time,
+    /// Floors for what enters the hop from a time on, in order: (entering, floor).
+    floors: VecDeque<(Time, Time)>,
     flying: VecDeque<Packet>,
     lost: VecDeque<Packet>,
-    held: bool,
     drops: DropCounts,
 }
 
@@ -26,9 +27,9 @@ impl Delay {
             series,
             cursor: Cursor::default(),
             last_due: Time::ZERO,
+            floors: VecDeque::new(),
             flying: VecDeque::new(),
             lost: VecDeque::new(),
-            held: false,
             drops: DropCounts::default(),
         }
     }
@@ -36,6 +37,10 @@ impl Delay {
 
 impl Element for Delay {
     fn push(&mut self, _port: Port, mut packet: Packet) {
+        while let Some(&(_, floor)) = self.floors.front().filter(|(entering, _)| *entering <= packet.hop_entered) {
+            self.floors.pop_front();
+            self.last_due = self.last_due.max(floor);
+        }
         let due = packet.at + Nanos(self.series.at(&mut self.cursor, packet.at));
         self.last_due = self.last_due.max(due);
         packet.at = self.last_due;
@@ -46,15 +51,20 @@ impl Element for Delay {
         if let Some(packet) = self.lost.pop_front() {
             return Some((Exit::Dropped(DropCause::Event), packet));
         }
-        if self.held || self.flying.front()?.at > now {
+        if self.flying.front()?.at > now {
             return None;
         }
         self.flying.pop_front().map(|packet| (Exit::Out, packet))
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let flying = if self.held { None } else { self.flying.front() };
-        self.lost.front().or(flying).map(|packet| packet.at)
+        self.lost.front().or(self.flying.front()).map(|packet| packet.at)
+    }
+
+    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
+        let flying = self.flying.back().map(|packet| packet.at);
+        let floor = self.floors.iter().map(|(_, floor)| *floor).fold(self.last_due, Time::max);
+        last_in.map(|at| (at + Nanos(self.series.at(&mut self.cursor.clone(), at))).max(floor)).max(flying)
     }
 
     fn on_event(&mut self, event: &PathEvent) {
@@ -69,14 +79,7 @@ impl Element for Delay {
                     }
                 }
             }
-            PathEvent::Hold => self.held = true,
-            PathEvent::Release { at } => {
-                self.held = false;
-                self.last_due = self.last_due.max(*at);
-                for packet in self.flying.iter_mut().take_while(|p| p.at < *at) {
-                    packet.at = *at;
-                }
-            }
+            PathEvent::NotBefore { entering, floor } => self.floors.push_back((*entering, *floor)),
         }
     }
 

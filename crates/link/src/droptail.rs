@@ -38,6 +38,17 @@ impl DropTail {
         Ok(())
     }
 
+    /// Gives a packet back its place at the head: it was taken out, but its transmission has not begun.
+    pub fn put_back(&mut self, packet: Packet) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets.push_front(packet);
+    }
+
+    /// Packets in the order in which they leave.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter()
+    }
+
     /// The packet that has waited longest.
     pub fn dequeue(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;

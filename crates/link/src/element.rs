@@ -103,12 +103,12 @@ pub enum PathEvent {
         /// What becomes of the packets.
         fate: Fate,
     },
-    /// Nothing may arrive before the hop left by a handover is empty.
-    Hold,
-    /// It is empty: what was held arrives, from `at` on.
-    Release {
-        /// When.
-        at: Time,
+    /// What enters the hop from `entering` on may not leave before `floor`: the last packet of the hop that a handover left.
+    NotBefore {
+        /// When the path moved here.
+        entering: Time,
+        /// When the hop it left is empty, as known then (a later closing of that hop is not foreseen).
+        floor: Time,
     },
 }
 
@@ -120,6 +120,9 @@ pub trait Element: Send {
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)>;
     /// When to call `pop` again; `None`: idle until the next `push` or event.
     fn wake_at(&self) -> Option<Time>;
+    /// When the last packet will have left, if the last one from upstream comes at `last_in` (`None`: none does) and nothing else enters; `None`:
+    /// there is none.
+    fn drained_at(&self, last_in: Option<Time>) -> Option<Time>;
     /// Hears what happens to the path.
     fn on_event(&mut self, _event: &PathEvent) {}
     /// What it has lost, by cause.

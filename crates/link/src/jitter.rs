@@ -43,6 +43,11 @@ impl Element for Jitter {
         self.lost.front().or(self.held.front()).map(|packet| packet.at)
     }
 
+    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
+        let held = self.held.back().map(|packet| packet.at);
+        last_in.map(|at| self.schedule.release(&mut self.cursor.clone(), at)).max(held)
+    }
+
     fn on_event(&mut self, event: &PathEvent) {
         if let PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } = event
             && fate.in_flight == InFlightFate::Drop

@@ -92,6 +92,32 @@ fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueLimit, loss: u
     )
 }
 
+/// Handovers between two satellites of 10 Mbit/s and different delay; `gaps`: time to the next one and its interruption [ms].
+fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueLimit) -> Profile {
+    let (near, far) = (side(&[4], &[10], 0, true, limit), side(&[25], &[10], 0, true, limit));
+    let (mut routes, mut events) = (vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], Vec::new());
+    let (mut at, mut hop) = (0, 0);
+    for &(gap, interruption_ms) in gaps {
+        at += gap * MS;
+        let to_hop = 1 - hop;
+        let migration = Migration { to_hop, delay_ns: Nanos::ZERO, rate_bps: Rate::from_mbps(100_000) };
+        let queue = if moves { QueueFate::Migrate(migration) } else { QueueFate::Keep };
+        let fate = Fate { queue, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
+        events.push(Event {
+            at_ns: Time(at),
+            // A queue is moved while nothing is sent. One that is kept drains as it was known to at the handover: no closing after it.
+            interruption_ns: Nanos::from_millis(if moves { interruption_ms.max(5) } else { 0 }),
+            hop,
+            kind: EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop },
+            up: fate,
+            down: fate,
+        });
+        routes.push(RouteEntry { at_ns: Time(at), hops: vec![to_hop] });
+        hop = to_hop;
+    }
+    profile(vec![crate::laws::hop("sat:a", &near), crate::laws::hop("sat:b", &far)], routes, events)
+}
+
 fn fates() -> impl Strategy<Value = Fate> {
     let queue = prop_oneof![
         Just(QueueFate::Keep),
@@ -143,6 +169,43 @@ proptest! {
             let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && p.direction == direction).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");
         }
+    }
+
+    /// The same over any sequence of handovers, back and forth and one upon the other; and none is left inside.
+    #[test]
+    fn any_sequence_of_clamped_handovers_keeps_order(
+        gaps in prop::collection::vec((1_u64..120, 0_u64..90), 1..8), moves in any::<bool>(), limit in limits(),
+        sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
+    ) {
+        let p = back_and_forth(&gaps, moves, limit);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let out = drive(&mut network, &sends, 0);
+        prop_assert_eq!(network.packets(), 0);
+        prop_assert_eq!(out.len(), sends.len());
+        for direction in Direction::BOTH {
+            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && p.direction == direction).map(|(_, p)| p.body).collect();
+            prop_assert!(order.is_sorted(), "{order:?}");
+        }
+    }
+
+    /// Over handovers that move the queue, no more is sent than the hops in use could send outside interruptions.
+    #[test]
+    fn handovers_do_not_invent_capacity(gaps in prop::collection::vec((20_u64..120, 5_u64..90), 1..8), n in 100_u64..600) {
+        let p = back_and_forth(&gaps, true, QueueLimit::Packets(10_000));
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        for body in 0..n {
+            network.send(Packet::new(Time(0), 0, Direction::Down, 0, 1500, u32::try_from(body).unwrap())).unwrap();
+        }
+        let mut out = Vec::new();
+        while let Some(at) = network.wake_at() {
+            network.run_until(at, &mut out);
+        }
+        prop_assert_eq!(out.iter().filter(|(o, _)| *o == Outcome::Delivered).count() as u64, n);
+        let closed: u64 = gaps.iter().map(|g| g.1).sum();
+        let last = out.iter().map(|(_, p)| p.at.0).max().unwrap();
+        // Both hops send 10 Mbit/s: 1.2 ms a packet. Interruptions that end before the last packet delay it; an overlap counts once.
+        prop_assert!(last >= n * 1_200_000, "{last}");
+        prop_assert!(last <= n * 1_200_000 + (closed + 30) * MS + 8 * 1_200_000, "{last}");
     }
 
     /// A driver that wakes up late changes nothing: decisions depend on logical time alone.
@@ -237,4 +300,34 @@ fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
     assert_eq!(lost, 4 + 4);
     let first_after = out.iter().filter(|(o, _)| *o == Outcome::Delivered).map(|(_, p)| p.at.0).min().unwrap();
     assert_eq!(first_after / MS, 105 + 1 + 10);
+}
+
+#[test]
+fn a_queue_that_moves_is_not_dropped_for_want_of_room() {
+    for limit in [QueueLimit::Packets(20), QueueLimit::Bytes(Bytes(30_000)), QueueLimit::TimeNs(Nanos::from_millis(24))] {
+        let p = back_and_forth(&[(5, 50)], true, limit);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        // One in service and twenty waiting before the handover, twenty more after it: the queue of the new hop takes those.
+        let sends: Vec<_> = (0..21).map(|i| (i, 1500)).chain((0..20).map(|i| (6 * MS + i, 1500))).collect();
+        let mut out = Vec::new();
+        for (body, &(at, bytes)) in sends.iter().enumerate() {
+            network.run_until(Time(at), &mut out);
+            network.send(Packet::new(Time(at), 0, Direction::Down, 0, bytes, u32::try_from(body).unwrap())).unwrap();
+        }
+        while let Some(at) = network.wake_at() {
+            network.run_until(at, &mut out);
+        }
+        let lost: Vec<_> = out.iter().filter(|(o, _)| *o != Outcome::Delivered).map(|(o, p)| (*o, p.body)).collect();
+        assert!(lost.iter().all(|(_, body)| *body >= 21), "{lost:?}");
+    }
+}
+
+#[test]
+fn events_on_a_shared_hop_are_refused() {
+    let mut p = back_and_forth(&[(5, 50)], true, QueueLimit::Packets(20)).hops().to_vec();
+    p[0].shared_id = Some("beam".to_owned());
+    let with = back_and_forth(&[(5, 50)], true, QueueLimit::Packets(20));
+    let shared = profile(p, with.routes().to_vec(), with.events().to_vec());
+    let error = Network::new(&[&shared], Streams::new(1)).err().unwrap();
+    assert!(error.to_string().contains("hop \"sat:a\" is shared"), "{error}");
 }

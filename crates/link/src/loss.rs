@@ -66,6 +66,10 @@ impl Element for Loss {
         self.out.front().map(|(_, packet)| packet.at)
     }
 
+    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
+        last_in
+    }
+
     fn drops(&self) -> &DropCounts {
         &self.drops
     }

@@ -14,7 +14,7 @@ use crate::element::{DropCause, Exit, PathEvent, Port};
 use crate::packet::Packet;
 use crate::shared::SharedHops;
 use crate::stats::LinkStats;
-use bentpipe_profile::{Direction, Event, EventKind, Fate, OrderFate, Profile, QueueFate, Streams, Time};
+use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, OrderFate, Profile, QueueFate, Streams, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -29,6 +29,14 @@ pub enum NetworkError {
         id: String,
         /// Where they differ.
         direction: &'static str,
+    },
+    /// One user's handover would strike the queue that all share.
+    #[error("hop {hop:?} is shared ({id:?}) and events strike it: share hops that no handover or outage names")]
+    SharedWithEvents {
+        /// The hop.
+        hop: String,
+        /// Its shared id.
+        id: String,
     },
     /// More of something than a packet's fields can count.
     #[error("{what}: {found} are too many; at most {most}")]
@@ -90,8 +98,6 @@ pub struct Network {
     pushes: u64,
     /// Where a chain's queue moves to.
     migrate_to: Vec<u32>,
-    /// Chains whose arrivals wait until another is empty: (left, taken).
-    clamped: Vec<(u32, u32)>,
     left: Vec<(Exit, Packet)>,
 }
 
@@ -108,7 +114,6 @@ impl Network {
             due: Vec::new(),
             pushes: 0,
             migrate_to: Vec::new(),
-            clamped: Vec::new(),
             left: Vec::new(),
         };
         let mut shared = SharedHops::default();
@@ -135,6 +140,9 @@ impl Network {
         for (i, hop) in profile.hops().iter().enumerate() {
             let key = |d: Direction| streams.key(&format!("loss/{}/{}", hop.name, d.name()));
             let chains = if let Some(id) = &hop.shared_id {
+                if gated.contains(&i) {
+                    return Err(NetworkError::SharedWithEvents { hop: hop.name.clone(), id: id.clone() });
+                }
                 let entry = shared.chains(id, hop, || Direction::BOTH.map(|d| self.add(Chain::queue_only(hop.side(d)))))?;
                 let exit = Direction::BOTH.map(|d| self.add(Chain::behind_queue(hop.side(d), key(d))));
                 HopChains { entry, exit }
@@ -231,9 +239,6 @@ impl Network {
             }
         }
         self.left = left;
-        if !self.clamped.is_empty() {
-            self.release_clamped(at);
-        }
     }
 
     /// A packet left `chain` downstream: into the rest of a shared hop, the next hop, or out of the network.
@@ -336,9 +341,11 @@ impl Network {
                 if event.interruption_ns.0 > 0 {
                     self.tell(path, to_hop, d, &PathEvent::Close { at: event.at_ns, until, fate: Fate::GENTLE });
                 }
-                if fate.order == OrderFate::Clamp && self.chains[from as usize].inside() > 0 {
-                    self.chains[to as usize].on_event(&PathEvent::Hold);
-                    self.clamped.push((from, to));
+                if fate.order == OrderFate::Clamp
+                    && let Some(empty) = self.chains[from as usize].drained_at()
+                {
+                    // A nanosecond later: of one instant, chains go in any order.
+                    self.chains[to as usize].on_event(&PathEvent::NotBefore { entering: event.at_ns, floor: empty + Nanos(1) });
                 }
             }
             _ => self.tell(path, event.hop, d, &PathEvent::Close { at: event.at_ns, until, fate }),
@@ -353,20 +360,6 @@ impl Network {
             self.due[chain as usize] = Time::MAX;
             self.reschedule(chain);
         }
-    }
-
-    fn release_clamped(&mut self, at: Time) {
-        let mut open = std::mem::take(&mut self.clamped);
-        open.retain(|&(from, to)| {
-            let waits = self.chains[from as usize].inside() > 0;
-            if !waits {
-                self.chains[to as usize].on_event(&PathEvent::Release { at });
-                self.due[to as usize] = Time::MAX;
-                self.reschedule(to);
-            }
-            waits
-        });
-        self.clamped = open;
     }
 
     /// Statistics of one direction of a Profile's hop.

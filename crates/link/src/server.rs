@@ -12,14 +12,23 @@ use std::collections::VecDeque;
 pub struct Server {
     clock: RateClock,
     queue: DropTail,
+    /// A queue that a handover moved here. It was accepted once, so it has no limit, and it is older than what arrives: it goes first.
+    moved: VecDeque<Packet>,
     gate: Gate,
-    /// The packet in transmission and when that ends.
-    in_service: Option<(Packet, Time)>,
+    in_service: Option<Service>,
     /// Left, lost or handed over, in order of time, not yet popped.
     done: VecDeque<(Exit, Packet)>,
     /// On their way to another hop's queue.
     migrating: VecDeque<Packet>,
     drops: DropCounts,
+}
+
+/// The packet in transmission.
+struct Service {
+    packet: Packet,
+    ends: Time,
+    /// Whether it came with a moved queue.
+    moved: bool,
 }
 
 impl Server {
@@ -29,6 +38,7 @@ impl Server {
         Self {
             clock: RateClock::new(capacity),
             queue: DropTail::new(queue.limit),
+            moved: VecDeque::new(),
             gate: Gate::default(),
             in_service: None,
             done: VecDeque::new(),
@@ -39,18 +49,24 @@ impl Server {
 
     /// Brings the state to `now`: what happens depends on logical times alone, not on when the driver asks.
     fn settle(&mut self, now: Time) {
-        while let Some((mut packet, end)) = self.in_service.take_if(|(_, end)| *end <= now) {
-            packet.at = end;
+        while let Some(Service { mut packet, ends, .. }) = self.in_service.take_if(|service| service.ends <= now) {
+            packet.at = ends;
             self.done.push_back((Exit::Out, packet));
-            if let Some(next) = self.queue.dequeue() {
-                self.serve(next, end);
-            }
+            self.serve_next(ends);
         }
     }
 
-    fn serve(&mut self, packet: Packet, ready: Time) {
-        let end = self.clock.finish(self.gate.opens(ready), packet.bytes);
-        self.in_service = Some((packet, end));
+    fn serve_next(&mut self, ready: Time) {
+        if let Some(packet) = self.moved.pop_front() {
+            self.serve(packet, ready, true);
+        } else if let Some(packet) = self.queue.dequeue() {
+            self.serve(packet, ready, false);
+        }
+    }
+
+    fn serve(&mut self, packet: Packet, ready: Time, moved: bool) {
+        let ends = self.clock.finish(self.gate.opens(ready), packet.bytes);
+        self.in_service = Some(Service { packet, ends, moved });
     }
 
     fn lose(&mut self, mut packet: Packet, at: Time, cause: DropCause) {
@@ -61,8 +77,22 @@ impl Server {
 
     /// Takes everything that waits or is in transmission, first come first.
     fn drain(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
-        let first = self.in_service.take().map(|(packet, _)| packet);
-        first.into_iter().chain(std::iter::from_fn(|| self.queue.dequeue()))
+        let first = self.in_service.take().map(|service| service.packet);
+        let rest = std::iter::from_fn(|| self.moved.pop_front().or_else(|| self.queue.dequeue()));
+        first.into_iter().chain(rest)
+    }
+
+    /// Takes a packet of a moved queue. While the gate is closed, what stands at the head has not begun: the moved queue is older and goes first.
+    fn take_moved(&mut self, packet: Packet) {
+        let now = packet.at;
+        self.moved.push_back(packet);
+        let newer = self.in_service.take_if(|service| !service.moved && self.gate.opens(now) > now);
+        if let Some(Service { packet, .. }) = newer {
+            self.queue.put_back(packet);
+        }
+        if self.in_service.is_none() {
+            self.serve_next(now);
+        }
     }
 
     fn apply(&mut self, at: Time, fate: &Fate) {
@@ -94,14 +124,15 @@ impl Server {
 impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
         self.settle(packet.at);
-        if self.in_service.is_none() {
-            self.serve(packet, packet.at);
-            return;
-        }
-        // A queue that is moved was accepted once: it is not dropped again for want of room at the moment it arrives.
-        let rate = if port == Port::Migrated { None } else { self.clock.rate(packet.at) };
-        if let Err(packet) = self.queue.enqueue(packet, rate) {
-            self.lose(packet, packet.at, DropCause::QueueFull);
+        if port == Port::Migrated {
+            self.take_moved(packet);
+        } else if self.in_service.is_none() {
+            self.serve(packet, packet.at, false);
+        } else {
+            let rate = self.clock.rate(packet.at);
+            if let Err(packet) = self.queue.enqueue(packet, rate) {
+                self.lose(packet, packet.at, DropCause::QueueFull);
+            }
         }
     }
 
@@ -118,7 +149,7 @@ impl Element for Server {
 
     fn wake_at(&self) -> Option<Time> {
         let done = self.done.front().map(|(_, packet)| packet.at);
-        let served = self.in_service.as_ref().map(|(_, end)| *end).filter(|end| *end != Time::MAX);
+        let served = self.in_service.as_ref().map(|service| service.ends).filter(|ends| *ends != Time::MAX);
         let moved = self.migrating.front().map(|packet| packet.at);
         [done, served, moved].into_iter().flatten().min()
     }
@@ -134,12 +165,21 @@ impl Element for Server {
                 self.apply(*at, fate);
                 self.gate.close(*until);
                 // What was in transmission begins again when the hop opens.
-                if let Some((packet, _)) = self.in_service.take() {
-                    self.serve(packet, *until);
+                if let Some(Service { packet, moved, .. }) = self.in_service.take() {
+                    self.serve(packet, *until, moved);
                 }
             }
-            PathEvent::Hold | PathEvent::Release { .. } => {}
+            PathEvent::NotBefore { .. } => {}
         }
+    }
+
+    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
+        let Some(service) = &self.in_service else { return last_in };
+        let mut clock = self.clock.clone();
+        let waiting = self.moved.iter().chain(self.queue.iter());
+        let sent = waiting.fold(service.ends, |at, packet| if at == Time::MAX { at } else { clock.finish(at, packet.bytes) });
+        // A hop that never sends again empties never: nothing can wait for that.
+        last_in.max(Some(sent).filter(|sent| *sent != Time::MAX))
     }
 
     fn drops(&self) -> &DropCounts {
@@ -147,10 +187,10 @@ impl Element for Server {
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.queue.bytes()
+        self.queue.bytes() + self.moved.iter().map(|packet| u64::from(packet.bytes)).sum::<u64>()
     }
 
     fn packets(&self) -> usize {
-        usize::from(self.in_service.is_some()) + self.queue.len() + self.done.len() + self.migrating.len()
+        usize::from(self.in_service.is_some()) + self.moved.len() + self.queue.len() + self.done.len() + self.migrating.len()
     }
 }
