@@ -131,3 +131,16 @@ fn what_cannot_run_is_refused_before_it_runs() {
     let unknown = experiment(10, 1, vec![flow("qubic", Direction::Down, Application::Bulk)]);
     assert!(fails(unknown, vec![path]).to_string().contains("did you mean `cubic`"));
 }
+
+#[test]
+fn the_warm_up_of_a_late_flow_begins_when_it_starts() {
+    let path = handover_path(10, 0);
+    let mut late = flow("cubic", Direction::Down, Application::Bulk);
+    late.start_ns = Time(6_000_000_000);
+    let summary = &run(experiment(10, 1, vec![late]), &path).summary.flows[0];
+    assert!(summary.goodput_bps > 15e6, "{}", summary.goodput_bps);
+    let mut short = flow("cubic", Direction::Down, Application::Bulk);
+    short.start_ns = Time(9_500_000_000);
+    let summary = &run(experiment(10, 1, vec![short]), &path).summary.flows[0];
+    assert_eq!(summary.goodput_bps.to_bits(), summary.whole_run_bps.to_bits());
+}

@@ -26,7 +26,7 @@ pub struct FlowSummary {
     pub controller: String,
     /// `up` or `down`.
     pub direction: &'static str,
-    /// In-order bytes to the application after the warm-up, until its stop, its completion or the end of the run [bit/s]; of a flow that ended
+    /// In-order bytes to the application after its warm-up (counted from its start), until its stop, its completion or the end of the run [bit/s]; of a flow that ended
     /// before, the same as `whole_run_bps`.
     pub goodput_bps: f64,
     /// The same from its start on, as iperf3 has it [bit/s].
@@ -94,7 +94,8 @@ fn summarise(index: usize, flow: &Flow, controller: &str, experiment: &Experimen
             retransmits: samples.retransmits[i],
         })
         .collect();
-    let from_s = experiment.warmup_ns.as_secs_f64();
+    // A flow's own warm-up: one that starts late begins cold.
+    let from_s = flow.start.since(start).as_secs_f64() + experiment.warmup_ns.as_secs_f64();
     let until_s = until.since(start).as_secs_f64();
     let split = rows.partition_point(|r| r.t_s <= from_s);
     let at_split = split.checked_sub(1).map(|i| &rows[i]);
