@@ -5,8 +5,11 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: demo test check fmt native wheel bench validate lock clean
+.PHONY: help demo test check fmt native wheel bench validate lock clean
 .DEFAULT_GOAL := demo
+
+help: ## what there is to make
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
 	bentpipe demo
@@ -36,6 +39,7 @@ validate: native ## every claim against its reference: slow
 
 # maturin builds release, cargo test and clippy build dev: one shared profile would rebuild PyO3 at every switch. Cargo decides what is stale.
 native: .venv/deps.stamp
+	@ls python/bentpipe/_native*.so >/dev/null 2>&1 || echo "bentpipe: building the native half (the first time takes some minutes)"
 	@maturin develop --skip-install --release --locked --quiet
 
 .venv/deps.stamp: requirements/dev.txt pyproject.toml tools/preflight
