@@ -9,7 +9,7 @@ import pytest
 from bentpipe import orbit
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, summarise
-from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning
+from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning
 from bentpipe.scenarios import Place
 from bentpipe.times import format_utc, parse_utc
 
@@ -127,3 +127,10 @@ def test_another_operators_orbits_come_with_a_warning():
     said = [str(w.message) for w in caught if issubclass(w.category, BorrowedModelWarning)]
     assert said
     assert said[0].startswith("oneweb gives the orbits")
+
+
+def test_a_route_that_nobody_published_is_warned_of_and_one_that_is_not():
+    with pytest.warns(UnpublishedRouteWarning, match=r"no published route from the PoP MEL to brisbane: .*km x"):
+        make_profile("melbourne", "brisbane", start_unix_ns=START, duration_s=2.0)
+    for published in ("london", "melbourne"):
+        make_profile("melbourne", published, start_unix_ns=START, duration_s=2.0)  # warnings are errors here

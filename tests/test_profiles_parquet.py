@@ -11,7 +11,7 @@ import pytest
 
 from bentpipe._native import Profile
 from bentpipe.errors import StoreError, UserError
-from bentpipe.files import atomic_write
+from bentpipe.files import atomic_write, read_bytes
 from bentpipe.profiles import (
     PathView,
     preset_profile,
@@ -165,6 +165,30 @@ def test_what_is_not_a_profile_is_said_in_one_line(tmp_path: Path) -> None:
     assert "cut short" in refused(target)
     pl.DataFrame({"a": [1]}).write_parquet(target)
     assert "not a Profile" in refused(target)
+
+
+def test_what_may_never_end_or_is_too_large_is_not_read(tmp_path: Path) -> None:
+    assert "is not an ordinary file" in refused(Path("/dev/zero"))
+    os.mkfifo(tmp_path / "pipe")
+    assert "is not an ordinary file" in refused(tmp_path / "pipe")
+    (tmp_path / "ten").write_bytes(b"0123456789")
+    assert read_bytes(tmp_path / "ten", limit=10) == b"0123456789"
+    with pytest.raises(UserError, match=r"is too large \(10 bytes\); wanted at most 9 bytes"):
+        read_bytes(tmp_path / "ten", limit=9)
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate((2 << 30) + 1)
+    assert "is too large" in refused(tmp_path / "sparse")
+
+
+def test_a_profile_without_its_checksum_is_told_from_a_damaged_one(path: Path) -> None:
+    """Another program keeps the metadata and writes its own name; a later bentpipe may prove a file whole otherwise."""
+    data = path.read_bytes()
+    split = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    rewritten = data[: split - 32] + data[split:].replace(b"Polars", b"Another"[:6])
+    path.write_bytes(rewritten)
+    assert "was rewritten by another program" in refused(path)
+    path.write_bytes(data[: split - 32] + data[split:].replace(b'"format":1', b'"format":%d' % (FORMAT + 1)))
+    assert f"has format {FORMAT + 1}" in refused(path)
 
 
 def test_a_newer_profile_is_told_from_a_damaged_one(path: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,16 +50,26 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The whole file.
+#: Largest file that is read whole [bytes]: 2 GiB. Chosen here: above any input bentpipe has a use for, and small enough
+#: to fit in a laptop's memory.
+MAX_BYTES = 2 << 30
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
+    """The whole file, which is looked at before it is read: a device or a pipe may never end.
 
     Raises:
-        UserError: It is missing, a directory or unreadable.
+        UserError: It is missing, not an ordinary file, larger than `limit` [bytes] or unreadable.
     """
     source = Path(path)
-    if source.is_dir():
-        raise UserError(f"{path}: is a directory; wanted a file")
     try:
+        found = source.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise UserError(f"{path}: is a directory; wanted a file")
+        if not stat.S_ISREG(found.st_mode):
+            raise UserError(f"{path}: is not an ordinary file; wanted a file")
+        if found.st_size > limit:
+            raise UserError(f"{path}: is too large ({found.st_size} bytes); wanted at most {limit} bytes")
         return source.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None

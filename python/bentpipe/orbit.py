@@ -140,7 +140,7 @@ def read_elements(path: str | os.PathLike[str]) -> Satellites:
         UserError: The file is missing, too large, damaged or of another kind; or holds a satellite that is none. The
             message says where (line or satellite of the file). A bad satellite is never left out silently.
     """
-    return Satellites.read(_unpacked(read_bytes(path), str(path)), str(path))
+    return Satellites.read(_unpacked(read_bytes(path, MAX_ELEMENTS_BYTES), str(path)), str(path))
 
 
 def load_satellites(

@@ -33,6 +33,7 @@ from bentpipe.scenarios import (
     parse_place,
     pop_by_code,
 )
+from bentpipe.scenarios.fibre import load_fibre
 from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
 from bentpipe.times import parse_utc
 
@@ -42,6 +43,10 @@ _SCHEDULE_SHARE = 0.8
 
 class BorrowedModelWarning(UserWarning):
     """The satellites are not Starlink's, but everything else of the access model is."""
+
+
+class UnpublishedRouteWarning(UserWarning):
+    """No published route leads from a PoP in use to the server: its delay is that of a stretched great circle."""
 
 
 class OutageWarning(UserWarning):
@@ -84,6 +89,7 @@ def make_profile(
     Warns:
         bentpipe.orbit.StaleElementsWarning: `elements` are days away from the asked time.
         BorrowedModelWarning: `constellation` is not Starlink; Starlink's gateways and radio access are taken for it.
+        UnpublishedRouteWarning: The way from a PoP to the server is only a stretched great circle.
         OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
@@ -124,6 +130,7 @@ def make_profile(
         on_progress=lambda done: on_progress(done * _SCHEDULE_SHARE),
     )
     _warn_of_outages(schedule, terminal)
+    _warn_of_unpublished_routes(schedule, exits, server)
     profile = build_profile(
         name or f"{terminal.name}-{server.name}",
         schedule,
@@ -145,6 +152,21 @@ def _warn_of_outages(schedule: str, terminal: Place) -> None:
             OutageWarning,
             stacklevel=3,
         )
+
+
+def _warn_of_unpublished_routes(schedule: str, exits: Sequence[tuple[Gateway, Pop]], server: Place) -> None:
+    """Only of PoPs in use, and not around one city, where the great circle is all that is wanted."""
+    used = {slot["serving"]["gateway"] for slot in json.loads(schedule)["slots"] if slot["serving"] is not None}
+    to = (server.lat_deg, server.lon_deg)
+    for pop in {pop.code: pop for gateway, pop in exits if gateway.label in used}.values():
+        here = (pop.lat_deg, pop.lon_deg)
+        fibre = fibre_one_way_ms(here, to)
+        if fibre.basis == "great-circle" and great_circle_km(here, to) > 2 * load_fibre().access_radius_km:
+            warnings.warn(
+                f"no published route from the PoP {pop.code} to {server.name}: {fibre.detail}",
+                UnpublishedRouteWarning,
+                stacklevel=3,
+            )
 
 
 def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[Gateway, Pop]]:

@@ -31,13 +31,16 @@ HASH_KEY = "bentpipe.hash"
 
 _MAGIC = b"PAR1"
 _AGAIN = "the file is damaged, make it again"
+#: What our writer's library says of itself in the footer (Parquet's `created_by`).
+_CREATED_BY = b"Polars"
 
 
 def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
     """Writes `profile` to `path`: whole, or not at all.
 
     Raises:
-        UserError: `path` cannot be written (no such directory, no permission, a full disk).
+        UserError: `path` cannot be written (no such directory, no permission).
+        StoreError: The disk is full or fails.
     """
     buffer = io.BytesIO()
     metadata = {PROFILE_KEY: profile.metadata_json(), HASH_KEY: profile.content_hash()}
@@ -68,6 +71,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             raise UserError(
                 f"{path}: is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)"
             )
+        _say_if_newer_or_rewritten(path, data)
         raise UserError(f"{path}: its bytes do not match their checksum: {_AGAIN}")
     stored = _guarded(path, lambda: pl.read_parquet_metadata(io.BytesIO(data)))
     metadata = stored.get(PROFILE_KEY, "")
@@ -97,6 +101,24 @@ def _checksum_holds(data: bytes) -> bool:
     end = _footer_start(data)
     start = end - hashlib.sha256().digest_size
     return start > 0 and hashlib.sha256(data[:start] + data[end:]).digest() == data[start:end]
+
+
+def _say_if_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> None:
+    """What else than damage explains a file without our checksum. Searches the footer, and leaves Polars out of it."""
+    footer = data[_footer_start(data) : -8]
+    _, found, after = footer.partition(PROFILE_KEY.encode())
+    text = after[after.find(b"{") :].decode("utf-8", "replace")
+    try:
+        metadata, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return
+    if found and isinstance(metadata, dict) and "format" in metadata:
+        _check_format(path, json.dumps(metadata))
+        if _CREATED_BY not in footer:
+            raise UserError(
+                f"{path}: was rewritten by another program, and what proves a Profile whole is gone; use the file as "
+                "it was, or write its table and metadata as csv and convert that (docs/reference/converters.md)"
+            )
 
 
 def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
