@@ -12,15 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import find_runs, race, read_experiment, run_experiment
+from bentpipe.profiles import make_profile, preset_profile
+from bentpipe.runs import (
+    compare,
+    find_runs,
+    race,
+    read_experiment,
+    run_experiment,
+    summarise,
+    total_goodput_bps,
+)
 from bentpipe.runs.plan import drawn_phase_ns
+from bentpipe.runs.racing import _deaf_to_ctrl_c
+from bentpipe.runs.store import DamagedRunWarning
+from bentpipe.runs.text import result_rows
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
 
 def bell(duration_s=4.0, rate="10mbit", name="bell"):
     return preset_profile(f"dumbbell:rate={rate}", duration_s, start_unix_ns=START_UNIX_NS, name=name)
+
+
+def computed(seed):
+    """A drawn Profile, short."""
+    return make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=2.0, seed=seed)
 
 
 def files(folder):
@@ -73,6 +89,60 @@ def test_finished_runs_are_kept_and_only_the_rest_is_run(tmp_path):
     assert (result.resumed, len(result.runs)) == (1, 4)
     for path, when in before.items():
         assert (path / "run.json").stat().st_mtime_ns == when
+
+
+def test_seed_0_runs_the_profile_as_it_is_and_others_draw_it_anew(tmp_path):
+    base = computed(seed=7)
+    result = race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3)
+    drawn = [run.record["profiles"][0] for run in result.runs]
+    assert [profile["provenance"]["seed"] for profile in drawn] == [7, 8, 9]
+    assert drawn[0]["hash"] == base.content_hash()
+    assert drawn[1]["hash"] == base.reseed(8).content_hash()
+    assert race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3).resumed == 3
+
+
+def test_the_largest_seed_of_a_profile_goes_round(tmp_path):
+    result = race([computed(seed=2**64 - 1)], ["reno"], out=tmp_path, duration_s=1.0, seeds=2)
+    assert [run.record["profiles"][0]["provenance"]["seed"] for run in result.runs] == [2**64 - 1, 0]
+
+
+def test_seeds_that_change_nothing_are_one_result(tmp_path):
+    alike = race([bell()], ["reno", "cubic"], out=tmp_path / "alike", duration_s=2.0, seeds=3)
+    first, _ = summarise(alike.runs)
+    assert (first.n, first.valid, first.runs) == (1, 3, 3)
+    assert first.total_bps.low is None
+    assert result_rows([first])[0][-1] == "1 (3 alike)"
+    assert compare(alike.runs, "reno", "cubic", total_goodput_bps)["bell"].n == 1
+    differing = race([bell(rate="10mbit,loss=1%")], ["reno"], out=tmp_path / "lossy", duration_s=2.0, seeds=3)
+    assert summarise(differing.runs)[0].n == 3
+    assert summarise(differing.runs)[0].total_bps.low is not None
+    assert result_rows(summarise(differing.runs))[0][-1] == "3"
+
+
+def test_a_damaged_run_is_run_again_and_said(tmp_path):
+    first, second = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0).runs
+    (first.path / "run.json").write_bytes(b'{"format"')
+    (second.path / "run.json").unlink()
+    with pytest.warns(DamagedRunWarning) as caught:
+        again = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
+    assert [str(w.message).startswith("a damaged Run is replaced: ") for w in caught] == [True, True]
+    assert again.resumed == 0
+    assert [r.record["content_hash"] for r in find_runs(tmp_path)] == [
+        r.record["content_hash"] for r in sorted((first, second), key=lambda r: r.path)
+    ]
+
+
+def test_where_a_file_is_no_run_can_be_kept(tmp_path):
+    (tmp_path / "file").write_bytes(b"mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="file: is a file; wanted a folder"):
+            race([bell()], ["reno"], out=out, duration_s=2.0)
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_a_profile_too_short_to_race_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"the Profile 'bell' lasts: 0\.05 s; wanted at least 0\.1 s"):
+        race([bell(0.05)], ["reno"], out=tmp_path)
 
 
 def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
@@ -200,6 +270,13 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
     assert race([path], [kept[0].entrant], out=out, duration_s=30.0, seeds=1).resumed == any(
         run.seed == 0 for run in kept
     )
+
+
+def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():
+    before = signal.getsignal(signal.SIGINT)
+    with _deaf_to_ctrl_c():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):

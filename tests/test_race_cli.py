@@ -75,6 +75,10 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
         ([], "PROFILES"),
         (["PATH", "-x", "e.toml"], "--experiment"),
         (["-x", "nowhere.toml"], "nowhere.toml"),
+        (["-x", "nowhere.toml", "--phase", "0"], "--phase cannot be given"),
+        (["-x", "nowhere.toml", "--duration", "0"], "--duration cannot be given"),
+        (["PATH", "--cc", ""], "names no controller"),
+        (["PATH", "--cc", "reno,,bbr"], "nothing between two commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(path, tmp_path, arguments, said):

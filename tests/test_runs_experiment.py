@@ -56,7 +56,9 @@ def test_entrants_keep_their_order_and_stand_once():
         ("bbbr", "did you mean 'bbr'?"),
         ("cubic+ren", "did you mean 'reno'?"),
         ("cubic+", "one side of its +"),
-        (",", "no controller"),
+        (",", "nothing between two commas"),
+        ("reno,,bbr", "nothing between two commas"),
+        ("", "no controller"),
     ],
 )
 def test_what_is_no_entrant_is_refused(text, said):

@@ -17,7 +17,7 @@ from bentpipe.profiles import preset_profile
 from bentpipe.runs import StoreError, find_runs, race, read_run, summarise
 from bentpipe.runs.plan import identity
 from bentpipe.runs.record import race_row
-from bentpipe.runs.store import PARTIAL, TABLES, basic_utc, safe_name, write_run
+from bentpipe.runs.store import PARTIAL, TABLES, DamagedRunWarning, basic_utc, safe_name, write_run
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
@@ -129,6 +129,14 @@ def _reads_or_says(folder):
         assert identity(run.record["experiment"], hashes, "0")["bentpipe"] == "0"
     assert "run.json" in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_damaged_run_is_left_out_with_a_warning(run, tmp_path):
+    other = run.path.with_name("other")
+    shutil.copytree(run.path, other)
+    (other / "run.json").write_bytes(b"{")
+    with pytest.warns(DamagedRunWarning, match="left out: .*run.json: not JSON"):
+        assert [found.path for found in find_runs(tmp_path)] == [run.path]
 
 
 def test_where_there_is_no_run_it_is_said(tmp_path):

@@ -75,7 +75,7 @@ def race(
     how: dict[str, Any] = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
     if experiment is not None:
         given = {"PROFILES": profiles, "--cc": cc, "--direction": direction, "--duration": duration, "--phase": phase}
-        if also := [name for name, value in given.items() if value]:
+        if also := [name for name, value in given.items() if value is not None and value != []]:
             raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
         file = runs.read_experiment(experiment)
         paths = [read_profile(path) for path in file.files.values()]
@@ -86,8 +86,8 @@ def race(
             raise UserError(
                 "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
             )
-        how |= {"direction": direction or "down", "duration_s": duration, "phase_s": phase}
-        entrants = runs.parse_entrants(cc or "reno,cubic,bbr")
+        how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
+        entrants = runs.parse_entrants("reno,cubic,bbr" if cc is None else cc)
         paths = [read_profile(path) for path in profiles]
         with progress("racing") as advance:
             result = runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))

@@ -34,7 +34,7 @@ RESULT_HEADS = (
     ("Median RTT", "ms"),
     ("p95 RTT", "ms"),
     ("Retransmits", "segments a run"),
-    ("n", "seeds"),
+    ("n", "results"),
 )
 """Columns of the table of results: name and unit."""
 
@@ -260,7 +260,7 @@ def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str
         (text.mean(flow.rtt_median_ms), text.interval(flow.rtt_median_ms)),
         (text.mean(flow.rtt_p95_ms), text.interval(flow.rtt_p95_ms)),
         (text.mean(flow.retransmits), text.interval(flow.retransmits)),
-        (str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"),
+        text.count(summary),
     )
 
 

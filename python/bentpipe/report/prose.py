@@ -55,9 +55,9 @@ def _best(label: str, best: EntrantSummary, others: Sequence[EntrantSummary], ru
         return f"{reached}, against {theirs}."
     ends = interval(ratio)
     if not ends:
-        return f"{reached}, {number(ratio.mean)} × {theirs}; with one seed no interval can be given."
+        return f"{reached}, {number(ratio.mean)} × {theirs}; without a spread over the seeds no interval can be given."
     unclear = ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high
-    doubt = f", which {ratio.n} seeds do not tell apart from no difference" if unclear else ""
+    doubt = f", which {ratio.n} results do not tell apart from no difference" if unclear else ""
     return f"{reached}, {number(ratio.mean)} × {theirs} (95 % CI of the ratio {ends}, paired by seed){doubt}."
 
 

@@ -19,7 +19,10 @@ table 1.3.6.7.2); `tests/test_runs_estimates.py` holds all quantiles against Sci
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` runs, its median, and the ends of its 95 % confidence interval (None for a single run)."""
+    """A mean over `n` runs, its median, and the ends of its 95 % confidence interval.
+
+    The ends are None for a single run, and where all runs agree: no spread was seen, so none can be estimated.
+    """
 
     n: int
     mean: float
@@ -53,8 +56,8 @@ def estimate(values: Sequence[float], floor: float = 0.0, ceiling: float = math.
     if not values:
         raise ValueError("an estimate needs at least one value")
     mean, middle, n = fmean(values), median(values), len(values)
-    if n == 1:
-        return Estimate(1, mean, middle, None, None)
+    if min(values) == max(values):
+        return Estimate(n, mean, middle, None, None)
     half = t_quantile(n - 1) * stdev(values) / math.sqrt(n)
     return Estimate(n, mean, middle, max(mean - half, floor), min(mean + half, ceiling))
 

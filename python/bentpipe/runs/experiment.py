@@ -133,9 +133,11 @@ def known_controllers() -> list[str]:
 def parse_entrants(text: str) -> tuple[str, ...]:
     """``reno,cubic+bbr`` as a tuple of entrants, each of known controllers, in order, without repetitions."""
     names = known_controllers()
-    entrants = ["+".join(parse_entrant(part, names)) for part in text.split(",") if part.strip()]
-    if not entrants:
-        raise UserError(f"--cc: {text!r} names no controller; wanted for example cubic,bbr,cubic+bbr")
+    parts = text.split(",")
+    if not all(part.strip() for part in parts):
+        nothing = "nothing between two commas or at an end" if len(parts) > 1 else "no controller"
+        raise UserError(f"--cc: {shown(text)} names {nothing}; wanted for example cubic,bbr,cubic+bbr")
+    entrants = ["+".join(parse_entrant(part, names)) for part in parts]
     return tuple(dict.fromkeys(entrants))
 
 

@@ -26,7 +26,7 @@ arXiv:2307.00402): a race's start phase is uniform in one such slot."""
 
 @dataclass(frozen=True)
 class Base:
-    """A Profile as it was given: every seed draws its processes anew from it."""
+    """A Profile as it was given."""
 
     role: str
     label: str
@@ -37,6 +37,14 @@ class Base:
     def duration_ns(self) -> int:
         """How long it lasts [ns]."""
         return round(self.profile.duration_s * ex.NS_PER_S)
+
+    def drawn(self, seed: int) -> Profile:
+        """What a Run with `seed` meets: for 0 the Profile as it is, else drawn anew with its own seed + `seed`.
+
+        A Profile in which nothing was drawn (a preset, a measurement) stays as it is.
+        """
+        own = self.profile.seed
+        return self.profile if seed == 0 or own is None else self.profile.reseed((own + seed) % 2**64)
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,8 @@ def plan_race(
     shortest = min(bases, key=lambda base: base.duration_ns)
     duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration")
     if duration_ns < ex.SAMPLE_STEP_NS:
-        raise UserError(f"--duration: {duration_s} s; wanted at least {ex.SAMPLE_STEP_NS / 1e9:g} s")
+        asked = "--duration" if duration_s is not None else f"the Profile {shortest.label!r} lasts"
+        raise UserError(f"{asked}: {duration_ns / 1e9:g} s; wanted at least {ex.SAMPLE_STEP_NS / 1e9:g} s")
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)

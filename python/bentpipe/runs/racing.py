@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ from bentpipe.runs import plan as planning
 from bentpipe.runs import record, store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
@@ -70,7 +73,8 @@ def race(
     """Run every entrant on every Profile with every seed, and keep each Run below `out`.
 
     Args:
-        paths: The Profiles. For seed s each is drawn anew with s (presets and measurements stay as they are).
+        paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
+            (presets and measurements stay as they are).
         entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
         out: Folder for the Runs. Those already there with the same Experiment, Profile and version are kept.
         direction: The way the data goes.
@@ -121,6 +125,7 @@ def _execute(
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
         raise UserError(f"--jobs: {jobs}; wanted at least 1")
+    store.check_folder(out)
     finished = {} if fresh else {item.folder: run for item in work if (run := _already_there(item)) is not None}
     resumed = len(finished)
     _keep_profiles(bases, out, fresh)
@@ -130,7 +135,7 @@ def _execute(
         for item, run in crew.run(jobs or len(os.sched_getaffinity(0))):
             finished[item.folder] = run
     except StoreError as error:
-        kept = sum(item.folder.exists() for item in work)
+        kept = sum(_is_run(item.folder) for item in work)
         raise StoreError(
             f"{error}; {kept} of {len(work)} Runs are kept: make room and give the same command again"
         ) from error
@@ -142,7 +147,11 @@ def _execute(
 def _already_there(item: planning.Work) -> store.Run | None:
     if not item.folder.exists():
         return None
-    run = store.read_run(item.folder)
+    try:
+        run = store.read_run(item.folder)
+    except store.DamagedRunError as error:
+        warnings.warn(f"a damaged Run is replaced: {error}", store.DamagedRunWarning, stacklevel=4)
+        return None
     hashes = [profile["base_hash"] for profile in run.record["profiles"]]
     version = str(run.record["versions"].get("bentpipe"))
     if planning.identity(run.record["experiment"], hashes, version) != item.identity:
@@ -151,6 +160,14 @@ def _already_there(item: planning.Work) -> store.Run | None:
             "choose another folder with -o, or replace it with --fresh"
         )
     return run
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        store.read_run(folder)
+    except UserError:
+        return False
+    return True
 
 
 def _keep_profiles(bases: Sequence[planning.Base], out: Path, fresh: bool) -> None:
@@ -165,6 +182,19 @@ def _keep_profiles(bases: Sequence[planning.Base], out: Path, fresh: bool) -> No
                 raise UserError(
                     f"{file}: another Profile of that name was raced here; choose another folder with -o, or --fresh"
                 )
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A second Ctrl-C while the threads stop must not cost what the first one has to say."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _StopRunError(Exception):
@@ -192,8 +222,9 @@ class _Crew:
             except KeyboardInterrupt:
                 self.interrupted = True
             finally:
-                self._stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
+                with _deaf_to_ctrl_c():
+                    self._stop.set()
+                    pool.shutdown(wait=True, cancel_futures=True)
         done = zip(self.pending, futures, strict=True)
         return [(item, run) for item, future in done if not future.cancelled() and (run := future.result()) is not None]
 
@@ -250,15 +281,15 @@ class _DrawnProfiles:
         return [(base.hash, item.seed) for base in item.bases]
 
     def take(self, item: planning.Work) -> list[Profile]:
-        return [self._take(base.profile, key) for base, key in zip(item.bases, self._keys(item), strict=True)]
+        return [self._take(base, key) for base, key in zip(item.bases, self._keys(item), strict=True)]
 
-    def _take(self, base: Profile, key: tuple[str, int]) -> Profile:
+    def _take(self, base: planning.Base, key: tuple[str, int]) -> Profile:
         with self._lock:
             mine = key not in self._drawn
             future = self._drawn.setdefault(key, Future())
         if mine:
             try:
-                future.set_result(base.reseed(key[1]))
+                future.set_result(base.drawn(key[1]))
             except BaseException as error:
                 future.set_exception(error)
                 raise

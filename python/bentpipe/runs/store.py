@@ -13,6 +13,7 @@ import json
 import re
 import shutil
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -123,7 +124,9 @@ class Run:
         file = self.path / f"{name}.parquet"
         data = read_bytes(file)
         if hashlib.sha256(data).hexdigest() != self.record["files"].get(file.name):
-            raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; run the race again")
+            raise UserError(
+                f"{file}: its SHA-256 is not the one in run.json: damaged or edited; run the race again with --fresh"
+            )
         return pl.read_parquet(io.BytesIO(data))
 
 
@@ -188,22 +191,35 @@ def _write_table(file: Path, table: pl.DataFrame) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+class DamagedRunError(UserError):
+    """A Run's folder whose `run.json` is missing or is not what was written; only running again helps."""
+
+
+class DamagedRunWarning(UserWarning):
+    """A damaged Run was left out or is replaced."""
+
+
 def read_run(folder: Path) -> Run:
-    """Read a Run's `run.json`. Raises `UserError` saying which file, what was found and what to do."""
+    """Read a Run's `run.json`.
+
+    Raises `UserError` saying which file, what was found and what to do; `DamagedRunError` if that is to run it again.
+    """
     file = folder / "run.json"
+    if folder.is_dir() and not file.exists():
+        raise DamagedRunError(f"{file}: no such file; run the race again")
     data = read_bytes(file)
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: not JSON ({error}); delete its folder and run the race again") from error
+        raise DamagedRunError(f"{file}: not JSON ({error}); run the race again") from error
     if not isinstance(record, dict) or not isinstance(record.get("format"), int):
-        raise UserError(f"{file}: no field 'format'; wanted the run.json of a Run")
+        raise DamagedRunError(f"{file}: no field 'format'; wanted the run.json of a Run")
     if record["format"] > FORMAT:
         raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
     for key, kind in REQUIRED.items():
         if type(record.get(key)) is not kind:
             found = type(record[key]).__name__ if key in record else "nothing"
-            raise UserError(f"{file}: field {key!r} holds {found}; wanted {kind.__name__}; run the race again")
+            raise DamagedRunError(f"{file}: field {key!r} holds {found}; wanted {kind.__name__}; run the race again")
     _check_inside(file, record)
     return Run(folder, record)
 
@@ -213,10 +229,10 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
 
     def want(where: str, entry: object, key: str, *kinds: type) -> None:
         if not isinstance(entry, dict) or key not in entry:
-            raise UserError(f"{file}: {where} has no field {key!r}; run the race again")
+            raise DamagedRunError(f"{file}: {where} has no field {key!r}; run the race again")
         if type(entry[key]) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise UserError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
+            raise DamagedRunError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
 
     want("summary", record["summary"], "flows", list)
     want("experiment", record["experiment"], "name", str)
@@ -240,15 +256,33 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
             want(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
     played = [profile for profile in record["experiment"]["profiles"] if isinstance(profile, dict)]
     if not record["profiles"] or len(played) != len(record["profiles"]) or not record["summary"]["flows"]:
-        raise UserError(f"{file}: no flow, no Profile, or another number of them in experiment; run the race again")
+        raise DamagedRunError(
+            f"{file}: no flow, no Profile, or another number of them in experiment; run the race again"
+        )
 
 
 def find_runs(root: Path) -> list[Run]:
-    """Every Run below `root`, sorted by path. Raises `UserError` if there is none or one cannot be read."""
+    """Every Run below `root`, sorted by path; damaged ones are warned of (`DamagedRunWarning`) and left out.
+
+    Raises `UserError` if there is none, or one is of a newer format.
+    """
+    check_folder(root)
     if not root.is_dir():
         raise UserError(f"{root}: no such folder; wanted the -o of a bentpipe race")
-    files = sorted(root.glob("*/*/*/*/run.json"))
-    runs = [read_run(file.parent) for file in files if not file.parent.name.startswith(PARTIAL)]
+    runs = []
+    for file in sorted(root.glob("*/*/*/*/run.json")):
+        if not file.parent.name.startswith(PARTIAL):
+            try:
+                runs.append(read_run(file.parent))
+            except DamagedRunError as error:
+                warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
     if not runs:
         raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
     return runs
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a place for Runs that is, or lies below, something else than a folder."""
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            raise UserError(f"{place}: is a file; wanted a folder")

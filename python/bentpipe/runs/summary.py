@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,13 +51,15 @@ class FlowSummary:
 class EntrantSummary:
     """One entrant on one Profile in one Experiment.
 
-    `n` of its `runs` were valid and count; `total_bps` is what its flows got together, `jain` how evenly.
+    `valid` of its `runs` were valid; `n` of those differ and count: Runs whose flows have all figures alike (a seed
+    that changed nothing) are one result. `total_bps` is what its flows got together, `jain` how evenly.
     """
 
     experiment: str
     profile: str
     entrant: str
     n: int
+    valid: int
     runs: int
     flows: tuple[FlowSummary, ...]
     total_bps: Estimate
@@ -85,18 +88,25 @@ def summarise(runs: Iterable[Run]) -> list[EntrantSummary]:
 
 
 def _entrant(key: tuple[str, str, str], valid: list[Run], runs: int) -> EntrantSummary:
-    totals = [sum(flow["goodput_bps"] for flow in run.flows) for run in valid]
-    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in valid if len(run.flows) > 1]
+    distinct = list({_figures(run): run for run in reversed(valid)}.values())[::-1]
+    totals = [sum(flow["goodput_bps"] for flow in run.flows) for run in distinct]
+    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in distinct if len(run.flows) > 1]
     return EntrantSummary(
         experiment=key[0],
         profile=key[1],
         entrant=key[2],
-        n=len(valid),
+        n=len(distinct),
+        valid=len(valid),
         runs=runs,
-        flows=tuple(_flow(i, valid) for i in range(min(len(run.flows) for run in valid))),
+        flows=tuple(_flow(i, distinct) for i in range(min(len(run.flows) for run in distinct))),
         total_bps=estimate(totals),
         jain=_estimate_known(indices, ceiling=1.0),
     )
+
+
+def _figures(run: Run) -> str:
+    """What makes a result: the content hash differs already where one packet came a nanosecond later."""
+    return json.dumps(run.flows, sort_keys=True)
 
 
 def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
@@ -134,17 +144,24 @@ def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimat
 def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
     """How many times as large `of` is for entrant `ours` as for `theirs`, per Profile, paired by seed.
 
-    A Profile without seeds that both ran, or with a run where `of` is zero, is left out.
+    A Profile without seeds that both ran, or with a run where `of` is zero, is left out. Seeds that gave both the same
+    as another seed (all figures alike) count once.
     """
-    values: dict[str, tuple[dict[int, float], dict[int, float]]] = {}
+    found: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
         if run.entrant in (ours, theirs) and run.record["valid"]:
-            pair = values.setdefault(run.label, ({}, {}))
-            pair[0 if run.entrant == ours else 1][run.seed] = of(run)
+            pair = found.setdefault(run.label, ({}, {}))
+            pair[0 if run.entrant == ours else 1][run.seed] = run
     ratios = {}
-    for label, (mine, others) in values.items():
-        seeds = sorted(mine.keys() & others.keys())
-        ratio = paired_ratio([mine[seed] for seed in seeds], [others[seed] for seed in seeds])
+    for label, (mine, others) in found.items():
+        pairs = {
+            (_figures(mine[seed]), _figures(others[seed])): (
+                mine[seed],
+                others[seed],
+            )
+            for seed in sorted(mine.keys() & others.keys())
+        }
+        ratio = paired_ratio([of(run) for run, _ in pairs.values()], [of(run) for _, run in pairs.values()])
         if ratio is not None:
             ratios[label] = ratio
     return ratios

@@ -33,7 +33,7 @@ def mean(found: Estimate | None, scale: float = 1.0) -> str:
 
 
 def interval(found: Estimate | None, scale: float = 1.0) -> str:
-    """The ends of a confidence interval, or nothing for a single run."""
+    """The ends of a confidence interval, or nothing where there is none."""
     if found is None or found.low is None or found.high is None:
         return ""
     return f"{number(found.low * scale)}–{number(found.high * scale)}"
@@ -43,7 +43,16 @@ def with_interval(found: Estimate, scale: float = 1.0, unit: str = "") -> str:
     """``151 Mbit/s (95 % CI 120–182, n = 3)``."""
     size = number(found.mean * scale) + (f" {unit}" if unit else "")
     ends = interval(found, scale)
-    return f"{size} (95 % CI {ends}, n = {found.n})" if ends else f"{size} (one run)"
+    return f"{size} (95 % CI {ends}, n = {found.n})" if ends else f"{size} (n = {found.n})"
+
+
+def count(summary: EntrantSummary) -> tuple[str, str]:
+    """The results that count, and how many Runs they come from if that is another number: ``1`` and ``(3 alike)``."""
+    if summary.valid == summary.n:
+        return str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"
+    what = "alike" if summary.n == 1 else "Runs, some alike"
+    of = "" if summary.valid == summary.runs else f" of {summary.runs}"
+    return str(summary.n), f"({summary.valid} {what}{of})"
 
 
 RESULT_COLUMNS = (
@@ -79,7 +88,7 @@ def result_rows(summaries: Iterable[EntrantSummary]) -> list[list[str]]:
                     mean(flow.rtt_median_ms),
                     mean(flow.rtt_p95_ms),
                     mean(flow.retransmits),
-                    str(summary.n) if summary.n == summary.runs else f"{summary.n} of {summary.runs}",
+                    " ".join(filter(None, count(summary))),
                 ]
             )
             profile = summary.profile
