@@ -154,6 +154,22 @@ pub enum OrbitError {
         /// Distance from the Earth's centre [km].
         radius_km: f64,
     },
+    /// The state lies far beyond any orbit that the elements describe.
+    #[error(
+        "satellite {norad_id} ({name}): SGP4 diverges: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (wanted at most {farthest_km:.0} km, 1.5 times its apogee and 1000 km); use elements nearer to the time, or leave it out"
+    )]
+    Diverged {
+        /// NORAD catalogue number.
+        norad_id: u64,
+        /// Name.
+        name: String,
+        /// Asked time minus epoch [days].
+        age_days: f64,
+        /// Distance from the Earth's centre [km].
+        radius_km: f64,
+        /// The farthest believed [km].
+        farthest_km: f64,
+    },
     /// An argument is outside its range.
     #[error("{what} is {found}; wanted {wanted}")]
     OutOfRange {

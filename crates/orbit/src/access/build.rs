@@ -14,8 +14,8 @@ use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use bentpipe_profile::{
-    Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit, QueueSpec,
-    RouteEntry, Series, Streams, Time, Utc,
+    Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Migration, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit,
+    QueueSpec, Rate, RouteEntry, Series, Streams, Time, Utc,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +32,10 @@ struct Recipe {
 }
 
 const MAKER: &str = "access model";
+
+/// How fast a queue moves to the next satellite's hop. Chosen here, above what a hop carries by default (see [`super::params::CapacitySide::most_mbps`]):
+/// the queue waits at the terminal or the gateway, and moves without using the air.
+const MIGRATION_RATE: Rate = Rate::from_mbps(1000);
 
 /// The Profile of a site's schedule. `seed` decides everything that is drawn.
 ///
@@ -198,6 +202,14 @@ impl<'a> Plan<'a> {
         }
         if slot.start_ns > 0 {
             let left = before.map_or(hop, |b| self.space_index[&pair(b)]);
+            // Pings at slot edges arrive late but in order and hardly ever not at all: buffers wait for the new satellite, and the one that is
+            // left sends no more. What reconfigurations lose is in the loss series, from the opening on.
+            let queue = if left == hop {
+                QueueFate::Keep
+            } else {
+                QueueFate::Migrate(Migration { to_hop: hop, delay_ns: interruption_ns, rate_bps: MIGRATION_RATE })
+            };
+            let fate = Fate { queue, ..Fate::GENTLE };
             self.events.push(Event {
                 at_ns,
                 interruption_ns,
@@ -209,10 +221,8 @@ impl<'a> Plan<'a> {
                     to_gateway: Some(serving.gateway.clone()),
                     to_hop: hop,
                 },
-                // Pings at slot edges arrive late but in order and hardly ever not at all: buffers wait for the new satellite. What
-                // reconfigurations lose is in the loss series.
-                up: Fate::GENTLE,
-                down: Fate::GENTLE,
+                up: fate,
+                down: fate,
             });
         }
         Ok(())

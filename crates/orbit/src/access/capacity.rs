@@ -19,18 +19,19 @@ const EARTH_KM: f64 = 6371.0; // mean radius, IUGG
 /// Height of a satellite seen at this range and elevation, over a spherical Earth.
 #[must_use]
 pub fn altitude_km(range_km: f64, elevation_deg: f64) -> f64 {
-    let sin = elevation_deg.to_radians().sin();
+    let sin = libm::sin(elevation_deg.to_radians());
     (EARTH_KM * EARTH_KM + range_km * range_km + 2.0 * EARTH_KM * range_km * sin).sqrt() - EARTH_KM
 }
 
 /// Spectral efficiency relative to the zenith: `log2(1 + S (1/r)²) / log2(1 + S)`, `r` the slant range over the altitude.
 #[must_use]
 pub fn efficiency(elevation_deg: f64, altitude_km: f64, zenith_snr_db: f64) -> f64 {
-    let snr = 10_f64.powf(zenith_snr_db / 10.0);
-    let sin = elevation_deg.to_radians().sin();
-    let range_km = ((EARTH_KM * sin).powi(2) + 2.0 * EARTH_KM * altitude_km + altitude_km * altitude_km).sqrt() - EARTH_KM * sin;
+    let snr = libm::exp10(zenith_snr_db / 10.0);
+    let sin = libm::sin(elevation_deg.to_radians());
+    let depth_km = EARTH_KM * sin;
+    let range_km = (depth_km * depth_km + 2.0 * EARTH_KM * altitude_km + altitude_km * altitude_km).sqrt() - depth_km;
     let ratio = altitude_km / range_km;
-    (1.0 + snr * ratio * ratio).log2() / (1.0 + snr).log2()
+    libm::log2(1.0 + snr * ratio * ratio) / libm::log2(1.0 + snr)
 }
 
 /// Steps of one direction over a slot from `from_ns` to `until_ns`: `(ns, bit/s)`. `efficiency_at` reads [`efficiency`] at a time.
@@ -43,16 +44,16 @@ pub fn steps(
     span_ns: (u64, u64),
     efficiency_at: impl Fn(u64) -> f64,
 ) -> Vec<(u64, u64)> {
-    let rho = (-(STEP_NS as f64 / 1e9) / params.slow_time_s).exp();
+    let rho = libm::exp(-(STEP_NS as f64 / 1e9) / params.slow_time_s);
     let slot_log = params.slot_log_sigma * stream.normal();
     let mut x = stream.normal();
-    let level_mbps = side.median_mbps * load.powf(-params.load_power);
+    let level_mbps = side.median_mbps * libm::pow(load, -params.load_power);
     let (from_ns, until_ns) = span_ns;
     let mut out = Vec::new();
     let mut at = from_ns;
     while at < until_ns {
         let log = slot_log + params.slow_log_sigma * x + params.fast_log_sigma * stream.normal();
-        let mbps = (level_mbps * efficiency_at(at) * log.exp()).clamp(side.least_mbps, side.most_mbps);
+        let mbps = (level_mbps * efficiency_at(at) * libm::exp(log)).clamp(side.least_mbps, side.most_mbps);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
         out.push((at, (mbps * 1e6) as u64));
         x = rho * x + (1.0 - rho * rho).sqrt() * stream.normal();

@@ -22,7 +22,7 @@ pub fn solar_hour(unix_ns: i64, lon_deg: f64) -> f64 {
 #[must_use]
 pub fn daily_log(params: &LoadParams, unix_ns: i64, lon_deg: f64) -> f64 {
     let phase = std::f64::consts::TAU * (solar_hour(unix_ns, lon_deg) - params.peak_solar_hour) / 24.0;
-    params.daily_log_amplitude * phase.cos()
+    params.daily_log_amplitude * libm::cos(phase)
 }
 
 /// ln of the factor that all slots of a Profile share.

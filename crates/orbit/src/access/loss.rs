@@ -1,14 +1,16 @@
 //! Loss episodes: when bad intervals begin, how long they last, what is lost inside. A process in continuous time, separate for each direction.
 //!
-//! Episodes begin as a Poisson process of rate `λ ℓ²` and last a log-normal time; every reconfiguration brings one for as long as it interrupts.
+//! Episodes begin as a Poisson process of rate `λ ℓ²` and last a log-normal time; every reconfiguration brings one more (one burst a handover:
+//! the `SatGuard` measurements). It begins when the path opens again, since nothing passes while it is closed, and lasts as long as any other.
 //! Inside, each packet is lost with the same probability. Not fitted yet: the constants come from published measurements (see [`super::params`]).
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;
 use bentpipe_profile::rng::Stream;
 
-/// The episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from `from_ns`, zero between episodes. The first `handover_ns`
-/// nanoseconds are an episode.
+/// The episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's begin, zero between episodes; the last point is
+/// a zero, at the slot's end at the latest. The reconfiguration's episode begins `interruption_ns` after the slot; without an interruption
+/// there is none.
 #[must_use]
 pub fn steps(
     stream: &mut Stream,
@@ -16,16 +18,21 @@ pub fn steps(
     side: &LossSide,
     load: f64,
     span_ns: (u64, u64),
-    handover_ns: u64,
+    interruption_ns: u64,
 ) -> Vec<(u64, u64)> {
     let (from_ns, until_ns) = span_ns;
-    let mut bad = if handover_ns > 0 { vec![(from_ns, from_ns + handover_ns)] } else { Vec::new() };
-    bad.extend(episodes(stream, params, side.episodes_per_s * load.powf(params.load_power), span_ns));
+    let mut bad = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
+    if interruption_ns > 0 {
+        let open_ns = from_ns.saturating_add(interruption_ns);
+        bad.push((open_ns, open_ns.saturating_add(length_ns(stream, params))));
+        bad.sort_unstable();
+    }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a probability
     let inside = (params.probability_inside * LOSS_ONE as f64) as u64;
     let mut out = vec![(from_ns, 0)];
     let mut free_from = from_ns;
     for (start, end) in bad {
+        // Cut at the slot's end: the next slot has its own.
         let (start, end) = (start.max(free_from), end.min(until_ns));
         if end <= start {
             continue;
@@ -40,10 +47,15 @@ pub fn steps(
         out.push((end, 0));
         free_from = end;
     }
-    if out.len() > 1 && out[out.len() - 1].0 >= until_ns {
-        out.pop();
-    }
     out
+}
+
+/// How long an episode lasts [ns].
+fn length_ns(stream: &mut Stream, params: &LossParams) -> u64 {
+    let length_ms = stream.log_normal(libm::log(params.length_median_ms), params.length_log_sigma);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive; `as` saturates
+    let length = (length_ms * 1e6) as u64;
+    length.max(1)
 }
 
 /// Begins and ends of the episodes that begin within a span, in order of begin.
@@ -55,13 +67,13 @@ fn episodes(stream: &mut Stream, params: &LossParams, rate_per_s: f64, (from_ns,
     let mut at_s = 0.0;
     loop {
         at_s += stream.exponential(1.0 / rate_per_s);
-        let length_ms = stream.log_normal(params.length_median_ms.ln(), params.length_log_sigma);
+        let length = length_ns(stream, params);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive; `as` saturates
-        let (start, length) = (from_ns.saturating_add((at_s * 1e9) as u64), (length_ms * 1e6) as u64);
+        let start = from_ns.saturating_add((at_s * 1e9) as u64);
         if start >= until_ns {
             return out;
         }
-        out.push((start, start.saturating_add(length.max(1))));
+        out.push((start, start.saturating_add(length)));
     }
 }
 
@@ -78,10 +90,29 @@ mod tests {
         let span = 40_000_000_000_000;
         let found = steps(&mut Streams::new(4).stream("l"), &params, &side, 1.0, (0, span), 0);
         let bad: u64 = found.windows(2).filter(|w| w[0].1 > 0).map(|w| w[1].0 - w[0].0).sum();
-        let mean_s = params.length_median_ms / 1e3 * (params.length_log_sigma.powi(2) / 2.0).exp();
+        let mean_s = params.length_median_ms / 1e3 * libm::exp(params.length_log_sigma * params.length_log_sigma / 2.0);
         let share = bad as f64 / span as f64;
-        let wanted = 1.0 - (-0.05 * mean_s).exp();
+        let wanted = 1.0 - libm::exp(-0.05 * mean_s);
         assert!((share / wanted - 1.0).abs() < 0.15, "{share} {wanted}");
+    }
+
+    /// Every slot brings one episode and nothing else does: they last as long as others do, from the opening on.
+    #[test]
+    fn a_reconfiguration_loses_from_the_opening_on_for_a_usual_length() {
+        let (params, quiet) = (LossParams::default(), LossSide { episodes_per_s: 0.0 });
+        let streams = Streams::new(7);
+        let (slot, open) = (15_000_000_000, 80_000_000);
+        let mut lengths: Vec<u64> = (0..2001)
+            .map(|k| {
+                let found = steps(&mut streams.stream(&format!("l{k}")), &params, &quiet, 1.0, (0, slot), open);
+                assert_eq!((found.len(), found[0], found[1].0, found[2].1), (3, (0, 0), open, 0));
+                found[2].0 - open
+            })
+            .collect();
+        lengths.sort_unstable();
+        let median_ms = lengths[1000] as f64 / 1e6;
+        // The median of 2001 log-normal lengths is off by σ·√(π/2)/√2001 = 2 %.
+        assert!((median_ms / params.length_median_ms - 1.0).abs() < 0.08, "{median_ms}");
     }
 
     proptest! {
@@ -95,7 +126,12 @@ mod tests {
                 prop_assert!(pair[1].0 > pair[0].0);
                 prop_assert!((pair[0].1 == 0) != (pair[1].1 == 0));
             }
-            prop_assert!(found.last().unwrap().0 < until);
+            let last = found.last().unwrap();
+            prop_assert!(last.0 <= until && last.1 == 0);
+            if handover > 0 {
+                let open = found[found.partition_point(|p| p.0 <= from + handover) - 1];
+                prop_assert!(open.1 > 0, "nothing is lost when the path opens");
+            }
         }
     }
 }

@@ -236,7 +236,7 @@ pub struct LossParams {
     /// Episodes come with this power of the load. Chosen here: with the rates below one in 20 to 25 s at the quietest hour (`FjordLink`: 2 % of
     /// seconds lose anything, and those 7 to 9 %), one in 4 s at the peak (the `SatGuard` measurements: one in 3 to 5 s).
     pub load_power: f64,
-    /// Median length of an episode [ms]. Chosen here with σ and the probability below, so that an episode costs the second it falls into 7 % of its
+    /// Median length of an episode [ms], of a reconfiguration's too. Chosen here with σ and the probability below, so that an episode costs the second it falls into 7 % of its
     /// packets, as in `FjordLink`, and reaches `SatGuard`'s 3 to 15 % between its quartiles.
     pub length_median_ms: f64,
     /// σ of its logarithm.
@@ -256,8 +256,9 @@ pub struct LossSide {
 
 impl Default for LossParams {
     /// Uplink over downlink: 1.96 % over 1.56 % (Michel et al., IMC 2022). With 0.07 episodes a second of 0.38 s on average, and the spread of the
-    /// load between slots, 0.8 % is lost in a median hour, 0.3 % in the quietest and 1.9 % at the peak; published: 0.1 to 0.2 % idle
-    /// (`FjordLink`), 0.4 % at light load and 1.6 % under bulk (Michel et al.), a little over 1 % of pings (Huston 2024).
+    /// load between slots, 0.8 % is lost in a median hour, 0.3 % in the quietest and 1.8 % at the peak; the bursts of reconfigurations, one in
+    /// 15 s, add 0.5 % to each. Published: 0.1 to 0.2 % idle (`FjordLink`), 0.4 % at light load and 1.6 % under bulk (Michel et al.), a little
+    /// over 1 % of pings (Huston 2024): quiet hours lose more here than they should.
     fn default() -> Self {
         Self {
             up: LossSide { episodes_per_s: 0.088 },

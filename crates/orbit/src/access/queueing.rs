@@ -27,7 +27,7 @@ const WANDER_STEP_NS: u64 = 20_000_000;
 /// The wander over a slot: `(ns, ns)`, a point every 20 ms from the slot's begin to before its end.
 #[must_use]
 pub fn wander(stream: &mut Stream, params: &WanderParams, load: f64, (from_ns, until_ns): (u64, u64)) -> Vec<(u64, f64)> {
-    let rho = (-(WANDER_STEP_NS as f64 / 1e6) / params.time_ms).exp();
+    let rho = libm::exp(-(WANDER_STEP_NS as f64 / 1e6) / params.time_ms);
     let innovation = (1.0 - rho * rho).sqrt();
     let mut x = stream.normal();
     let mut out = Vec::new();

@@ -53,13 +53,14 @@ impl<'a> SlotSource<'a> {
     pub fn draw(&self, number: i64) -> SlotDraw {
         let common = self.common_log(number);
         let mut once = self.stream("slot", number);
-        let load = (common + self.params.load.slot_log_sigma * once.normal()).exp();
+        let load = libm::exp(common + self.params.load.slot_log_sigma * once.normal());
         let period_frames = self.period(once.uniform());
         let interruption = &self.params.delay.interruption;
-        let interruption_ms = once.log_normal(interruption.median_ms.max(1e-9).ln(), interruption.log_sigma).min(interruption.longest_ms);
+        let interruption_ms =
+            once.log_normal(libm::log(interruption.median_ms.max(1e-9)), interruption.log_sigma).min(interruption.longest_ms);
         #[allow(clippy::cast_possible_truncation)] // at most `longest_ms`
         let interruption_ns = if interruption.median_ms > 0.0 { (interruption_ms * 1e6) as i64 } else { 0 };
-        SlotDraw { number, load, common_load: common.exp(), period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
+        SlotDraw { number, load, common_load: libm::exp(common), period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
     }
 
     fn common_log(&self, number: i64) -> f64 {
@@ -87,7 +88,7 @@ impl<'a> SlotSource<'a> {
             if stream.uniform() < q.keep_probability {
                 continue;
             }
-            let usual_ms = q.mean_ms * (q.load_power * self.common_log(number - back)).exp() * stream.exponential(1.0);
+            let usual_ms = q.mean_ms * libm::exp(q.load_power * self.common_log(number - back)) * stream.exponential(1.0);
             let raised = stream.uniform() < q.raised_probability;
             let raised_ms = stream.exponential(q.raised_mean_ms);
             return (usual_ms + if raised { raised_ms } else { 0.0 }).min(q.largest_ms);

@@ -189,16 +189,19 @@ impl SpaceHop<'_> {
 
     fn loss(&self, params: &AccessParams, direction: Direction) -> Result<Series, AccessError> {
         let side = if direction == Direction::Up { &params.loss.up } else { &params.loss.down };
-        let points: Vec<_> = self
-            .passes
-            .iter()
-            .flat_map(|pass| {
+        let mut points: Vec<(Time, u64)> = Vec::new();
+        for run in self.runs() {
+            for pass in run {
                 let interruption = u64::try_from(pass.draw.interruption_ns).unwrap_or(0);
                 let mut stream = pass.stream("loss", direction);
                 let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.load, pass.span_unix(), interruption);
-                pass.cut(&steps).collect::<Vec<_>>()
-            })
-            .collect();
+                points.extend(pass.cut(&steps));
+            }
+            // What is still on its way when another hop takes over must not meet this hop's last episode for ever.
+            if points.last().is_some_and(|last| last.1 > 0) {
+                points.push((Time(run[run.len() - 1].end_ns), 0));
+            }
+        }
         Ok(Series::steps(&self.series_name(direction, "loss_probability"), &points)?)
     }
 }

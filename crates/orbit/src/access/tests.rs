@@ -96,6 +96,99 @@ fn hops_routes_and_events_follow_the_schedule() {
     );
 }
 
+/// Waiting packets go to the hop that serves next, when it opens; the hop that is left sends no more.
+#[test]
+fn queues_wait_for_the_new_satellite() {
+    let p = make(&schedule(7_000_000_000, &usual()), 1);
+    let (mut moved, mut kept) = (0, 0);
+    for event in p.events() {
+        let EventKind::Handover { to_hop, .. } = event.kind else { continue };
+        for fate in [event.up, event.down] {
+            assert_eq!((fate.in_flight, fate.order), (Fate::GENTLE.in_flight, Fate::GENTLE.order));
+            match fate.queue {
+                QueueFate::Migrate(migration) => {
+                    assert_ne!(event.hop, to_hop);
+                    assert_eq!((migration.to_hop, migration.delay_ns), (to_hop, event.interruption_ns));
+                    moved += 1;
+                }
+                found => {
+                    assert_eq!((event.hop, found), (to_hop, QueueFate::Keep));
+                    kept += 1;
+                }
+            }
+        }
+    }
+    assert_eq!((moved, kept), (6, 4));
+    let most_mbps = AccessParams::default().capacity.down.most_mbps;
+    assert!(MIGRATION_RATE.0 as f64 > most_mbps * 1e6, "moving must not be slower than sending");
+}
+
+/// What is held during an interruption meets the reconfiguration's burst when it is let go, and so does what later grants release.
+#[test]
+fn every_reconfiguration_is_met_by_packets() {
+    let who = [Some((1, "A")), Some((1, "A")), Some((2, "A")), Some((3, "A")), Some((2, "B")), Some((2, "B"))];
+    for seed in 0..8 {
+        let p = make(&schedule(7_000_000_000, &who), seed);
+        for event in p.events() {
+            let EventKind::Handover { to_hop, .. } = event.kind else { continue };
+            let open = event.at_ns + event.interruption_ns;
+            for direction in Direction::BOTH {
+                let side = p.hops()[to_hop].side(direction);
+                let loss = |at| side.loss.as_ref().unwrap().at(&mut Cursor::default(), at);
+                let jitter = side.jitter.as_ref().unwrap();
+                assert!(loss(open) > 0, "{open:?}");
+                // Closures end at grants, so these are moments at which packets pass.
+                let grants = jitter.closures().map(|(from, length)| from + length).filter(|&at| at > open);
+                assert!(grants.take_while(|&at| loss(at) > 0).count() > 0, "{open:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hop_that_is_left_loses_nothing_for_ever() {
+    // Episodes without a break: all of them are cut at a slot's end.
+    let mut params = AccessParams::default();
+    params.loss.length_median_ms = 10_000.0;
+    params.loss.up.episodes_per_s = 2.0;
+    params.loss.down.episodes_per_s = 2.0;
+    let s = schedule(7_000_000_000, &usual());
+    let p = build("p", &s, &ground(), &params, 1).unwrap();
+    let mut lossy = 0;
+    for (hop, last_s) in [(0, 97), (1, 37), (2, 52), (3, 112)] {
+        for direction in Direction::BOTH {
+            let loss = |ns: u64| p.hops()[hop].side(direction).loss.as_ref().unwrap().at(&mut Cursor::default(), Time(ns));
+            let end = last_s * 1_000_000_000;
+            assert_eq!((loss(end), loss(end + SLOT)), (0, 0), "hop {hop}");
+            lossy += u32::from(loss(end - 1) > 0);
+        }
+    }
+    assert!(lossy >= 6, "{lossy}");
+    // Between its two passes too.
+    let up = p.hops()[0].up.loss.as_ref().unwrap();
+    assert_eq!(up.at(&mut Cursor::default(), Time(60_000_000_000)), 0);
+}
+
+/// `race` draws Profiles again inside a run, which must come out the same on every machine: the host's libm is not for this module. (Clippy's
+/// list of disallowed methods holds for a whole crate, and the rest of this one may.)
+#[test]
+fn nothing_here_uses_the_host_libm() {
+    let names = "sin cos tan asin acos atan atan2 sin_cos sinh cosh tanh exp exp2 exp_m1 ln ln_1p log log2 log10 powf powi cbrt hypot";
+    let mut files = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/access")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in names.split(' ') {
+            for call in [format!(".{name}("), format!("f64::{name}")] {
+                let line = text.lines().position(|line| line.contains(&call));
+                assert!(line.is_none(), "{}:{}: {call}; wanted libm", path.display(), line.unwrap_or(0) + 1);
+            }
+        }
+        files += 1;
+    }
+    assert!(files >= 14, "{files} files");
+}
+
 #[test]
 fn nobody_in_view_is_an_outage_not_a_crash() {
     let p = make(&schedule(15_000_000_000, &[None, None]), 1);

@@ -7,6 +7,9 @@ use bentpipe_profile::Utc;
 /// satellite that manoeuvres exceeds 50 km (see [`expected_error_km`]), about a degree and a half at the terminal.
 pub const WARN_AFTER_DAYS: f64 = 3.0;
 
+/// Largest position error that is stated as a number [km]. Chosen here: beyond the radius of a low orbit, a satellite may be anywhere on it.
+const MOST_STATED_KM: f64 = 10_000.0;
+
 /// Elements that are older (or newer) than is good for the asked time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgeWarning {
@@ -20,10 +23,15 @@ pub struct AgeWarning {
 
 impl std::fmt::Display for AgeWarning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let error = if self.expected_error_km <= MOST_STATED_KM {
+            format!("about {:.0} km", self.expected_error_km)
+        } else {
+            "more than 10,000 km".to_owned()
+        };
         write!(
             f,
-            "the elements are {:.1} days (median; worst {:.1}) from the asked time: expect positions to be off by about {:.0} km; use elements less than a day away to say which satellite serves",
-            self.median_age_days, self.worst_age_days, self.expected_error_km
+            "the elements are {:.1} days (median; worst {:.1}) from the asked time: expect positions to be off by {error}; use elements less than a day away to say which satellite serves",
+            self.median_age_days, self.worst_age_days
         )
     }
 }

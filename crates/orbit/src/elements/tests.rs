@@ -166,7 +166,9 @@ fn age_is_warned_about_with_its_cost() {
     assert!(age_warning(&elements[..1], days(1)).is_none());
     let month = age_warning(&elements[..1], days(-31)).expect("a month before the epoch is as bad as after");
     assert!((month.median_age_days - 31.0).abs() < 1e-9 && month.expected_error_km > 500.0);
-    assert!(month.to_string().contains("31.0 days"));
+    assert!(month.to_string().contains("31.0 days") && month.to_string().contains("off by about "));
+    let decades = age_warning(&elements[..1], days(20_000)).expect("decades are too many").to_string();
+    assert!(decades.contains("off by more than 10,000 km;"), "{decades}");
     assert!((expected_error_km(1.0) - 15.5).abs() < 1e-9 && (expected_error_km(7.0) - 166.0).abs() < 1e-9);
     assert!(age_warning(&[], days(0)).is_none());
 }

@@ -15,6 +15,9 @@ use sgp4::chrono::DateTime;
 /// Equatorial radius of WGS72 [km] (Vallado et al., AIAA 2006-6753, Table 1).
 pub const WGS72_RADIUS_KM: f64 = 6378.135;
 
+/// Gravitational parameter of WGS72 [km³/s²] (the same table).
+const WGS72_MU_KM3_S2: f64 = 398_600.8;
+
 /// Nanoseconds in a minute.
 const NANOS_PER_MINUTE: f64 = 60e9;
 
@@ -35,6 +38,17 @@ pub struct Propagator {
     epoch: Utc,
     constants: sgp4::Constants,
     near_earth: Option<NearEarth>,
+    /// See [`farthest_km`].
+    farthest_km: f64,
+}
+
+/// Distance from the Earth's centre beyond which a state is no orbit any more [km]: 1.5 times the elements' apogee and 1000 km. Chosen here: what
+/// perturbs an orbit in the weeks for which SGP4 is made moves its apogee by far less, while its drag terms, polynomials in time, diverge.
+/// The published vectors stay below, even 33333 with its eccentricity of 0.995, at 1.35 times its apogee after 20 min.
+fn farthest_km(elements: &Elements) -> f64 {
+    let rad_s = elements.mean_motion_rev_day * std::f64::consts::TAU / 86_400.0;
+    let semi_major_axis_km = (WGS72_MU_KM3_S2 / (rad_s * rad_s)).cbrt();
+    1.5 * semi_major_axis_km * (1.0 + elements.eccentricity) + 1000.0
 }
 
 impl Propagator {
@@ -64,12 +78,14 @@ impl Propagator {
             ephemeris_type: 0,
         };
         let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(&raw).map_err(|e| refused(e.to_string()))?;
+        let farthest_km = farthest_km(elements);
         Ok(Self {
             name: elements.name.clone(),
             norad_id: elements.norad_id,
             epoch: elements.epoch,
-            near_earth: NearEarth::new(&constants),
+            near_earth: NearEarth::new(&constants, farthest_km),
             constants,
+            farthest_km,
         })
     }
 
@@ -110,7 +126,8 @@ impl Propagator {
     /// Position and velocity at `at`.
     ///
     /// # Errors
-    /// [`OrbitError::Propagation`] where SGP4 fails, [`OrbitError::Decayed`] where the orbit is inside the Earth.
+    /// [`OrbitError::Propagation`] where SGP4 fails, [`OrbitError::Decayed`] where the orbit is inside the Earth,
+    /// [`OrbitError::Diverged`] where it is far beyond the elements' apogee.
     pub fn state(&self, at: Utc) -> Result<TemeState, OrbitError> {
         self.state_at_minutes(self.minutes(at))
     }
@@ -137,6 +154,10 @@ impl Propagator {
         }
         if radius_km < WGS72_RADIUS_KM {
             return Err(OrbitError::Decayed { norad_id: self.norad_id, name: self.name.clone(), age_days, radius_km });
+        }
+        if radius_km > self.farthest_km {
+            let (name, farthest_km) = (self.name.clone(), self.farthest_km);
+            return Err(OrbitError::Diverged { norad_id: self.norad_id, name, age_days, radius_km, farthest_km });
         }
         Ok(TemeState { position_km: prediction.position, velocity_km_s: prediction.velocity })
     }

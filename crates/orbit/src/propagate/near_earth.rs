@@ -106,6 +106,8 @@ pub struct NearEarth {
     k13: f64,
     /// Times beyond this would leave the interval of [`sin_cos`] [min].
     max_minutes: f64,
+    /// Distance from the Earth's centre beyond which a state is refused [Earth radii].
+    farthest_er: f64,
 }
 
 /// Positions of a block, TEME [km]; NaN where SGP4 has no answer or the satellite has decayed.
@@ -160,7 +162,7 @@ impl pulp::NullaryFnOnce for Positions<'_> {
 
 impl NearEarth {
     /// The flat constants; `None` for a deep-space satellite.
-    pub fn new(constants: &sgp4::Constants) -> Option<Self> {
+    pub fn new(constants: &sgp4::Constants, farthest_km: f64) -> Option<Self> {
         let value = serde_json::to_value(constants).ok()?;
         let s: Serialised = serde_json::from_value(value).ok()?;
         let Method::NearEarth { a0, k2, k3, k4, k5, k6, high_altitude } = s.method else {
@@ -193,6 +195,7 @@ impl NearEarth {
             k5,
             k6,
             max_minutes: 0.5 * MAX_ARGUMENT_RAD / fastest,
+            farthest_er: farthest_km / s.geopotential.ae,
             ..Self::default()
         };
         if let HighAltitude::Yes { c5, d2, d3, d4, eta, k7, k8, k9, k10, elliptic } = high_altitude {
@@ -279,8 +282,9 @@ impl NearEarth {
             let right_ascension = s.right_ascension[i] + 1.5 * p46 * self.cos_inclination * p44;
             let (sin_i, cos_i) = sin_cos(inclination);
             let (sin_o, cos_o) = sin_cos(right_ascension);
-            // Below the Earth's radius the satellite has decayed; a NaN anywhere above fails the comparison too.
-            let km = rk * self.ae_km + s.invalid[i] + nan_unless(rk >= 1.0) + nan_unless(pl >= 0.0);
+            // Below the Earth's radius the satellite has decayed, far out the equations diverge; a NaN anywhere above fails the comparisons too.
+            let believed = nan_unless(rk >= 1.0) + nan_unless(rk <= self.farthest_er);
+            let km = rk * self.ae_km + s.invalid[i] + believed + nan_unless(pl >= 0.0);
             out.x[i] = km * (cos_o * cos_uk - sin_o * cos_i * sin_uk);
             out.y[i] = km * (cos_o * cos_i * sin_uk + sin_o * cos_uk);
             out.z[i] = km * (sin_i * sin_uk);

@@ -117,6 +117,25 @@ fn a_decayed_satellite_is_refused_with_its_age() {
 }
 
 #[test]
+fn a_diverged_state_is_refused_with_its_age() {
+    let satellite = propagator(NEAR_EARTH);
+    // Backward in time the polynomials that stand for drag grow without bound: decades before the epoch there is no orbit any more.
+    let minutes = -40.0 * 365.25 * 1440.0;
+    let error = satellite.state_at_minutes(minutes).expect_err("it was never out there");
+    assert!(matches!(error, OrbitError::Diverged { norad_id: 6251, .. }), "{error}");
+    assert!(error.to_string().contains("SGP4 diverges: -14610.0 days"), "{error}");
+    let mut block = BlockKm::default();
+    satellite.positions(&[minutes; BLOCK], &mut block);
+    assert!(block.x[0].is_nan() && block.z[BLOCK - 1].is_nan());
+    // The fast path itself, too: a bound below the orbit refuses every position of it.
+    let near_earth = NearEarth::new(&satellite.constants, 6400.0).expect("near the Earth");
+    near_earth.positions(&[0.0; BLOCK], &mut block);
+    assert!(block.x[0].is_nan());
+    satellite.positions(&[0.0; BLOCK], &mut block);
+    assert!((block.x[0] - 3_988.310_227).abs() < 1e-3);
+}
+
+#[test]
 fn near_earth_satellites_take_the_fast_path_and_deep_space_does_not() {
     assert!(propagator(NEAR_EARTH).near_earth.is_some(), "the sgp4 crate's serialised constants changed");
     assert!(propagator(TEME_EXAMPLE).near_earth.is_some(), "the sgp4 crate's serialised constants changed");
