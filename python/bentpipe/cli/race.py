@@ -98,12 +98,13 @@ def show_result(result: Any, as_json: bool) -> None:  # noqa: ANN401 -- RaceResu
     """Print a race: JSON for machines, for people the means over the seeds."""
     from bentpipe import runs
     from bentpipe.cli.console import note, print_json, table
-    from bentpipe.runs.text import RESULT_COLUMNS, result_rows
+    from bentpipe.runs.text import RESULT_COLUMNS, result_tables
 
     if as_json:
         print_json(result.to_dict())
         return
-    table("Means over the seeds", RESULT_COLUMNS, result_rows(runs.summarise(result.runs)))
+    for title, rows in result_tables(runs.summarise(result.runs)):
+        table(title, RESULT_COLUMNS, rows)
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
     note(f"{len(result.runs)} Runs in {result.out}; figures and tables: bentpipe report {result.out}")

@@ -55,41 +55,36 @@ def count(summary: EntrantSummary) -> tuple[str, str]:
     return str(summary.n), f"({summary.valid} {what}{of})"
 
 
-RESULT_COLUMNS = (
-    "profile",
-    "entrant",
-    "flow",
-    "goodput [Mbit/s]",
-    "95 % CI",
-    "whole run",
-    "share [%]",
-    "RTT median [ms]",
-    "RTT p95 [ms]",
-    "retransmits",
-    "n",
-)
+#: Short, so that a table fits a terminal of 80 columns whole. Goodput and RTT units stand in the title.
+RESULT_COLUMNS = ("entrant", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "resent", "n")
+
+
+def result_tables(summaries: Iterable[EntrantSummary]) -> list[tuple[str, list[list[str]]]]:
+    """A title and rows under `RESULT_COLUMNS` for each Profile, in order."""
+    by_profile: dict[str, list[EntrantSummary]] = {}
+    for summary in summaries:
+        by_profile.setdefault(summary.profile, []).append(summary)
+    units = (
+        "means over seeds; goodput [Mbit/s] after the warm-up and of the whole run, share [%], RTT median and p95 [ms]"
+    )
+    return [(f"{profile}\n{units}", result_rows(found)) for profile, found in by_profile.items()]
 
 
 def result_rows(summaries: Iterable[EntrantSummary]) -> list[list[str]]:
-    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; what it shares with the one above is left out."""
-    rows: list[list[str]] = []
-    profile = None
-    for summary in summaries:
-        for i, flow in enumerate(summary.flows):
-            rows.append(
-                [
-                    summary.profile if summary.profile != profile else "",
-                    summary.entrant if i == 0 else "",
-                    flow.controller,
-                    mean(flow.goodput_bps, MBIT),
-                    interval(flow.goodput_bps, MBIT),
-                    mean(flow.whole_run_bps, MBIT),
-                    mean(flow.share, 100) if flow.share else "",
-                    mean(flow.rtt_median_ms),
-                    mean(flow.rtt_p95_ms),
-                    mean(flow.retransmits),
-                    " ".join(filter(None, count(summary))),
-                ]
-            )
-            profile = summary.profile
-    return rows
+    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; the entrant is named in its first."""
+    return [
+        [
+            summary.entrant if i == 0 else "",
+            flow.controller,
+            mean(flow.goodput_bps, MBIT),
+            interval(flow.goodput_bps, MBIT),
+            mean(flow.whole_run_bps, MBIT),
+            mean(flow.share, 100) if flow.share else "",
+            mean(flow.rtt_median_ms),
+            mean(flow.rtt_p95_ms),
+            mean(flow.retransmits),
+            " ".join(filter(None, count(summary))),
+        ]
+        for summary in summaries
+        for i, flow in enumerate(summary.flows)
+    ]

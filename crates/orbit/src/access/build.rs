@@ -207,7 +207,8 @@ impl<'a> Plan<'a> {
             let queue = if left == hop {
                 QueueFate::Keep
             } else {
-                QueueFate::Migrate(Migration { to_hop: hop, delay_ns: interruption_ns, rate_bps: MIGRATION_RATE })
+                // At once, while nothing is sent, so that it stands before what arrives in the meantime.
+                QueueFate::Migrate(Migration { to_hop: hop, delay_ns: Nanos::ZERO, rate_bps: MIGRATION_RATE })
             };
             let fate = Fate { queue, ..Fate::GENTLE };
             self.events.push(Event {
