@@ -50,7 +50,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     terminal = sys.stdout.isatty()
     console = Console() if terminal else Console(width=10_000, color_system=None)
     box = rich.box.SIMPLE_HEAD if terminal else None
-    drawn = Table(title=rich_escape(title) or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0))
+    drawn = Table(
+        title=rich_escape(title) or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0)
+    )
     for place, column in enumerate(columns):
         numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
         drawn.add_column(rich_escape(column), justify="right" if numeric else "left")
