@@ -9,7 +9,7 @@ from pathlib import Path
 import bentpipe
 
 out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/own_race")
-path = bentpipe.make_profile("47.61,-122.33", "new-york", duration_s=40, seed=1)
+path = bentpipe.make_profile("47.61,-122.33", "ashburn", duration_s=40, seed=1)
 runs = bentpipe.race([path], ["cubic", "bbr"], out=out, duration_s=20, seeds=2).runs
 for run in runs:
     flow = run.flows[0]
