@@ -19,11 +19,12 @@ from bentpipe.runs import (
     race,
     read_experiment,
     run_experiment,
+    store,
     summarise,
     total_goodput_bps,
 )
 from bentpipe.runs.plan import drawn_phase_ns
-from bentpipe.runs.racing import _deaf_to_ctrl_c
+from bentpipe.runs.racing import RaceInterruptedError, _deaf_to_ctrl_c
 from bentpipe.runs.store import DamagedRunWarning
 from bentpipe.runs.text import result_rows
 
@@ -270,6 +271,22 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
     assert race([path], [kept[0].entrant], out=out, duration_s=30.0, seeds=1).resumed == any(
         run.seed == 0 for run in kept
     )
+
+
+def test_ctrl_c_that_reaches_a_thread_in_the_main_ones_place_stops_the_race(tmp_path, monkeypatch):
+    path = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=0, name="bell")
+    write, calls = store.write_run, []
+
+    def struck(folder, *rest):
+        calls.append(folder)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return write(folder, *rest)
+
+    monkeypatch.setattr(store, "write_run", struck)
+    with pytest.raises(RaceInterruptedError, match="1 of 6 Runs are kept"):
+        race([path], ["reno"], out=tmp_path, duration_s=3.0, seeds=6, jobs=1)
+    assert len(calls) == 2
 
 
 def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():

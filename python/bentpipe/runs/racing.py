@@ -262,8 +262,14 @@ class _Crew:
         finally:
             drawn.give_back(item)
         self._shares[number] = 1.0
-        tables = record.tables(experiment, data)
-        return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
+        try:
+            tables = record.tables(experiment, data)
+            return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
+        except KeyboardInterrupt:
+            # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
+            self.interrupted = True
+            self._stop.set()
+            return None
 
 
 class _DrawnProfiles:

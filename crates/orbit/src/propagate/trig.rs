@@ -18,6 +18,52 @@ const ROUNDER: f64 = 6_755_399_441_055_744.0;
 const HALF_PI_PARTS: [f64; 3] =
     [f64::from_bits(0x3ff9_21fb_5440_0000), f64::from_bits(0x3dd0_b461_1a60_0000), f64::from_bits(0x3ba3_198a_2e00_0000)];
 
+/// (sin r − r) / r³ in powers of r² (`k_sin.c`: `S1` to `S6`).
+const SIN: [f64; 6] = [
+    -1.666_666_666_666_663_2e-1,
+    8.333_333_333_322_489e-3,
+    -1.984_126_982_985_795e-4,
+    2.755_731_370_707_006_8e-6,
+    -2.505_076_025_340_686_3e-8,
+    1.589_690_995_211_55e-10,
+];
+
+/// (cos r − 1 + r²/2) / r⁴ in powers of r² (`k_cos.c`: `C1` to `C6`).
+const COS: [f64; 6] = [
+    4.166_666_666_666_66e-2,
+    -1.388_888_888_887_411e-3,
+    2.480_158_728_947_673e-5,
+    -2.755_731_435_139_066_3e-7,
+    2.087_572_321_298_175e-9,
+    -1.135_964_755_778_819_5e-11,
+];
+
+/// (q − arctan q) / q³ in powers of q² (`s_atan.c`: `aT`).
+const ATAN: [f64; 11] = [
+    3.333_333_333_333_293e-1,
+    -1.999_999_999_987_648_3e-1,
+    1.428_571_427_250_346_6e-1,
+    -1.111_111_040_546_235_6e-1,
+    9.090_887_133_436_507e-2,
+    -7.691_876_205_044_83e-2,
+    6.661_073_137_387_531e-2,
+    -5.833_570_133_790_573_5e-2,
+    4.976_877_994_615_932_4e-2,
+    -3.653_157_274_421_691_6e-2,
+    1.628_582_011_536_578_2e-2,
+];
+
+/// Polynomial of `z`, lowest coefficient first, by Horner's rule; `N` is known, so the loop unrolls.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
+fn horner<const N: usize>(z: f64, coefficients: [f64; N]) -> f64 {
+    let mut sum = coefficients[N - 1];
+    for i in (0..N - 1).rev() {
+        sum = coefficients[i] + z * sum;
+    }
+    sum
+}
+
 /// Sine and cosine of `x` [rad], |x| ≤ [`MAX_ARGUMENT_RAD`].
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
@@ -27,18 +73,8 @@ pub fn sin_cos(x: f64) -> (f64, f64) {
     let quadrant = shifted.to_bits();
     let r = ((x - quarter_turns * HALF_PI_PARTS[0]) - quarter_turns * HALF_PI_PARTS[1]) - quarter_turns * HALF_PI_PARTS[2];
     let z = r * r;
-    let sin_r = r + r
-        * z
-        * (-1.666_666_666_666_663_2e-1
-            + z * (8.333_333_333_322_489e-3
-                + z * (-1.984_126_982_985_795e-4
-                    + z * (2.755_731_370_707_006_8e-6 + z * (-2.505_076_025_340_686_3e-8 + z * 1.589_690_995_211_55e-10)))));
-    let cos_r = (1.0 - 0.5 * z)
-        + z * z
-            * (4.166_666_666_666_66e-2
-                + z * (-1.388_888_888_887_411e-3
-                    + z * (2.480_158_728_947_673e-5
-                        + z * (-2.755_731_435_139_066_3e-7 + z * (2.087_572_321_298_175e-9 + z * -1.135_964_755_778_819_5e-11)))));
+    let sin_r = r + r * z * horner(z, SIN);
+    let cos_r = (1.0 - 0.5 * z) + z * z * horner(z, COS);
     // Odd quadrants swap the two; the second bit carries the sign.
     let swap = 0_u64.wrapping_sub(quadrant & 1);
     let (s, c) = (sin_r.to_bits(), cos_r.to_bits());
@@ -74,17 +110,7 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     // The origin: 0 over the smallest number instead of 0 over 0.
     let q = numerator / if denominator > 0.0 { denominator } else { f64::MIN_POSITIVE };
     let z = q * q;
-    let series = z
-        * (3.333_333_333_333_293e-1
-            + z * (-1.999_999_999_987_648_3e-1
-                + z * (1.428_571_427_250_346_6e-1
-                    + z * (-1.111_111_040_546_235_6e-1
-                        + z * (9.090_887_133_436_507e-2
-                            + z * (-7.691_876_205_044_83e-2
-                                + z * (6.661_073_137_387_531e-2
-                                    + z * (-5.833_570_133_790_573_5e-2
-                                        + z * (4.976_877_994_615_932_4e-2
-                                            + z * (-3.653_157_274_421_691_6e-2 + z * 1.628_582_011_536_578_2e-2))))))))));
+    let series = z * horner(z, ATAN);
     let base = if diagonal { FRAC_PI_4 } else { 0.0 } + (q - q * series);
     let first_quadrant = if steep { FRAC_PI_2 - base } else { base };
     let half = if x < 0.0 { PI - first_quadrant } else { first_quadrant };
