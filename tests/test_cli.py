@@ -1,10 +1,15 @@
 """The command line: names, exit codes, one line for every error, and nothing heavy before it is needed."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -203,3 +208,32 @@ def test_catalogues_name_what_there_is_and_its_source(command: str, keys: set[st
     assert plain.exit_code == 0
     for entry in listed:
         assert entry["name"] in plain.stdout
+
+
+@pytest.mark.parametrize("command", ["cc", "sites", "constellations", "presets", "policies"])
+def test_a_catalogue_loses_nothing_on_a_narrow_terminal_or_in_a_pipe(command: str) -> None:
+    """A pseudo-terminal of 80 columns: words may be broken, none is cut."""
+    piped = bentpipe(command).stdout
+    main, worker = pty.openpty()
+    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    code = "from bentpipe.cli.main import app; app()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, command],
+        stdout=worker,
+        env={key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")} | {"TERM": "dumb"},
+    )
+    os.close(worker)
+    said = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while block := os.read(main, 65536):
+            said += block
+    os.close(main)
+    assert process.wait() == 0
+    lines = said.decode().splitlines()
+    assert max(map(len, lines)) <= 80 or command == "sites"  # whose last line is its source, not a table
+    assert "…" not in "".join(lines).replace("20190704-…", "")
+    for entry in json.loads(bentpipe(command, "--json").stdout):
+        assert entry["name"] in said.decode()
+        assert entry["description"] in piped  # on one line
+        for word in str(entry["description"]).split():
+            assert word in said.decode(), word

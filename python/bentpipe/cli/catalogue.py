@@ -79,7 +79,7 @@ def presets(as_json: AsJson = False) -> None:
     rows: list[dict[str, object]] = []
     for preset in load_presets().values():
         defaults = {key: parameter.default for key, parameter in preset.parameters.items()}
-        as_text = ",".join(f"{key}={value}" for key, value in defaults.items())
+        as_text = ", ".join(f"{key}={value}" for key, value in defaults.items())
         rows.append(
             {
                 "name": preset.name,

@@ -55,7 +55,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     )
     for place, column in enumerate(columns):
         numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
-        drawn.add_column(rich_escape(column), justify="right" if numeric else "left")
+        # Fold: a word longer than its column is broken, not cut off.
+        drawn.add_column(rich_escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         drawn.add_row(*(rich_escape(cell) for cell in row))
     console.print(drawn)
