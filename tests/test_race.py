@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.runs import (
+    OtherBuildWarning,
+    PathWarning,
     compare,
     find_runs,
     race,
@@ -38,6 +40,13 @@ def bell(duration_s=4.0, rate="10mbit", name="bell"):
 def computed(seed):
     """A drawn Profile, short."""
     return make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=2.0, seed=seed)
+
+
+def outage():
+    """In the middle of the Pacific no satellite sees terminal and gateway at once."""
+    where = "-30.0,-120.0"
+    with pytest.warns(UserWarning, match="an outage"):
+        return make_profile(where, "sydney", start_unix_ns=START_UNIX_NS, duration_s=2.0, name="mid-ocean")
 
 
 def files(folder):
@@ -118,6 +127,23 @@ def test_seeds_that_change_nothing_are_one_result(tmp_path):
     assert summarise(differing.runs)[0].n == 3
     assert summarise(differing.runs)[0].total_bps.low is not None
     assert result_rows(summarise(differing.runs))[0][-1] == "3"
+
+
+def test_runs_of_another_build_are_kept_and_said(tmp_path):
+    (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=2.0).runs
+    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1  # without a warning
+    data = dict(run.record)
+    data["versions"] = {**data["versions"], "build": "0123456789abcdef"}
+    (run.path / "run.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.warns(OtherBuildWarning, match="1 of 2 Runs in .* come from another build of bentpipe"):
+        assert race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0).resumed == 1
+
+
+def test_a_path_that_is_one_outage_is_said(tmp_path):
+    path = outage()
+    with pytest.warns(PathWarning, match="'mid-ocean' is an outage from beginning to end"):
+        (run,) = race([path], ["reno"], out=tmp_path, duration_s=2.0).runs
+    assert run.flows[0]["goodput_bps"] == 0
 
 
 def test_a_damaged_run_is_run_again_and_said(tmp_path):

@@ -20,5 +20,11 @@ class UserError(BentpipeError, ValueError):
     exit_code = 2
 
 
+class StoppedError(BentpipeError):
+    """Ctrl-C, with what is kept: exit code 130, as shells report a process that SIGINT ended."""
+
+    exit_code = 130
+
+
 class StoreError(BentpipeError):
     """What could not be written through nobody's mistake (a full or failing disk): exit code 1."""

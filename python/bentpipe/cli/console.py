@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
+
+from bentpipe.errors import StoppedError
 
 #: Characters that end a line: a message from a file's content must stay one line.
 _BREAKS = {ord(c): " " for c in "\n\r\v\f\x1b\x85\u2028\u2029"}
@@ -96,6 +99,16 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
         yield advance
     finally:
         bar.stop()
+
+
+@contextmanager
+def keeping(out: Path, then: str) -> Iterator[None]:
+    """Ctrl-C inside, where nobody has more to say, tells how many Runs `out` holds and what to do `then`."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        kept = len(list(out.glob("*/*/*/*/run.json")))
+        raise StoppedError(f"interrupted: Runs kept in {out}: {kept}; {then}") from stop
 
 
 def rich_escape(text: str) -> str:

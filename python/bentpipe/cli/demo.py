@@ -23,12 +23,14 @@ def demo(
     Example:
         bentpipe demo --out out/demo
     """
-    from bentpipe.cli.console import note, progress
+    from bentpipe.cli.console import keeping, note, progress
     from bentpipe.cli.race import show_result
-    from bentpipe.demo import run_demo
 
     note("Starlink as its filings describe it, over Melbourne on 10 May 2026: Profiles, races, report")
-    with progress("demo") as advance:
-        result, page = run_demo(out, jobs=jobs, on_progress=advance)
-    show_result(result, as_json)
+    with keeping(out, "the same command begins again"):
+        from bentpipe.demo import run_demo
+
+        with progress("demo") as advance:
+            result, page = run_demo(out, jobs=jobs, on_progress=advance)
+        show_result(result, as_json)
     note(f"report: {page}")

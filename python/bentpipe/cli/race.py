@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from bentpipe.runs import RaceResult
 
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", show_default=False)]
 Profiles = Annotated[
@@ -68,37 +71,58 @@ def race(
     Example:
         bentpipe race P.parquet --cc cubic,bbr,cubic+bbr --duration 60 --seeds 5 -o out/race
     """
+    from bentpipe.cli.console import keeping
+
+    with keeping(out, "the same command does the rest"):
+        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
+        if experiment is not None:
+            given = {
+                "PROFILES": profiles,
+                "--cc": cc,
+                "--direction": direction,
+                "--duration": duration,
+                "--phase": phase,
+            }
+            if also := [name for name, value in given.items() if value is not None and value != []]:
+                raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
+            result = _run_file(experiment, how)
+        elif profiles:
+            how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
+            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, how)
+        else:
+            raise UserError(
+                "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
+            )
+        show_result(result, as_json)
+
+
+def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
     from bentpipe import runs
     from bentpipe.cli.console import progress
     from bentpipe.profiles import read_profile
 
-    how: dict[str, Any] = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
-    if experiment is not None:
-        given = {"PROFILES": profiles, "--cc": cc, "--direction": direction, "--duration": duration, "--phase": phase}
-        if also := [name for name, value in given.items() if value is not None and value != []]:
-            raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
-        file = runs.read_experiment(experiment)
-        paths = [read_profile(path) for path in file.files.values()]
-        with progress("racing") as advance:
-            result = runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
-    else:
-        if not profiles:
-            raise UserError(
-                "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
-            )
-        how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
-        entrants = runs.parse_entrants("reno,cubic,bbr" if cc is None else cc)
-        paths = [read_profile(path) for path in profiles]
-        with progress("racing") as advance:
-            result = runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
-    show_result(result, as_json)
+    file = runs.read_experiment(experiment)
+    paths = [read_profile(path) for path in file.files.values()]
+    with progress("racing") as advance:
+        return runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
 
 
-def show_result(result: Any, as_json: bool) -> None:  # noqa: ANN401 -- RaceResult, whose module is too slow to load here
+def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
+    from bentpipe import runs
+    from bentpipe.cli.console import progress
+    from bentpipe.profiles import read_profile
+
+    entrants = runs.parse_entrants(cc)
+    paths = [read_profile(path) for path in profiles]
+    with progress("racing") as advance:
+        return runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
+
+
+def show_result(result: RaceResult, as_json: bool) -> None:
     """Print a race: JSON for machines, for people the means over the seeds."""
     from bentpipe import runs
     from bentpipe.cli.console import note, print_json, table
-    from bentpipe.runs.text import RESULT_COLUMNS, result_tables
+    from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
     if as_json:
         print_json(result.to_dict())
@@ -107,4 +131,5 @@ def show_result(result: Any, as_json: bool) -> None:  # noqa: ANN401 -- RaceResu
         table(title, RESULT_COLUMNS, rows)
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
-    note(f"{len(result.runs)} Runs in {result.out}; figures and tables: bentpipe report {result.out}")
+    count = plural(len(result.runs), "Run")
+    note(f"{count} in {result.out}; figures and tables: bentpipe report {result.out}")

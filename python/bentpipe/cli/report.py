@@ -17,11 +17,13 @@ def report(
     Example:
         bentpipe report out/race
     """
-    from bentpipe.cli.console import print_json, progress
-    from bentpipe.report import write_report
+    from bentpipe.cli.console import keeping, print_json, progress
 
-    with progress("drawing") as advance:
-        page = write_report(out, on_progress=advance)
+    with keeping(out, "the same command draws the page"):
+        from bentpipe.report import write_report
+
+        with progress("drawing") as advance:
+            page = write_report(out, on_progress=advance)
     if as_json:
         print_json({"report": str(page)})
     else:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bentpipe.report.build import write_report
+from bentpipe.report.build import ReportInterruptedError, write_report
 
-__all__ = ["write_report"]
+__all__ = ["ReportInterruptedError", "write_report"]

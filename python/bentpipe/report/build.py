@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bentpipe.errors import StoppedError
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import content
-from bentpipe.runs import find_runs, results_table, summarise
+from bentpipe.runs import find_runs, results_table, summarise, text
 from bentpipe.runs.store import safe_name, storing
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from bentpipe.runs import Run
 
 
+class ReportInterruptedError(StoppedError):
+    """Ctrl-C while the page was being made."""
+
+
 def write_report(out: Path, on_progress: Callable[[float], None] | None = None) -> Path:
     """Write report.html, figures/*.png and results.csv from the Runs in `out`, into it; return the page's path.
 
@@ -33,8 +39,19 @@ def write_report(out: Path, on_progress: Callable[[float], None] | None = None) 
     Raises:
         UserError: there is no Run, or one is damaged.
         StoreError: the disk refuses.
+        ReportInterruptedError: Ctrl-C; an earlier page, if there was one, is still there.
     """
     runs = content.in_order(find_runs(out))
+    try:
+        return _write(out, runs, on_progress)
+    except KeyboardInterrupt as stop:
+        raise ReportInterruptedError(
+            f"interrupted: the page is not drawn; {text.plural(len(runs), 'Run')} kept in {out}; "
+            f"bentpipe report {shlex.quote(str(out))} draws it"
+        ) from stop
+
+
+def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | None) -> Path:
     page = content.parts(out, runs)
     artist = _Artist(out)
     with storing(out):

@@ -10,7 +10,14 @@ from bentpipe.errors import StoreError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrants
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
-from bentpipe.runs.racing import RaceInterruptedError, RaceResult, race, run_experiment
+from bentpipe.runs.racing import (
+    OtherBuildWarning,
+    PathWarning,
+    RaceInterruptedError,
+    RaceResult,
+    race,
+    run_experiment,
+)
 from bentpipe.runs.record import results_table
 from bentpipe.runs.store import Run, find_runs, read_run
 from bentpipe.runs.summary import EntrantSummary, FlowSummary, StartUp, compare, summarise, total_goodput_bps
@@ -22,6 +29,8 @@ __all__ = [
     "ExperimentFile",
     "Flow",
     "FlowSummary",
+    "OtherBuildWarning",
+    "PathWarning",
     "ProfileRef",
     "RaceInterruptedError",
     "RaceResult",

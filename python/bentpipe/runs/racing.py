@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bentpipe import _native
-from bentpipe.errors import BentpipeError, StoreError, UserError
+from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.path import PathView
 from bentpipe.runs import plan as planning
 from bentpipe.runs import record, store
 
@@ -32,14 +35,21 @@ POLL_S = 0.1
 """How often the waiting thread looks up to report progress and hear Ctrl-C [s]. Chosen here: unnoticeable."""
 
 
-class RaceInterruptedError(BentpipeError):
+class OtherBuildWarning(UserWarning):
+    """Runs that were there already come from another build of this version."""
+
+
+class PathWarning(UserWarning):
+    """A Profile on which a race says less than it seems to."""
+
+
+class RaceInterruptedError(StoppedError):
     """Ctrl-C: `kept` of `total` Runs are on disk."""
 
-    exit_code = 130  # as shells report a process that SIGINT ended
-
-    def __init__(self, kept: int, total: int, out: Path) -> None:
-        """Count what is kept in `out`."""
-        super().__init__(f"interrupted: {kept} of {total} Runs are kept in {out}; the same command does the rest")
+    def __init__(self, kept: int, total: int, out: Path, *, fresh: bool = False) -> None:
+        """Count what is kept in `out`; `fresh` if the same command would run those again."""
+        rest = "the same command begins again" if fresh else "the same command does the rest"
+        super().__init__(f"interrupted: {kept} of {total} Runs are kept in {out}; {rest}")
         self.kept = kept
         self.total = total
 
@@ -76,7 +86,8 @@ def race(
         paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
             (presets and measurements stay as they are).
         entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
-        out: Folder for the Runs. Those already there with the same Experiment, Profile and version are kept.
+        out: Folder for the Runs. Those already there with the same Experiment, Profile and version are kept;
+            `OtherBuildWarning` if another build of that version made them.
         direction: The way the data goes.
         duration_s: Length of each Run; None: the whole of the shortest Profile.
         seeds: N stands for the seeds 0 … N−1.
@@ -126,22 +137,62 @@ def _execute(
     if jobs is not None and jobs < 1:
         raise UserError(f"--jobs: {jobs}; wanted at least 1")
     store.check_folder(out)
-    finished = {} if fresh else {item.folder: run for item in work if (run := _already_there(item)) is not None}
-    resumed = len(finished)
-    _keep_profiles(bases, out, fresh)
-    pending = [item for item in work if item.folder not in finished]
-    crew = _Crew(pending, total=len(work), on_progress=on_progress)
+    finished: dict[Path, store.Run] = {}
     try:
+        if not fresh:
+            finished = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+        resumed = len(finished)
+        _warn_of_other_builds(list(finished.values()), len(work), out)
+        _warn_of_paths(work)
+        _keep_profiles(bases, out, fresh)
+        pending = [item for item in work if item.folder not in finished]
+        crew = _Crew(pending, total=len(work), on_progress=on_progress)
         for item, run in crew.run(jobs or len(os.sched_getaffinity(0))):
             finished[item.folder] = run
+        if crew.interrupted:
+            raise KeyboardInterrupt
     except StoreError as error:
         kept = sum(_is_run(item.folder) for item in work)
         raise StoreError(
             f"{error}; {kept} of {len(work)} Runs are kept: make room and give the same command again"
         ) from error
-    if crew.interrupted:
-        raise RaceInterruptedError(len(finished), len(work), out)
+    except KeyboardInterrupt as stop:
+        with _deaf_to_ctrl_c():
+            kept = len(finished) if fresh else sum(_is_run(item.folder) for item in work)
+            raise RaceInterruptedError(kept, len(work), out, fresh=fresh) from stop
     return RaceResult(out, [finished[item.folder] for item in work], resumed)
+
+
+def _warn_of_other_builds(finished: Sequence[store.Run], total: int, out: Path) -> None:
+    """Say that Runs of another build of the same version are about to be mixed with ours."""
+    others = sum(run.record["versions"].get("build") != record.build() for run in finished)
+    if others:
+        warnings.warn(
+            f"{others} of {total} Runs in {out} come from another build of bentpipe {_native.__version__}; "
+            "if its code has changed since, --fresh runs them again",
+            OtherBuildWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_paths(work: Sequence[planning.Work]) -> None:
+    """Say, once for each Profile, that it has no capacity or no path where its data go."""
+    ways = {
+        (base.label, flow.direction): base.profile
+        for item in work
+        for base in item.bases
+        for flow in item.experiment.flows
+        if flow.profile == base.role
+    }
+    for (label, direction), profile in ways.items():
+        view = PathView(profile)
+        if all(not hops for _, _, hops in view.routes()):
+            said = "is an outage from beginning to end; nothing can be sent over it"
+        elif not np.isfinite(view.capacity(direction).value).all():
+            said = f"has no capacity {direction}wards: there flows are held back by windows and buffers alone"
+        else:
+            continue
+        warnings.warn(f"the Profile {label!r} {said}", PathWarning, stacklevel=4)
 
 
 def _already_there(item: planning.Work) -> store.Run | None:

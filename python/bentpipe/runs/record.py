@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -20,6 +23,16 @@ if TYPE_CHECKING:
 
 ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
 """What ``race --json`` promises for each flow, first and in this order."""
+
+
+@cache
+def build() -> str:
+    """Which build of the native half runs here: the start of the SHA-256 of its file.
+
+    Two builds of one version may differ in their code, and so in what they simulate; two of one code may differ in
+    their file (another compiler). So it says what to look at, not what is wrong.
+    """
+    return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
 
 
 def tables(experiment: Experiment, data: RunData) -> dict[str, pl.DataFrame]:
@@ -63,7 +76,7 @@ def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], dat
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ],
         "experiment": experiment.to_dict(),
-        "versions": {"bentpipe": _native.__version__},
+        "versions": {"bentpipe": _native.__version__, "build": build()},
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,

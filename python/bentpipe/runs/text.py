@@ -27,6 +27,11 @@ def number(value: float) -> str:
     return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
 
 
+def plural(count: int, what: str) -> str:
+    """``1 Run``, ``2 Runs``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def mean(found: Estimate | None, scale: float = 1.0) -> str:
     """The mean, or a dash where there is none."""
     return NONE if found is None else number(found.mean * scale)
