@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bentpipe.runs import Run
+
+
+SEGMENT_BYTES = 1448
+"""Data in a full segment: an Ethernet frame of 1500 bytes less the headers of IPv4 and TCP with time stamps [bytes]."""
 
 
 def plot_cdfs(runs: Sequence[Run]) -> Figure:
@@ -28,7 +34,7 @@ def plot_cdfs(runs: Sequence[Run]) -> Figure:
         axes = figure.subplots(1, 3, sharey=True)
         for controller, group in series.by_controller(runs).items():
             look = style.look(controller)
-            line = {"color": look.colour, "linestyle": look.line, "label": look.name}
+            line = {"color": look.colour, "linestyle": look.line, "label": style.legend_name(controller)}
             samples = [(run, run.samples()) for run in group]
             for axis, bin_s in ((axes[0], 0.1), (axes[1], 1.0)):
                 bins = [_steady(run, *series.goodput(table, 0, bin_s)) for run, table in samples]
@@ -53,19 +59,20 @@ def plot_cdfs(runs: Sequence[Run]) -> Figure:
 
 
 def plot_destinations(runs: Sequence[Run]) -> Figure:
-    """Boxes of one-second values by Profile and controller: goodput, retransmits, cwnd, RTT; after the warm-up.
+    """By Profile and controller, after the warm-up: goodput, what was sent again, cwnd, RTT.
 
-    A box spans the quartiles with the median in it; whiskers reach to the last value within 1.5 × the box (Tukey).
-    Values further out are not drawn.
+    Boxes of one-second values span the quartiles with the median in them; whiskers reach to the last value within
+    1.5 × the box (Tukey); values further out are not drawn. What was sent again comes in bursts, so that most seconds
+    have none: bars of the mean share of all Runs, with a dot for each.
     """
     with style.styled():
         groups = series.by_controller(runs)
         labels = list(dict.fromkeys(run.label for run in runs))
         figure = Figure(figsize=(9.2, 6.2), layout="constrained")
         axes = figure.subplots(2, 2).ravel()
-        measures: tuple[tuple[str, str, Callable[[Run], series.Floats]], ...] = (
+        measures: tuple[tuple[str, str, Callable[[Run], series.Floats] | None], ...] = (
             ("Goodput", "Mbit/s", lambda run: _steady(run, *series.goodput(run.samples(), 0, 1.0)) * 1e-6),
-            ("Retransmits", "segments in 1 s", _retransmits),
+            ("Sent again (bar: mean, dots: runs)", "% of all segments", None),
             (
                 "Congestion window",
                 "MB",
@@ -75,10 +82,15 @@ def plot_destinations(runs: Sequence[Run]) -> Figure:
         )
         for axis, (title, unit, measure) in zip(axes, measures, strict=True):
             for i, (controller, group) in enumerate(groups.items()):
+                place = _Place(i, len(groups), style.look(controller), style.legend_name(controller))
+                if measure is None:
+                    shares = [[retransmit_share(run) for run in group if run.label == at] for at in labels]
+                    _draw_bars(axis, shares, place)
+                    continue
                 found = [
                     np.concatenate([np.empty(0), *(measure(run) for run in group if run.label == at)]) for at in labels
                 ]
-                _draw_boxes(axis, found, i, len(groups), style.look(controller))
+                _draw_boxes(axis, found, place)
             axis.set_title(title)
             axis.set_ylabel(unit)
             axis.set_ylim(bottom=0)
@@ -88,9 +100,46 @@ def plot_destinations(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def _draw_boxes(axis: Axes, found: list[series.Floats], i: int, count: int, look: style.Look) -> None:
-    width = 0.8 / count
-    positions = [at - 0.4 + width * (i + 0.5) for at in range(len(found))]
+def retransmit_share(run: Run, flow: int = 0) -> float:
+    """How much of what a flow sent after the warm-up had been sent before [% of its segments]."""
+    samples = run.samples().filter(pl.col("flow") == flow)
+    before = samples.filter(pl.col("t_s") <= run.warmup_s)
+
+    def grown(column: str) -> float:
+        return float(samples[column].to_numpy().max(initial=0) - before[column].to_numpy().max(initial=0))
+
+    again = grown("retransmits")
+    return 100 * again / (grown("goodput_bytes") / SEGMENT_BYTES + again or 1.0)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The `i`-th of `count` controllers in each group, and how it looks."""
+
+    i: int
+    count: int
+    look: style.Look
+    label: str
+
+    @property
+    def width(self) -> float:
+        return 0.8 / self.count
+
+    def positions(self, groups: int) -> list[float]:
+        return [at - 0.4 + self.width * (self.i + 0.5) for at in range(groups)]
+
+
+def _draw_bars(axis: Axes, found: list[list[float]], place: _Place) -> None:
+    """A bar at the mean of each group and a dot for every value."""
+    for at, shares in zip(place.positions(len(found)), found, strict=True):
+        if shares:
+            axis.bar(at, sum(shares) / len(shares), place.width * 0.78, color=place.look.colour, alpha=0.45)
+            spread = np.linspace(-0.2, 0.2, len(shares)) * place.width if len(shares) > 1 else np.zeros(1)
+            axis.plot(at + spread, shares, "o", color=place.look.colour, markersize=3.5, clip_on=False)
+
+
+def _draw_boxes(axis: Axes, found: list[series.Floats], place: _Place) -> None:
+    look, width, positions = place.look, place.width, place.positions(len(found))
     boxes = axis.boxplot(
         found,
         positions=positions,
@@ -103,7 +152,7 @@ def _draw_boxes(axis: Axes, found: list[series.Floats], i: int, count: int, look
         whiskerprops={"linewidth": 0.7},
         capprops={"linewidth": 0.7},
     )
-    boxes["boxes"][0].set_label(look.name)
+    boxes["boxes"][0].set_label(place.label)
 
 
 def _draw_cdf(axis: Axes, sample: series.Floats, line: dict[str, Any]) -> None:
@@ -114,7 +163,3 @@ def _draw_cdf(axis: Axes, sample: series.Floats, line: dict[str, Any]) -> None:
 
 def _steady(run: Run, t_s: series.Floats, found: series.Floats) -> series.Floats:
     return found[t_s > run.warmup_s]
-
-
-def _retransmits(run: Run) -> series.Floats:
-    return series.per_second(run.samples(), 0, "retransmits")[int(np.ceil(run.warmup_s)) :]

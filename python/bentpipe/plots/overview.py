@@ -31,14 +31,14 @@ def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
                     spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
                     _draw_estimate(axis, flow, y + spread)
             axis.set_title(label)
-            axis.set_yticks(range(len(here)), [style.entrant_name(summary.entrant) for summary in here])
+            axis.set_yticks(range(len(here)), [summary.entrant for summary in here])
             axis.set_ylim(len(here) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
         axes[-1].set_xlim(left=0)  # after the last is drawn: setting one end fixes the other
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
-        handles = [_handle(style.look(controller)) for controller in controllers]
+        handles = [_handle(controller) for controller in controllers]
         figure.legend(handles=handles, loc="outside upper center", ncols=6)
     return figure
 
@@ -50,5 +50,7 @@ def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:
     axis.plot(found.mean * 1e-6, y, marker=look.marker, color=look.colour, linestyle="none", markersize=6)
 
 
-def _handle(look: style.Look) -> Line2D:
-    return Line2D([], [], color=look.colour, marker=look.marker, linewidth=2.2, label=look.name)
+def _handle(controller: str) -> Line2D:
+    look = style.look(controller)
+    label = style.legend_name(controller)
+    return Line2D([], [], color=look.colour, marker=look.marker, linewidth=2.2, label=label)

@@ -27,11 +27,6 @@ NEAR_EDGE_S = 0.5
 """A handover this near to an edge belongs to it [s]. Chosen here: edges are measured at 11.5 to 12.0 s."""
 
 
-def flow_count(samples: pl.DataFrame) -> int:
-    """How many flows a table of samples tells of."""
-    return samples["flow"].n_unique()
-
-
 def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Floats]:
     """Goodput of one flow in bins of `bin_s`: the middle of each bin [s], bit/s. A last, partial bin is left out."""
     rows = samples.filter(pl.col("flow") == flow)
@@ -43,14 +38,6 @@ def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Flo
     edges = np.arange(int(t_s[-1] / bin_s + 1e-6) + 1) * bin_s
     at_edges = np.interp(edges, np.concatenate([[0.0], t_s]), np.concatenate([[0.0], received]))
     return (edges[:-1] + edges[1:]) / 2, np.diff(at_edges) * 8 / bin_s
-
-
-def per_second(samples: pl.DataFrame, flow: int, column: str) -> Floats:
-    """How much a cumulative column grew in each whole second."""
-    rows = samples.filter(pl.col("flow") == flow)
-    t_s = np.concatenate([[0.0], rows["t_s"].to_numpy()])
-    total = np.concatenate([[0.0], rows[column].to_numpy().astype(np.float64)])
-    return np.diff(np.interp(np.arange(int(t_s[-1] + 1e-6) + 1.0), t_s, total))
 
 
 def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Floats]:
@@ -67,14 +54,12 @@ def ecdf(sample: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PathSeries:
-    """The path under a Run in the direction of its data, summed or taken over the hops in use.
+    """The path under a Run in the direction of its data, summed over the hops in use.
 
-    `capacity_bps` is that of the narrowest hop that carried something in the window (NaN where none did),
-    `backlog_bytes` what all its queues held, and the drops are counts per window by cause.
+    `backlog_bytes` is what all its queues held, and the drops are counts per window by cause.
     """
 
     t_s: Floats
-    capacity_bps: Floats
     backlog_bytes: Floats
     drops_queue: Floats
     drops_loss: Floats
@@ -85,18 +70,15 @@ DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event")
 
 
 def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
-    """The path's capacity, backlog and drops over time."""
-    counters = ("delivered_bytes", *DROP_CAUSES)
+    """The path's backlog and drops over time."""
     hops = links.filter((pl.col("flow") < 0) & (pl.col("direction") == direction)).sort("profile", "hop", "t_s")
     grown = hops.with_columns(
         (pl.col(name) - pl.col(name).shift(1, fill_value=0).over("profile", "hop")).cast(pl.Float64)
-        for name in counters
+        for name in DROP_CAUSES
     )
-    busy = pl.when(pl.col("delivered_bytes") > 0).then(pl.col("capacity_bps"))
     rows = (
         grown.group_by("t_s")
         .agg(
-            busy.min().alias("capacity_bps"),
             pl.col("backlog_bytes").sum(),
             *(pl.col(name).sum() for name in DROP_CAUSES),
         )
@@ -106,7 +88,7 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     def column(name: str) -> Floats:
         return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
-    return PathSeries(column("t_s"), column("capacity_bps"), column("backlog_bytes"), *map(column, DROP_CAUSES))
+    return PathSeries(column("t_s"), column("backlog_bytes"), *map(column, DROP_CAUSES))
 
 
 def event_times(events: pl.DataFrame, kind: str) -> Floats:

@@ -49,7 +49,10 @@ CAPACITY = "#9AA0A6"
 """The path's capacity, behind the flows."""
 
 HANDOVER = "#A05A8C"
-"""Handovers and outages."""
+"""Handovers."""
+
+OUTAGE = "#F6D5CC"
+"""Where there is no path, behind everything."""
 
 SLOT = "#C8CCD2"
 """Edges of the scheduler's slots."""
@@ -67,6 +70,12 @@ def look(controller: str) -> Look:
 def entrant_name(entrant: str) -> str:
     """``cubic+bbr`` as people read it: ``CUBIC + BBR``."""
     return " + ".join(look(controller).name for controller in entrant.split("+"))
+
+
+def legend_name(controller: str) -> str:
+    """A controller's written name, with what a user types behind it where that is another: ``NewReno (reno)``."""
+    name = look(controller).name
+    return name if name.lower() == controller else f"{name} ({controller})"
 
 
 SETTINGS: Mapping[str, Any] = {

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
+from bentpipe.runs.raced_path import raced_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +33,16 @@ def plot_timeline(runs: Sequence[Run]) -> Figure:
         mark_path(runs[0], list(axes))
         direction = str(runs[0].flows[0]["direction"])
         for i, run in enumerate(runs):
-            look = style.look(str(run.flows[0]["controller"]))
+            controller = str(run.flows[0]["controller"])
+            look = style.look(controller)
             samples, path = run.samples(), series.path_series(run.links(), direction)
             if i == 0:
-                draw_capacity(axes[0], path)
-            line = {"color": look.colour, "linestyle": look.line, "label": look.name}
+                draw_capacity(axes[0], run)
+            line = {
+                "color": look.colour,
+                "linestyle": look.line,
+                "label": style.legend_name(controller),
+            }
             axes[0].plot(*_scaled(series.goodput(samples, 0, BIN_S), 1e-6), **line)
             axes[1].plot(*_scaled(series.values(samples, 0, "cwnd_bytes"), 1e-6), **line)
             axes[2].plot(*series.values(samples, 0, "rtt_smoothed_ms"), **line)
@@ -44,7 +50,12 @@ def plot_timeline(runs: Sequence[Run]) -> Figure:
             _draw_drops(axes[3], path, look.colour, row=i, rows=len(runs))
         for axis, title, unit in zip(
             axes,
-            ("Goodput (1 s bins)", "Congestion window", "Smoothed round-trip time", "Waiting in the path's queues"),
+            (
+                "Goodput and capacity (1 s means)",
+                "Congestion window",
+                "Smoothed round-trip time",
+                "Waiting in the path's queues",
+            ),
             ("Mbit/s", "MB", "ms", "kB"),
             strict=True,
         ):
@@ -66,15 +77,17 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
         for axis, run in zip(axes, runs, strict=True):
             mark_path(run, [axis])
             samples = run.samples()
-            draw_capacity(axis, series.path_series(run.links(), str(run.flows[0]["direction"])))
+            draw_capacity(axis, run)
             names = [str(flow["controller"]) for flow in run.flows]
             for i, controller in enumerate(names):
                 look = style.look(controller)
                 number = f" ({names[: i + 1].count(controller)})" if names.count(controller) > 1 else ""
                 dashes = (0, (4, 1.5)) if controller in names[:i] else look.line
                 t_s, bps = series.goodput(samples, i, BIN_S)
-                axis.plot(t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=look.name + number)
-            axis.set_title(style.entrant_name(run.entrant))
+                axis.plot(
+                    t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller) + number
+                )
+            axis.set_title(run.entrant)
             axis.set_ylabel("Mbit/s")
             axis.set_ylim(bottom=0)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -85,26 +98,31 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
 
 def mark_path(run: Run, axes: Sequence[Axes]) -> None:
     """Slot edges as thin lines behind everything; handovers as triangles on the upper edge, outages as bands."""
-    events = run.events()
-    handovers = series.event_times(events, "handover")
+    handovers = series.event_times(run.events(), "handover")
+    path = raced_path(run)
+    outages = path.outages() if path is not None else []
     for axis in axes:
         for edge in series.slot_edges(run, handovers):
             axis.axvline(edge, color=style.SLOT, linewidth=0.6, zorder=0.5)
+        for i, (start, end) in enumerate(outages):
+            label = "no path" if i == 0 else ""
+            axis.axvspan(start, end, color=style.OUTAGE, linewidth=0, zorder=0.4, label=label)
     top = axes[0]
     transform = top.get_xaxis_transform()
     marks: dict[str, Any] = {"clip_on": False, "linestyle": "none", "transform": transform, "zorder": 5}
     if len(handovers):
         top.plot(handovers, np.ones_like(handovers), marker="v", color=style.HANDOVER, label="handover", **marks)
-    outages = series.event_times(events, "outage")
-    if len(outages):
-        top.plot(outages, np.ones_like(outages), marker="x", color=style.HANDOVER, label="outage", **marks)
 
 
-def draw_capacity(axis: Axes, path: series.PathSeries) -> None:
-    """The path's capacity as a grey step behind the flows."""
-    if np.isfinite(path.capacity_bps).any():
-        axis.step(
-            path.t_s, path.capacity_bps * 1e-6, where="pre", color=style.CAPACITY, linewidth=0.9, label="capacity"
+def draw_capacity(axis: Axes, run: Run) -> None:
+    """What the path could have carried, in the bins of the goodput, as grey steps behind the flows."""
+    path = raced_path(run)
+    if path is None:
+        return
+    edges, capacity = path.capacity_bps(run.flows[0]["direction"], BIN_S)
+    if len(capacity) and np.isfinite(capacity).all():
+        axis.stairs(
+            capacity * 1e-6, edges, baseline=None, color=style.CAPACITY, linewidth=0.9, label="capacity", zorder=1.5
         )
 
 

@@ -10,6 +10,7 @@ from bentpipe.errors import StoreError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrants
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
+from bentpipe.runs.raced_path import RacedPath, raced_path
 from bentpipe.runs.racing import (
     OtherBuildWarning,
     PathWarning,
@@ -34,6 +35,7 @@ __all__ = [
     "ProfileRef",
     "RaceInterruptedError",
     "RaceResult",
+    "RacedPath",
     "Run",
     "StartUp",
     "StoreError",
@@ -44,6 +46,7 @@ __all__ = [
     "paired_ratio",
     "parse_entrants",
     "race",
+    "raced_path",
     "read_experiment",
     "read_run",
     "results_table",
