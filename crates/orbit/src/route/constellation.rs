@@ -27,13 +27,13 @@ impl AllPairs {
         self.stations
     }
 
-    /// Round-trip time [ms], station by station (row `from`, column `to`); infinite where unreachable, zero on the diagonal.
+    /// Round-trip time [ms], station by station (row `from`, column `to`); infinite where unreachable, zero from a site to itself.
     #[must_use]
     pub fn rtt_ms(&self) -> &[f64] {
         &self.rtt_ms
     }
 
-    /// Links traversed one way, laid out likewise; zero where unreachable and on the diagonal.
+    /// Links traversed one way, laid out likewise; zero where unreachable and from a site to itself.
     #[must_use]
     pub fn hops(&self) -> &[u32] {
         &self.hops
@@ -69,7 +69,7 @@ pub fn all_pairs(network: &Network<'_>, sites: &[Site], times: &[Utc]) -> Result
             (0..times.len())
                 .map(|time| {
                     check_links(&links, worker.block.at(time), network.satellites, network.lowest_link_km)?;
-                    Ok(worker.step(&stations, time))
+                    Ok(worker.step(&stations, sites, time))
                 })
                 .collect::<Result<_, OrbitError>>()
         })
@@ -78,7 +78,7 @@ pub fn all_pairs(network: &Network<'_>, sites: &[Site], times: &[Utc]) -> Result
 }
 
 impl Worker {
-    fn step(&mut self, stations: &Stations, time: usize) -> AllPairs {
+    fn step(&mut self, stations: &Stations, sites: &[Site], time: usize) -> AllPairs {
         let n = stations.len();
         let positions = self.block.at(time);
         self.graph.measure(positions);
@@ -93,7 +93,10 @@ impl Worker {
                 pairs.rtt_ms[from * n + from] = 0.0;
                 // Paths are the same both ways: the upper triangle is enough.
                 for to in from + 1..n {
-                    if let Some((satellite, km)) = super::nearest(&self.distances, from - first, &self.visible[to]) {
+                    if sites[from] == sites[to] {
+                        pairs.rtt_ms[from * n + to] = 0.0;
+                        pairs.rtt_ms[to * n + from] = 0.0;
+                    } else if let Some((satellite, km)) = super::nearest(&self.distances, from - first, &self.visible[to]) {
                         let hops = self.distances.hops(&self.graph, from - first, satellite);
                         for at in [from * n + to, to * n + from] {
                             pairs.rtt_ms[at] = 2.0 * km / LIGHT_KM_S * 1000.0;

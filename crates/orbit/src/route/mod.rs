@@ -70,18 +70,22 @@ impl Route {
         2.0 * self.path_km / LIGHT_KM_S * 1000.0
     }
 
-    /// Links traversed one way: up, between satellites, down.
+    /// Links traversed one way: up, between satellites, down; none where both ends are the same place.
     #[must_use]
     pub fn hops(&self) -> usize {
-        self.satellites.len() + 1
+        if self.satellites.is_empty() { 0 } else { self.satellites.len() + 1 }
     }
 }
 
-/// Shortest routes between two sites at each of `times`, on every core; `None` where there is none.
+/// Shortest routes between two sites at each of `times`, on every core; `None` where there is none. From a site to itself there is nothing to
+/// travel: no satellite, no link, zero kilometres.
 ///
 /// # Errors
 /// [`OrbitError::LinkThroughEarth`] at the first time when a link passes too low.
 pub fn routes(network: &Network<'_>, from: Site, to: Site, times: &[Utc]) -> Result<Vec<Option<Route>>, OrbitError> {
+    if from == to {
+        return Ok(vec![Some(Route { path_km: 0.0, satellites: Vec::new() }); times.len()]);
+    }
     let stations = Stations::new(&[from, to], network.min_elevation_deg);
     let links = network.links();
     let graph = LinkGraph::new(network.grids, network.satellites.len());

@@ -155,3 +155,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_place_is_no_links_from_itself_by_either_way_of_asking() {
+    let satellites = shell(24, 22, 800.0);
+    let grids = [PlusGrid::new(24, 22, 528).unwrap()];
+    let network = Network::new(&satellites, &grids, 25.0).unwrap();
+    let here = site(-37.8, 144.9);
+    for route in routes(&network, here, here, &[START, Utc(START.0 + 1)]).unwrap() {
+        let route = route.unwrap();
+        assert_eq!((route.rtt_ms(), route.hops(), route.satellites.len()), (0.0, 0, 0));
+    }
+    let pairs = all_pairs(&network, &[here, site(51.5, -0.1), here], &[START]).unwrap().remove(0);
+    for twin in [0, 2, 6, 8] {
+        assert_eq!((pairs.rtt_ms()[twin], pairs.hops()[twin]), (0.0, 0));
+    }
+    assert!(pairs.rtt_ms()[1] > 0.0 && pairs.hops()[1] >= 2);
+}
