@@ -1,16 +1,18 @@
 //! Loss episodes: when bad intervals begin, how long they last, what is lost inside. A process in continuous time, separate for each direction.
 //!
-//! Episodes begin as a Poisson process of rate `λ ℓ²` and last a log-normal time; every reconfiguration brings one more (one burst a handover:
-//! the `SatGuard` measurements). It begins when the path opens again, since nothing passes while it is closed, and lasts as long as any other.
-//! Inside, each packet is lost with the same probability. Not fitted yet: the constants come from published measurements (see [`super::params`]).
+//! Episodes begin as a Poisson process of rate `λ ℓ⁴` and last a log-normal time; a reconfiguration brings one more with probability
+//! `min(1, ℓ⁴)`: always from a median hour on (one burst a handover: the `SatGuard` measurements under load), seldom in quiet ones (`FjordLink`'s
+//! idle dishes lose anything in 2 % of seconds, and 6.7 % of seconds hold a reconfiguration). It begins when the path opens again, since nothing
+//! passes while it is closed, and lasts as long as any other. Inside, each packet is lost with the same probability. `ℓ` is the load without the
+//! slot's own factor, as for capacity. Not fitted yet: the constants come from published measurements (see [`super::params`]).
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;
 use bentpipe_profile::rng::Stream;
 
 /// The episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's begin, zero between episodes; the last point is
-/// a zero, at the slot's end at the latest. The reconfiguration's episode begins `interruption_ns` after the slot; without an interruption
-/// there is none.
+/// a zero, at the slot's end at the latest. The reconfiguration's episode, if it brings one, begins `interruption_ns` after the slot; without an
+/// interruption there is none.
 #[must_use]
 pub fn steps(
     stream: &mut Stream,
@@ -21,8 +23,9 @@ pub fn steps(
     interruption_ns: u64,
 ) -> Vec<(u64, u64)> {
     let (from_ns, until_ns) = span_ns;
-    let mut bad = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
-    if interruption_ns > 0 {
+    let busy = libm::pow(load, params.load_power);
+    let mut bad = episodes(stream, params, side.episodes_per_s * busy, span_ns);
+    if interruption_ns > 0 && stream.uniform() < busy {
         let open_ns = from_ns.saturating_add(interruption_ns);
         bad.push((open_ns, open_ns.saturating_add(length_ns(stream, params))));
         bad.sort_unstable();
@@ -96,6 +99,35 @@ mod tests {
         assert!((share / wanted - 1.0).abs() < 0.15, "{share} {wanted}");
     }
 
+    /// The level over the day, at a load without spread: published figures beside [`LossParams::default`].
+    #[test]
+    fn quiet_hours_lose_as_idle_dishes_do_and_the_day_as_pings_do() {
+        use crate::access::params::LoadParams;
+        let (params, load) = (LossParams::default(), LoadParams::default());
+        let streams = Streams::new(11);
+        let (slot, open, slots) = (15_000_000_000, 80_000_000, 1_500);
+        // Percent lost, and seconds that lose anything.
+        let mean = |hour: u32, side: &LossSide| {
+            let ahead = f64::from(hour) - load.peak_solar_hour;
+            let busy = libm::exp(load.daily_log_amplitude * libm::cos(std::f64::consts::TAU * ahead / 24.0));
+            let bad_ns: u64 = (0..slots)
+                .flat_map(|k| {
+                    let found = steps(&mut streams.stream(&format!("{hour}/{k}")), &params, side, busy, (0, slot), open);
+                    found.windows(2).filter(|w| w[0].1 > 0).map(|w| w[1].0 - w[0].0).collect::<Vec<_>>()
+                })
+                .sum();
+            100.0 * params.probability_inside * bad_ns as f64 / (slot * slots) as f64
+        };
+        for side in [&params.up, &params.down] {
+            let hours: Vec<f64> = (0..24).map(|hour| mean(hour, side)).collect();
+            let (quietest, busiest) = (hours[8], hours[20]);
+            assert!((0.1..=0.2).contains(&quietest), "{quietest}");
+            assert!((1.56..=2.5).contains(&busiest), "{busiest}");
+            let day = hours.iter().sum::<f64>() / 24.0;
+            assert!((0.8..=1.2).contains(&day), "{day}");
+        }
+    }
+
     /// Every slot brings one episode and nothing else does: they last as long as others do, from the opening on.
     #[test]
     fn a_reconfiguration_loses_from_the_opening_on_for_a_usual_length() {
@@ -117,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn steps_are_in_order_and_alternate(seed in 0_u64..500, load in 0.1_f64..30.0, handover in 0_u64..300_000_000) {
+        fn steps_are_in_order_and_alternate(seed in 0_u64..500, load in 0.1_f64..5.0, handover in 0_u64..300_000_000) {
             let params = LossParams::default();
             let (from, until) = (5_000_000_000, 20_000_000_000);
             let found = steps(&mut Streams::new(seed).stream("l"), &params, &params.up, load, (from, until), handover);
@@ -128,7 +160,7 @@ mod tests {
             }
             let last = found.last().unwrap();
             prop_assert!(last.0 <= until && last.1 == 0);
-            if handover > 0 {
+            if handover > 0 && load >= 1.0 {
                 let open = found[found.partition_point(|p| p.0 <= from + handover) - 1];
                 prop_assert!(open.1 > 0, "nothing is lost when the path opens");
             }

@@ -194,7 +194,7 @@ impl SpaceHop<'_> {
             for pass in run {
                 let interruption = u64::try_from(pass.draw.interruption_ns).unwrap_or(0);
                 let mut stream = pass.stream("loss", direction);
-                let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.load, pass.span_unix(), interruption);
+                let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.common_load, pass.span_unix(), interruption);
                 points.extend(pass.cut(&steps));
             }
             // What is still on its way when another hop takes over must not meet this hop's last episode for ever.
