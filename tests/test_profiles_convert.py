@@ -13,6 +13,7 @@ import pytest
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
+from bentpipe.files import MAX_BYTES, read_unpacked
 from bentpipe.profiles import PathView, preset_profile, profile_to_frame, summarise
 from bentpipe.profiles.convert import FORMATS, ReadOptions, WriteOptions, read_as, write_as
 
@@ -176,8 +177,53 @@ def test_bad_irtt_json_is_named(tmp_path: Path, document: str, said: str) -> Non
 def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:-12])
-    with pytest.raises(UserError, match="gzip file is damaged"):
+    with pytest.raises(UserError, match="gzip file is cut off"):
         read_as("irtt", [path])
+    packed = bytearray(gzip.compress(b"x" * 1000))
+    packed[-8] ^= 1
+    path.write_bytes(packed)
+    with pytest.raises(UserError, match="is damaged"):
+        read_as("irtt", [path])
+
+
+def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b" " * 1_000_000))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(UserError, match="unpacks to more than 10000 bytes"):
+        read_unpacked(path, 10_000)
+    limits: list[int] = []
+
+    def bounded(path: Path, limit: int = MAX_BYTES) -> bytes:
+        limits.append(limit)
+        return read_unpacked(path, limit)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("bentpipe.profiles.convert.reading.read_unpacked", bounded)
+        with pytest.raises(UserError, match="is not JSON"):
+            read_as("irtt", [path])
+    assert limits == [MAX_BYTES]
+
+
+def test_long_fields_are_shown_by_their_beginning(tmp_path: Path) -> None:
+    long = "9" * 100_000
+    texts = {
+        "ping": f"[1.5] 64 bytes from {long}\n",
+        "mahimahi": f"1\n{long}\n",
+        "rtt": f"{long} {long}\n",
+        "hypatia": f"{long},x\n",
+        "irtt": json.dumps({long: 1}),
+        "iperf3": json.dumps({"error": long}),
+        "netem": f"#!/bin/sh\n# {long}\n",
+        "csv": f"t_s,hop,direction,kind,value,valid\n{long},{long},{long},{long},{long},{long}\n",
+    }
+    assert set(texts) == {name for name, entry in FORMATS.items() if entry.read is not None}
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.txt"
+        path.write_text(text)
+        with pytest.raises(UserError) as caught:
+            read_as(name, [path], ReadOptions(delay_s=0.02))
+        assert len(str(caught.value)) < 500 + len(str(path)), name
 
 
 # --- iperf3

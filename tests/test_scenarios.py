@@ -253,7 +253,9 @@ def test_a_link_faster_than_light_is_refused():
 def test_a_place_is_a_name_or_coordinates():
     assert parse_place("Melbourne") == load_sites()["melbourne"]
     place = parse_place(" -22.90, -43.17 ")
-    assert (place.name, place.lat_deg, place.lon_deg, place.alt_m) == ("-22.90,-43.17", -22.90, -43.17, 0.0)
+    assert (place.name, place.lat_deg, place.lon_deg, place.alt_m) == ("22.9S43.17W", -22.90, -43.17, 0.0)
+    assert parse_place("40.44,-79.99").name == "40.44N79.99W"
+    assert parse_place("10,350,-12.5").name == "10N10W-12.5m"
     assert parse_place("10,350,-12.5").lon_deg == -10
     assert parse_place("10,-180").lon_deg == 180
 

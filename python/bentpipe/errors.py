@@ -28,3 +28,13 @@ class StoppedError(BentpipeError):
 
 class StoreError(BentpipeError):
     """What could not be written through nobody's mistake (a full or failing disk): exit code 1."""
+
+
+#: Most characters of foreign text that a message shows: what is wrong with a longer one is seen in these.
+SHOWN_CHARS = 80
+
+
+def shown(value: object) -> str:
+    """`value` as it appears in a message: one line, quoted if it is text, cut to `SHOWN_CHARS` characters."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import IO
 
 from bentpipe.errors import StoreError, UserError
 
+_GZIP_MAGIC = b"\x1f\x8b"
 #: The disk's fault, not the name's.
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -75,6 +77,33 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
+    """The whole file, unpacked if it is gzip: never more than `limit`, whatever a small file claims to hold.
+
+    Raises:
+        UserError: As `read_bytes`; or the gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
+    """
+    data = read_bytes(path, limit)
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    parts: list[bytes] = []
+    total = 0
+    while data:
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            part = unpacker.decompress(data, limit - total + 1)
+        except zlib.error as error:
+            raise UserError(f"{path}: is damaged: {error}; get the file again") from None
+        total += len(part)
+        if total > limit:
+            raise UserError(f"{path}: unpacks to more than {limit} bytes; wanted at most that")
+        if not unpacker.eof:
+            raise UserError(f"{path}: the gzip file is cut off; get the file again")
+        parts.append(part)
+        data = unpacker.unused_data.lstrip(b"\0")
+    return b"".join(parts)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

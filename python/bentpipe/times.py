@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 
 _ISO = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -13,6 +13,9 @@ _ISO = re.compile(
     r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})?)?\Z",
     re.IGNORECASE,
 )
+#: When a Profile or a series of routes starts if nobody says. Any instant would do; this is the example in the docs, so
+#: that what is made without ``--start`` is the same on every day.
+DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
@@ -31,7 +34,8 @@ def parse_utc(text: str, what: str = "time") -> int:
     """
     match = _ISO.match(text.strip())
     refused = UserError(
-        f"{what}: {text!r} is not a time; wanted ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an offset)"
+        f"{what}: {shown(text)} is not a time; wanted ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an "
+        "offset)"
     )
     if match is None:
         raise refused

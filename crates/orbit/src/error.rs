@@ -1,5 +1,6 @@
 //! The one error of this crate: where, what was found, what was wanted.
 
+use bentpipe_profile::{shown, shown_message};
 use std::fmt;
 
 /// Why elements cannot be read, propagated or used.
@@ -47,7 +48,7 @@ pub enum OrbitError {
         file: String,
     },
     /// The text is not JSON, CSV or XML as its kind demands.
-    #[error("{place}: not valid {format}: {reason}")]
+    #[error("{place}: not valid {format}: {}", shown_message(reason))]
     Syntax {
         /// Where.
         place: Place,
@@ -107,7 +108,7 @@ pub enum OrbitError {
         field: &'static str,
     },
     /// A field of an OMM is not what it should be.
-    #[error("{place}: field {field} is {found:?}; wanted {wanted}")]
+    #[error("{place}: field {field} is {:?}; wanted {wanted}", shown(found))]
     BadField {
         /// Where.
         place: Place,
@@ -119,7 +120,7 @@ pub enum OrbitError {
         wanted: &'static str,
     },
     /// The elements are outside SGP4's domain.
-    #[error("satellite {norad_id} ({name}): SGP4 refuses its elements: {reason}")]
+    #[error("satellite {norad_id} ({name}): SGP4 refuses its elements: {reason}", name = shown(name))]
     NotAnOrbit {
         /// NORAD catalogue number.
         norad_id: u64,
@@ -129,7 +130,7 @@ pub enum OrbitError {
         reason: String,
     },
     /// SGP4 fails at the asked time.
-    #[error("satellite {norad_id} ({name}): SGP4 fails {age_days:.1} days from its elements' epoch: {reason}")]
+    #[error("satellite {norad_id} ({name}): SGP4 fails {age_days:.1} days from its elements' epoch: {reason}", name = shown(name))]
     Propagation {
         /// NORAD catalogue number.
         norad_id: u64,
@@ -142,7 +143,7 @@ pub enum OrbitError {
     },
     /// The orbit lies inside the Earth at the asked time.
     #[error(
-        "satellite {norad_id} ({name}) has decayed: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (WGS72 radius 6378.135 km); use elements nearer to the time, or leave it out"
+        "satellite {norad_id} ({name}) has decayed: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (WGS72 radius 6378.135 km); use elements nearer to the time, or leave it out", name = shown(name)
     )]
     Decayed {
         /// NORAD catalogue number.
@@ -156,7 +157,7 @@ pub enum OrbitError {
     },
     /// The state lies far beyond any orbit that the elements describe.
     #[error(
-        "satellite {norad_id} ({name}): SGP4 diverges: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (wanted at most {farthest_km:.0} km, 1.5 times its apogee and 1000 km); use elements nearer to the time, or leave it out"
+        "satellite {norad_id} ({name}): SGP4 diverges: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (wanted at most {farthest_km:.0} km, 1.5 times its apogee and 1000 km); use elements nearer to the time, or leave it out", name = shown(name)
     )]
     Diverged {
         /// NORAD catalogue number.
@@ -209,7 +210,7 @@ pub enum OrbitError {
         wanted_km: f64,
     },
     /// No policy has this name.
-    #[error("no scheduling policy {name:?}; there are {known}")]
+    #[error("no scheduling policy {:?}; there are {known}", shown(name))]
     UnknownPolicy {
         /// The asked name.
         name: String,

@@ -2,12 +2,38 @@
 
 use thiserror::Error;
 
+/// Most characters of foreign text that an error shows: what is wrong with a longer one is seen in these.
+pub const SHOWN_CHARS: usize = 80;
+
+/// Most characters of a parser's message that an error shows: room for the values it names and for what it wanted instead.
+pub const SHOWN_MESSAGE_CHARS: usize = 400;
+
+/// Foreign text as an error shows it: its first [`SHOWN_CHARS`] characters, with an ellipsis if there are more. The one place where that is
+/// decided, for every crate.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    clipped(text, SHOWN_CHARS)
+}
+
+/// A parser's message, which may quote foreign text: no word longer than [`SHOWN_CHARS`], and [`SHOWN_MESSAGE_CHARS`] in all.
+#[must_use]
+pub fn shown_message(text: &str) -> String {
+    clipped(&text.split(' ').map(shown).collect::<Vec<_>>().join(" "), SHOWN_MESSAGE_CHARS)
+}
+
+fn clipped(text: &str, most_chars: usize) -> String {
+    match text.char_indices().nth(most_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// A Profile or Experiment that cannot be.
 #[derive(Debug, Error, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// A series' times do not increase.
-    #[error("{series}: row {row} is at {found_s} s, after a row at {before_s} s; times must increase")]
+    #[error("{series}: row {row} is at {found_s} s, after a row at {before_s} s; times must increase", series = shown(series))]
     TimesNotIncreasing {
         /// Which series: `hop/direction/kind`.
         series: String,
@@ -19,7 +45,7 @@ pub enum ProfileError {
         before_s: f64,
     },
     /// A value that is negative, NaN, infinite or beyond its range.
-    #[error("{series}: {value} at {at_s} s is not usable; wanted {wanted}")]
+    #[error("{series}: {value} at {at_s} s is not usable; wanted {wanted}", series = shown(series))]
     BadValue {
         /// Which series.
         series: String,
@@ -41,7 +67,7 @@ pub enum ProfileError {
         span_s: f64,
     },
     /// Two grants of one jitter series in the wrong order.
-    #[error("{series}: the closure at {at_s} s ends at {end_s} s, before an earlier one ends ({before_s} s); packets would overtake")]
+    #[error("{series}: the closure at {at_s} s ends at {end_s} s, before an earlier one ends ({before_s} s); packets would overtake", series = shown(series))]
     GrantsCross {
         /// Which series.
         series: String,
@@ -53,7 +79,7 @@ pub enum ProfileError {
         before_s: f64,
     },
     /// A series that needs a row at the beginning has none.
-    #[error("{series}: no row; a {kind} series needs at least one")]
+    #[error("{series}: no row; a {kind} series needs at least one", series = shown(series))]
     EmptySeries {
         /// Which series.
         series: String,
@@ -77,7 +103,7 @@ pub enum ProfileError {
         hops: usize,
     },
     /// The same hop twice in one route, or the same name twice.
-    #[error("{what} holds {found} twice")]
+    #[error("{what} holds {found} twice", found = shown(found))]
     Twice {
         /// Where.
         what: String,
@@ -93,7 +119,7 @@ pub enum ProfileError {
         found_s: f64,
     },
     /// Metadata that is not ours.
-    #[error("the Profile's metadata cannot be read: {reason}; write the file again with `bentpipe profile make`")]
+    #[error("the Profile's metadata cannot be read: {}; write the file again with `bentpipe profile make`", shown_message(reason))]
     Metadata {
         /// The parser's message.
         reason: String,
@@ -135,7 +161,7 @@ pub enum ProfileError {
         wanted: usize,
     },
     /// An Experiment that cannot be run.
-    #[error("experiment: {field}: {found}; wanted {wanted}")]
+    #[error("experiment: {field}: {}; wanted {wanted}", shown_message(found))]
     Experiment {
         /// The field, dotted.
         field: String,
@@ -144,4 +170,22 @@ pub enum ProfileError {
         /// What is accepted.
         wanted: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_clipped_and_short_text_is_not() {
+        assert_eq!(shown("sat:1"), "sat:1");
+        let exact = "é".repeat(SHOWN_CHARS);
+        assert_eq!(shown(&exact), exact);
+        assert_eq!(shown(&format!("{exact}x")), format!("{exact}…"));
+        let message = format!("unknown field `{}`, expected `a`", "y".repeat(5_000));
+        assert_eq!(shown_message(&message), format!("unknown field `{}… expected `a`", "y".repeat(SHOWN_CHARS - 1)));
+        assert!(shown_message(&"word ".repeat(5_000)).chars().count() == SHOWN_MESSAGE_CHARS + 1);
+        let error = ProfileError::Twice { what: "the list of hops".to_owned(), found: "z".repeat(10_000) };
+        assert!(error.to_string().chars().count() < 120);
+    }
 }

@@ -12,7 +12,7 @@
 //! | [`table`] | the Profile as one long table and back, with its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
 
-mod error;
+pub mod error;
 pub mod experiment;
 mod lone;
 pub mod path;
@@ -21,7 +21,7 @@ pub mod series;
 pub mod table;
 pub mod units;
 
-pub use error::ProfileError;
+pub use error::{ProfileError, shown, shown_message};
 pub use path::{
     Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Migration, OrderFate, Profile, Provenance, QueueDiscipline,
     QueueFate, QueueLimit, QueueSpec, RouteEntry,

@@ -2,7 +2,7 @@
 
 use crate::error::user_error;
 use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
-use bentpipe_orbit::elements::{Elements, age_warning, read_elements};
+use bentpipe_orbit::elements::{Elements, age_warning, newest_of_each, read_elements};
 use bentpipe_orbit::isl::PlusGrid;
 use bentpipe_orbit::parallel::on_threads;
 use bentpipe_orbit::propagate::Propagator;
@@ -32,12 +32,17 @@ pub struct PySatellites {
     elements: Arc<[Elements]>,
     propagators: Arc<[Propagator]>,
     grids: Vec<PlusGrid>,
+    superseded: usize,
 }
 
 impl PySatellites {
-    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>) -> PyResult<Self> {
+    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>, superseded: usize) -> PyResult<Self> {
         let propagators = Propagator::all(&elements).map_err(user_error)?;
-        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids })
+        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, superseded })
+    }
+
+    fn linked(&self, grids: Vec<PlusGrid>) -> Self {
+        Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids, superseded: self.superseded }
     }
 }
 
@@ -61,7 +66,10 @@ fn report(py: Python<'_>, on_progress: Option<&Py<PyAny>>, done: usize, of: usiz
 impl PySatellites {
     #[staticmethod]
     fn read(py: Python<'_>, data: &[u8], name: &str) -> PyResult<Self> {
-        py.detach(|| read_elements(data, name).map_err(user_error).and_then(|elements| Self::new(elements, Vec::new())))
+        py.detach(|| {
+            let (elements, superseded) = newest_of_each(read_elements(data, name).map_err(user_error)?);
+            Self::new(elements, Vec::new(), superseded)
+        })
     }
 
     #[staticmethod]
@@ -69,21 +77,33 @@ impl PySatellites {
         let shells: Vec<Shell> = serde_json::from_str(shells).map_err(user_error)?;
         py.detach(|| {
             let (elements, grids) = constellation(&shells, Utc(epoch_unix_ns)).map_err(user_error)?;
-            Self::new(elements, grids)
+            Self::new(elements, grids, 0)
         })
     }
 
     fn with_grid(&self, planes: usize, per_plane: usize) -> PyResult<Self> {
         let grid = PlusGrid::new(planes, per_plane, self.elements.len()).map_err(user_error)?;
-        Ok(Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids: vec![grid] })
+        Ok(self.linked(vec![grid]))
     }
 
     fn without_links(&self) -> Self {
-        Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids: Vec::new() }
+        self.linked(Vec::new())
     }
 
     fn __len__(&self) -> usize {
         self.elements.len()
+    }
+
+    /// Element sets of the file that a newer one of the same satellite replaced.
+    #[getter]
+    fn superseded(&self) -> usize {
+        self.superseded
+    }
+
+    /// Whether there are links between satellites.
+    #[getter]
+    fn has_links(&self) -> bool {
+        !self.grids.is_empty()
     }
 
     fn elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 
 Direction = Literal["up", "down"]
 Code = TypeVar("Code", np.uint8, np.uint32)
@@ -90,7 +90,7 @@ def _codes(column: pl.Series, names: Sequence[str], dtype: type[Code]) -> NDArra
     unknown = [value for value in column.unique(maintain_order=True) if value not in places]
     if unknown:
         row = int((column == unknown[0]).arg_max() or 0)
-        raise UserError(f"row {row}: {column.name} {unknown[0]!r} is unknown; wanted {_listed(names)}")
+        raise UserError(f"row {row}: {column.name} {shown(unknown[0])} is unknown; wanted {_listed(names)}")
     if not places:
         return np.empty(0, dtype)
     return column.replace_strict(places, return_dtype=pl.UInt32).to_numpy().astype(dtype)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
-from bentpipe.errors import UserError
-from bentpipe.scenarios.tables import did_you_mean, shown
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios.tables import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
 from bentpipe.runs.experiment import (
     DIRECTIONS,
@@ -19,7 +19,7 @@ from bentpipe.runs.experiment import (
     default_warmup_ns,
     known_controllers,
 )
-from bentpipe.scenarios.tables import Table, did_you_mean, shown
+from bentpipe.scenarios.tables import Table, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.errors import StoreError, UserError
+from bentpipe.errors import StoreError, UserError, shown
 from bentpipe.files import read_bytes
-from bentpipe.scenarios.tables import shown
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
-from bentpipe.errors import UserError
-from bentpipe.scenarios.tables import Table, packaged_text, shown, unknown_name
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
 
 #: Mean radius of the Earth [km], IUGG R1. Great circles on this sphere are within 0.56 % of WGS84 geodesics.
 MEAN_RADIUS_KM = 6371.0088

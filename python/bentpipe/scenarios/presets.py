@@ -8,8 +8,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, cast
 
-from bentpipe.errors import UserError
-from bentpipe.scenarios.tables import Table, packaged_text, shown, unknown_name
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
 from bentpipe.scenarios.units import QueueLimit, parse_probability, parse_queue, parse_rate_bps, parse_time_ns
 
 Kind = Literal["rate", "time", "queue", "probability"]

@@ -11,6 +11,7 @@ constellations, JBIS 37, 1984). A spread of 360 degrees is a Walker delta, 180 a
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -102,7 +103,8 @@ def load_constellation(name: str) -> Constellation:
     """Return a packaged constellation; raise `UserError` with the nearest name if there is none of this name."""
     known = constellation_names()
     if name not in known:
-        raise unknown_name("constellation", name, known, "`bentpipe constellations` lists them")
+        nearest = sorted(known, key=lambda k: -difflib.SequenceMatcher(None, name.lower(), k).ratio())
+        raise unknown_name("constellation", name, known, f"known: {', '.join(nearest)}")
     return parse_constellation(packaged_text(f"constellations/{name}.toml"), name, f"constellations/{name}.toml")
 
 

@@ -19,7 +19,7 @@ class Place:
     """A point where a terminal or a server stands.
 
     Attributes:
-        name: The site's name, or the coordinates as given.
+        name: The site's name, or the coordinates as in ``40.44N79.99W``.
         lat_deg: Geodetic latitude on WGS84, -90 to 90.
         lon_deg: Longitude, above -180 to 180, east positive.
         alt_m: Metres above the WGS84 ellipsoid.

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 
 
 def packaged_text(path: str) -> str:
@@ -38,12 +38,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str], hint: str, where: s
     `where` is the file and entry that hold the name, if it comes from a file.
     """
     return UserError(f"{where + ': ' if where else ''}unknown {kind} {shown(name)}{did_you_mean(name, known)} ({hint})")
-
-
-def shown(value: object) -> str:
-    """Return `value` as it appears in a message: one line, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 #: Names that a file gives to its entries.

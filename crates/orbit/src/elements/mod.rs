@@ -8,7 +8,9 @@ mod omm_xml;
 mod tle;
 
 use crate::error::{OrbitError, Place};
-use bentpipe_profile::Utc;
+use bentpipe_profile::error::SHOWN_CHARS;
+use bentpipe_profile::{Utc, shown};
+use std::collections::BTreeMap;
 
 pub use age::{AgeWarning, age_days, age_warning, expected_error_km};
 
@@ -112,6 +114,29 @@ pub fn read_elements(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitErr
     Ok(elements)
 }
 
+/// One element set for each catalogue number, in the order in which the numbers first appear, and how many sets were left out.
+///
+/// Catalogues of several days put together, and Space-Track's `gp_history`, hold a satellite once for each of its epochs. The newest epoch wins;
+/// of equal ones the last in the file, as a later line replaces an earlier one.
+#[must_use]
+pub fn newest_of_each(elements: Vec<Elements>) -> (Vec<Elements>, usize) {
+    let given = elements.len();
+    let mut places: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut kept: Vec<Elements> = Vec::with_capacity(given);
+    for found in elements {
+        match places.get(&found.norad_id) {
+            None => {
+                places.insert(found.norad_id, kept.len());
+                kept.push(found);
+            }
+            Some(&place) if kept[place].epoch <= found.epoch => kept[place] = found,
+            Some(_) => {}
+        }
+    }
+    let left_out = given - kept.len();
+    (kept, left_out)
+}
+
 /// Refuses the record after the last one allowed.
 fn check_count(count: usize, file: &str) -> Result<(), OrbitError> {
     if count >= MAX_RECORDS {
@@ -127,9 +152,9 @@ fn clean_name(raw: &str, norad_id: u64) -> String {
     if name.is_empty() { format!("NORAD {norad_id}") } else { name.to_owned() }
 }
 
-/// What a line shows in an error: its first 40 characters.
+/// What a line shows in an error. Cut before it is decoded: a line may be as long as the file.
 fn excerpt(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim_end().chars().take(40).collect()
+    shown(String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_CHARS + 4)]).trim_end())
 }
 
 /// Checks the ranges that all formats share.

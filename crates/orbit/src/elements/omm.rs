@@ -46,7 +46,7 @@ impl OmmFields {
             return Err(OrbitError::BadField {
                 place: place.clone(),
                 field: KEYWORDS[slot],
-                found: value.chars().take(40).collect(),
+                found: value.to_owned(),
                 wanted: "at most 256 characters",
             });
         }

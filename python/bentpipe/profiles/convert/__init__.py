@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
@@ -66,7 +67,7 @@ def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Conv
     Raises:
         UserError: An unknown format, one that cannot be read, or what its reader refuses.
     """
-    if (read := _format(name).read) is None:
+    if (read := _format(name, "read").read) is None:
         raise UserError(f"format {name} can be written but not read; formats that can: {_those_with('read')}")
     if not paths:
         raise UserError(f"no file given; wanted one of the format {name}")
@@ -79,20 +80,23 @@ def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options:
     Raises:
         UserError: An unknown format, one that cannot be written, or what its writer refuses.
     """
-    if (write := _format(name).write) is None:
+    if (write := _format(name, "write").write) is None:
         raise UserError(f"format {name} can be read but not written; formats that can: {_those_with('write')}")
     return write(profile, Path(path), options or WriteOptions())
 
 
 def ending(name: str) -> str:
-    """What the default name of a file in the format `name` ends in. Raises `UserError` for an unknown format."""
-    return _format(name).ending
+    """What the default name of a file written in the format `name` ends in. Raises `UserError` for an unknown one."""
+    return _format(name, "write").ending
 
 
-def _format(name: str) -> Format:
-    if name not in FORMATS:
-        raise unknown_name("format", name, FORMATS, f"known: {', '.join(FORMATS)}")
-    return FORMATS[name]
+def _format(name: str, way: Literal["read", "write"]) -> Format:
+    if name in FORMATS:
+        return FORMATS[name]
+    known = _those_with(way)
+    if name.lower() == "parquet":
+        raise UserError(f"a Profile is Parquet already, and every command takes it as it is; formats to {way}: {known}")
+    raise unknown_name(f"format to {way}", name, [n for n in FORMATS if n in known], f"known: {known}")
 
 
 def _those_with(way: str) -> str:

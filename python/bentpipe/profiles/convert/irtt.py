@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, load_json, member, number, one_path
 from bentpipe.profiles.convert.rtt import MAX_RTT_MS, Probes, rtt_profile
 
@@ -31,7 +31,7 @@ def read_irtt(paths: Paths, options: ReadOptions) -> Converted:
         # `false`, `true`, `true_up` or `true_down`; the first two also as JSON's own words.
         lost = str(member(where, trip, "lost", (str, bool))).lower()
         if lost not in ("false", "true", "true_up", "true_down"):
-            raise UserError(f"{where}.lost: {lost!r}; wanted false, true, true_up or true_down")
+            raise UserError(f"{where}.lost: {shown(lost)}; wanted false, true, true_up or true_down")
         if lost == "false":
             rtt_ns = member(f"{where}.delay", member(where, trip, "delay", dict), "rtt", int)
             rtts.append(number(f"{where}.delay.rtt", rtt_ns, 0, MAX_RTT_MS * 1e6, "ns") / 1e6)

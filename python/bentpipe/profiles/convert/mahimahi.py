@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, limited_capacity, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS, Direction
-from bentpipe.scenarios.tables import shown
 
 #: What one opportunity carries [bit]: 1500 bytes.
 OPPORTUNITY_BITS = 12_000
@@ -60,9 +59,11 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
         raise UserError(
             f"{profile.name}: neither direction has a capacity limit; a packet-delivery trace cannot say that"
         )
-    delay_ms = np.nanmedian(profile.delay_ms("down", np.linspace(0.0, view.duration_s, 1001)))
+    at_s = np.linspace(0.0, view.duration_s, 1001)
+    up_ms, down_ms = (np.nanmedian(profile.delay_ms(direction, at_s)) for direction in DIRECTIONS)
     notes.append(
-        f"delay, loss and queues are not in the format; the median one-way delay is {delay_ms:.1f} ms (mm-delay)"
+        f"delay, loss and queues are not in the format; median one-way delays are {up_ms:.1f} ms up and "
+        f"{down_ms:.1f} ms down (mm-delay takes one for both)"
     )
     return Written(files, notes)
 

@@ -16,14 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, limited_capacity, sibling
 from bentpipe.profiles.path import PathView, Steps
 from bentpipe.profiles.table import DIRECTIONS, Direction
-from bentpipe.scenarios.tables import shown
 from bentpipe.times import format_utc, parse_utc
 
 #: Size of a packet, to turn bytes into netem's packets.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
-from bentpipe.files import read_bytes
+from bentpipe.errors import UserError, shown
+from bentpipe.files import read_unpacked
 from bentpipe.profiles.build import DEFAULT_QUEUE, queue_limit
-from bentpipe.scenarios.tables import shown
 from bentpipe.scenarios.units import QueueLimit, parse_queue
 
 Paths = Sequence[str | os.PathLike[str]]
@@ -72,12 +69,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - JSON is an
     Raises:
         UserError: It cannot be read or is not JSON; the line is named.
     """
-    data = read_bytes(path)
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise UserError(f"{path}: the gzip file is damaged ({error})") from None
+    data = read_unpacked(path)
     try:
         return json.loads(data)
     except json.JSONDecodeError as error:
@@ -89,7 +81,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - JSON is an
 def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401 - JSON is anything
     """``value[key]``, of type `kind`. Raises `UserError` that names the place."""
     if not isinstance(value, dict) or key not in value:
-        raise UserError(f"{where}: has no {key!r}")
+        raise UserError(f"{where}: has no {shown(key)}")
     found = value[key]
     # A bool is an int to Python, but not to JSON.
     wanted = kind if isinstance(kind, tuple) else (kind,)

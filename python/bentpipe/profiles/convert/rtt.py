@@ -16,11 +16,10 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.scenarios.tables import shown
 
 #: Longest round trip accepted [ms]: a minute.
 MAX_RTT_MS = 60_000.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import Provenance, duration_to_ns
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
@@ -88,7 +88,7 @@ def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
             row = int(typed.is_null().arg_max() or 0)
             wanted = {pl.Float64: "a number", pl.Boolean: "true or false"}.get(kind, "a name")
             # Comment lines are not counted: a table of ours has none below its first line.
-            raise UserError(f"{path}:{header_line + 1 + row}: {name} is {cells[name][row]!r}; wanted {wanted}")
+            raise UserError(f"{path}:{header_line + 1 + row}: {name} is {shown(cells[name][row])}; wanted {wanted}")
         columns[name] = typed.rename(name)
     if not cells.height:
         raise UserError(f"{path}: the table has no row")
