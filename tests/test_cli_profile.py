@@ -1,6 +1,7 @@
 """`bentpipe profile`: made, shown, drawn, converted; and what a user does wrong."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,10 @@ def test_show_says_what_is_there(dumbbell: Path) -> None:
         "basis",
         "hash",
         "provenance",
+        "geometry",
         "hops",
         "handovers",
+        "reconfigurations",
         "outages",
         "no_path_s",
         "rtt_ms",
@@ -55,6 +58,12 @@ def test_show_says_what_is_there(dumbbell: Path) -> None:
     }
     assert set(summary["up"]) == {"delay_ms", "capacity_bps", "loss_mean", "loss_episodes", "valid_fraction", "queues"}
     assert summary["start"] == "2026-05-10T09:00:00Z"
+    assert (summary["geometry"], summary["handovers"], summary["reconfigurations"], summary["outages"]) == (
+        None,
+        0,
+        0,
+        0,
+    )
     text = run("show", dumbbell)
     assert "dumbbell:rate=100mbit" in text
     assert "RTT [ms]" in text
@@ -82,6 +91,12 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
         ([], "--site and --to are needed"),
         (["--site", "melborne", "--to", "london"], "melbourne"),
         (["--site", "99,0", "--to", "london"], "latitude"),
+        (["--site", "40.44", "-79.99", "--to", "london"], "wanted --site 40.44,-79.99"),
+        (["--site", "melbourne", "--to", "48.86", "2.35"], "wanted --to 48.86,2.35"),
+        (
+            ["--site", "melbourne", "--to", "london", "--constellation", "starlink"],
+            "known: starlink-s1, starlink-gen1, ",
+        ),
         (["--site", "melbourne", "--to", "london", "--seed", "-1"], "--seed"),
     ],
 )
@@ -133,7 +148,16 @@ def test_default_names_are_beside_the_file(dumbbell: Path) -> None:
     [
         ([], "--to FORMAT and --from FORMAT"),
         (["--to", "csv", "--from", "csv"], "--to FORMAT and --from FORMAT"),
-        (["--to", "mahimahy"], "mahimahi"),
+        (["--to", "mahimahy"], "did you mean 'mahimahi'? (known: csv, hypatia, mahimahi, netem)"),
+        (["--to", "ping"], "can be read but not written; formats that can: csv, hypatia, mahimahi, netem"),
+        (
+            ["--to", "parquet"],
+            "is Parquet already, and every command takes it as it is; formats to write: csv, hypatia",
+        ),
+        (
+            ["--from", "Parquet"],
+            "is Parquet already, and every command takes it as it is; formats to read: csv, hypatia",
+        ),
         (["--from", "dish"], "format"),
         (["--to", "netem", "--step", "0s"], "--step"),
         (["--from", "mahimahi", "--delay", "fast"], "--delay"),
@@ -143,3 +167,67 @@ def test_default_names_are_beside_the_file(dumbbell: Path) -> None:
 )
 def test_what_cannot_be_converted_is_said_in_one_line(dumbbell: Path, arguments: list[str], said: str) -> None:
     assert said in run("convert", dumbbell, *arguments, code=2)
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("computed") / "C.parquet"
+    run("make", "--site", "melbourne", "--to", "london", "--duration", 60, "--seed", 3, "-o", path)
+    return path
+
+
+def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> None:
+    found = json.loads(run("show", computed, "--json"))["geometry"]
+    satellites = found["satellites"]
+    assert (satellites["kind"], satellites["name"], satellites["satellites"]) == (
+        "constellation",
+        "starlink-gen1",
+        4408,
+    )
+    assert satellites["epoch"] == "2026-05-10T00:00:00Z"
+    assert [shell["altitude_km"] for shell in satellites["shells"]] == [550, 540, 570, 560, 560]
+    assert {shell["phasing_basis"] for shell in satellites["shells"]} == {"chosen"}
+    assert found["rules"] == {
+        "policy": "starlink-like",
+        "schedule_seed": 3,
+        "min_elevation_deg": 25.0,
+        "gateway_min_elevation_deg": 25.0,
+        "gso_exclusion_deg": 18.0,
+        "slot_s": 15.0,
+        "slot_phase_s": 12.0,
+    }
+    assert sum(gateway["slots"] for gateway in found["gateways"]) == 5
+    (pop,) = found["pops"]
+    assert (pop["name"], pop["to"], pop["basis"], pop["slots"]) == ("MEL", "london", "table", 5)
+    assert "melbourne - london" in pop["detail"]
+    text = run("show", computed)
+    for said in (
+        "4408 of starlink-gen1",
+        "starlink-like, seed 3, from 25° up",
+        "550 km 53°",
+        "(table: melbourne - london",
+    ):
+        assert said in text
+    assert "{" not in text
+
+
+def test_show_lists_slots_when_asked(computed: Path) -> None:
+    rows = json.loads(run("show", computed, "--slots", "--json"))["slots"]
+    assert [row["start"][-9:] for row in rows] == ["09:00:00Z", "09:00:12Z", "09:00:27Z", "09:00:42Z", "09:00:57Z"]
+    assert {row["pop"] for row in rows} == {"MEL"}
+    served = json.loads(run("show", computed, "--json"))["hops"]
+    assert {f"sat:{row['norad_id']}" for row in rows} == {h["name"] for h in served if h["name"].startswith("sat:")}
+    text = run("show", computed, "--slots")
+    assert all(row["satellite"] in text for row in rows)
+    assert "slots" not in json.loads(run("show", computed, "--json"))
+
+
+def test_places_by_coordinates_make_a_plain_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    run("make", "--site", "40.44,-79.99", "--to", "frankfurt", "--duration", 2, "-o", path)
+    assert read_profile(path).name == "40.44N79.99W-frankfurt"
+
+
+def test_mahimahi_is_told_both_delays(computed: Path, tmp_path: Path) -> None:
+    result = RUN.invoke(app, ["profile", "convert", str(computed), "--to", "mahimahi", "-o", str(tmp_path / "t")])
+    assert re.search(r"one-way delays are \d+\.\d ms up and \d+\.\d ms down", result.stderr)

@@ -25,6 +25,10 @@ TLE = """STARLINK-1008
 1 44714U 19074B   26130.53954372  .00012175  00000+0  24860-3 0  9999
 2 44714  53.1540 248.3799 0001603  18.4433 341.6632 15.46620229358384
 """
+OTHER = """VANGUARD 1
+1 00005U 58002B   00179.78495062  .00000023  00000-0  28098-4 0  4753
+2 00005  34.2682 348.7242 1859667 331.7664  19.3264 10.82419157413667
+"""
 PACKED = gzip.compress(TLE.encode(), mtime=0)
 
 
@@ -45,8 +49,34 @@ def test_plain_and_gzipped_files_hold_the_same(tmp_path):
 
 def test_two_gzip_members_are_one_file(tmp_path):
     path = tmp_path / "a.tle.gz"
-    path.write_bytes(PACKED * 2)
-    assert len(orbit.read_elements(path)) == 2
+    path.write_bytes(PACKED + gzip.compress(OTHER.encode()))
+    assert orbit.read_elements(path).elements()["name"] == ["STARLINK-1008", "VANGUARD 1"]
+
+
+def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said(tmp_path):
+    older = TLE.replace("26130.53954372", "26129.53954372").replace("9999", "9998").replace("248.3799", "248.3709")
+    older = older.replace("15.46620229358384", "15.46620229358385")
+    path = tmp_path / "a.tle"
+    for text in (older + OTHER + TLE, TLE + OTHER + older):
+        path.write_text(checked(text))
+        with pytest.warns(
+            orbit.OrbitWarning, match=r"^a\.tle: 1 element sets left out: .* \(2 satellites remain\)"
+        ) as said:
+            satellites = orbit.read_elements(path)
+        assert len(said) == 1
+        assert satellites.superseded == 1
+        columns = satellites.elements()
+        assert sorted(columns["norad_id"]) == [5, 44714]
+        assert columns["raan_deg"][list(columns["norad_id"]).index(44714)] == 248.3799
+
+
+def checked(text):
+    """TLE lines with their checksums set right."""
+    lines = []
+    for line in text.splitlines():
+        digits = sum(int(c) if c.isdigit() else c == "-" for c in line[:68])
+        lines.append(line[:68] + str(digits % 10) if line[:2] in ("1 ", "2 ") else line)
+    return "\n".join(lines) + "\n"
 
 
 def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
@@ -122,11 +152,55 @@ def test_times_are_integers(shell):
         orbit.look_angles(shell, MELBOURNE, [1.5])
 
 
-def test_shells_of_one_day_are_the_same_whenever_it_is_asked():
-    a = orbit.load_satellites(None, "starlink-s1", AT).elements()["epoch_unix_ns"]
-    b = orbit.load_satellites(None, "starlink-s1", AT + 3600 * 10**9).elements()["epoch_unix_ns"]
-    np.testing.assert_array_equal(a, b)
-    assert a[0] == parse_utc("2026-05-10T00:00:00Z")
+@pytest.mark.parametrize("name", ["starlink-s1", "geo"])
+def test_built_in_satellites_do_not_jump_at_midnight(name):
+    """Asked for on one day or the next, before or after midnight: a satellite is at one place at one moment."""
+    midnight = parse_utc("2026-05-12T00:00:00Z")
+    around = midnight + np.array([-(10**9), 0, 10**9])
+    before, after = (orbit.load_satellites(None, name, midnight + late) for late in (-(10**9), 10**9))
+    for a, b in zip(*(orbit.look_angles(s, MELBOURNE, around) for s in (before, after)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    ranges = orbit.look_angles(after, MELBOURNE, around).range_km
+    assert np.abs(np.diff(ranges)).max() < 8.0  # what a low satellite moves in a second
+
+
+def test_built_in_orbits_stay_round_for_years(shell):
+    """The perigee turns away from where it cancels the Earth's odd harmonic: never by more than docs/concepts say."""
+    earth_km = 6378.137
+    for years in (-3, 0, 0.16, 2):
+        times = AT + int(years * 365.25 * 86400e9) + np.arange(0, 6000, 120) * 10**9
+        look = orbit.look_angles(shell, Place("origin", 0.0, 0.0), times)
+        sine = np.sin(np.radians(look.elevation_deg))
+        altitude_km = np.sqrt(earth_km**2 + look.range_km**2 + 2 * earth_km * look.range_km * sine) - earth_km
+        assert np.abs(altitude_km - 550.0).max() < 14.5
+
+
+def test_a_way_from_a_place_to_itself_has_no_links(shell):
+    found = orbit.route(MELBOURNE, MELBOURNE, duration_s=2)
+    assert found.to_rows()[1] == {"t_s": 1.0, "rtt_ms": 0.0, "hops": 0, "satellites": []}
+    assert found.to_csv().splitlines()[1] == "0,0.000000,0,"
+    pairs = orbit.constellation([MELBOURNE, MELBOURNE], [AT], shell)
+    np.testing.assert_array_equal(pairs.rtt_ms, np.zeros((1, 2, 2)))
+    np.testing.assert_array_equal(pairs.hops, np.zeros((1, 2, 2)))
+
+
+def test_no_way_for_want_of_links_is_said(tmp_path):
+    path = tmp_path / "a.tle"
+    path.write_text(TLE)
+    with pytest.warns(orbit.OrbitWarning, match=r"no way in 2 of 2 steps: the satellites have no links.*grid:"):
+        orbit.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2)
+    # Who asks for none knows.
+    orbit.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2, isl="none")
+
+
+def test_routes_begin_where_profiles_do_and_elements_need_a_start(tmp_path):
+    ends = parse_place("london"), MELBOURNE
+    assert (
+        orbit.route(*ends, duration_s=1).to_rows()
+        == orbit.route(*ends, start_unix_ns=parse_utc("2026-05-10T09:00:00Z"), duration_s=1).to_rows()
+    )
+    with pytest.raises(UserError, match="start: needed with elements"):
+        orbit.route(*ends, elements=tmp_path / "a.tle")
 
 
 def test_route_csv_and_rows_say_the_same():
@@ -137,7 +211,7 @@ def test_route_csv_and_rows_say_the_same():
     for text, row in zip(rows, found.to_rows(), strict=True):
         assert float(text["rtt_ms"]) == row["rtt_ms"]
         assert len(text["rtt_ms"].split(".")[1]) == 6
-        assert text["satellites"].split() == row["satellites"]
+        assert [int(number) for number in text["satellites"].split()] == row["satellites"]
         assert int(text["hops"]) == row["hops"] == len(row["satellites"]) + 1
 
 

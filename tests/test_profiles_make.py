@@ -1,7 +1,9 @@
 """Computed Profiles: the same on any day, honest about outages and old elements."""
 
+import hashlib
 import json
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from bentpipe import orbit
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, summarise
 from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning
+from bentpipe.profiles.origin import geometry, slots
+from bentpipe.profiles.show import as_rows
 from bentpipe.scenarios import Place
 from bentpipe.times import format_utc, parse_utc
 
@@ -127,6 +131,63 @@ def test_another_operators_orbits_come_with_a_warning():
     said = [str(w.message) for w in caught if issubclass(w.category, BorrowedModelWarning)]
     assert said
     assert said[0].startswith("oneweb gives the orbits")
+    assert "geo" not in said[0]
+
+
+def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
+    path = elements_file(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutageWarning)
+        made = make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=20.0, seed=4)
+    # Drawn again with another seed, the schedule stays, and so does what is said of it.
+    for profile in (made, made.reseed(5)):
+        found = summarise(profile)["geometry"]
+        assert found["satellites"] == {
+            "kind": "elements",
+            "file": "shell.json",
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "satellites": 1584,
+            "superseded": 0,
+            "first_epoch": "2026-05-10T00:00:00Z",
+            "last_epoch": "2026-05-10T00:00:00Z",
+        }
+        assert found["rules"]["schedule_seed"] == 4
+        said = dict(as_rows(summarise(profile))[0])
+        assert "1584 of shell.json (SHA-256 " in said["satellites"]
+
+
+def test_an_unreadable_provenance_is_one_line() -> None:
+    made = make_profile("melbourne", "sydney", duration_s=15.0)
+    for hurt in ({"schedule": 1}, {"schedule": {"slots": [{}]}}, {"schedule": {"slots": None, "policy": []}}):
+        metadata = json.loads(made.metadata_json())
+        metadata["provenance"]["recipe"] = hurt
+        for read in (geometry, slots):
+            with pytest.raises(UserError, match="its provenance does not read"):
+                read(metadata)
+
+
+def test_handovers_interruptions_outages_and_losses_are_counted_apart() -> None:
+    profile = make_profile("melbourne", "sydney", duration_s=300.0)
+    summary = summarise(profile)
+    routes = json.loads(profile.metadata_json())["routes"]
+    assert summary["handovers"] == len(routes) - 1 > 0
+    assert summary["handovers"] + summary["reconfigurations"] == 20
+    assert summary["outages"] == 0
+    assert summary["down"]["loss_episodes"] > 20
+
+
+def test_an_outage_is_counted_wherever_it_lies() -> None:
+    with pytest.warns(OutageWarning):
+        everywhere = summarise(make_profile("90,0", "london", duration_s=20.0))
+    assert (everywhere["outages"], everywhere["handovers"], everywhere["reconfigurations"]) == (1, 0, 0)
+    # Shell 1 alone leaves Svalbard's south without a satellite for most slots, at the beginning and the end too.
+    with pytest.warns(OutageWarning):
+        profile = make_profile("57.4,20", "london", duration_s=600.0, constellation="starlink-s1")
+    served = [slot["norad_id"] is not None for slot in slots(json.loads(profile.metadata_json()))]
+    runs = sum(before and not now for before, now in pairwise([True, *served]))
+    summary = summarise(profile)
+    assert summary["outages"] == runs > 1
+    assert summary["handovers"] <= sum(a and b for a, b in pairwise(served))
 
 
 def test_a_route_that_nobody_published_is_warned_of_and_one_that_is_not():

@@ -14,7 +14,6 @@ import math
 import os
 import re
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bentpipe import _native
 from bentpipe._native import Satellites
-from bentpipe.errors import UserError
-from bentpipe.files import read_bytes
+from bentpipe.errors import UserError, shown
+from bentpipe.files import read_unpacked
 from bentpipe.scenarios import Constellation, Place, load_constellation
+from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 __all__ = [
     "AllPairs",
@@ -51,6 +51,9 @@ __all__ = [
 MAX_ELEMENTS_BYTES = 256 * 2**20
 #: Most steps of a series of routes or states. Chosen here, to catch slips of the keyboard: a week at one a second.
 MAX_STEPS = 7 * 86_400
+#: When plane 0 of every built-in shell stands at right ascension 0. Any instant would do; this is the midnight before
+#: the start that a Profile has unless one is given.
+BUILT_IN_EPOCH_UTC = "2026-05-10T00:00:00Z"
 #: The built-in constellation of `sky` and `schedule`: what a terminal sees.
 DEFAULT_SKY = "starlink-gen1"
 #: The built-in constellation of `route`: one shell with its links.
@@ -59,7 +62,6 @@ DEFAULT_ROUTE = "starlink-s1"
 DEFAULT_POLICY = "starlink-like"
 
 _GRID = re.compile(r"grid:([1-9][0-9]{0,4})x([1-9][0-9]{0,4})\Z")
-_GZIP_MAGIC = b"\x1f\x8b"
 _NANOS = 10**9
 
 OnProgress = Callable[[float], object]
@@ -86,8 +88,8 @@ class AllPairs(NamedTuple):
     """Shortest paths between all places, each array of shape (times, places, places).
 
     Attributes:
-        rtt_ms: Round-trip time; infinite where unreachable, 0 on the diagonal.
-        hops: Links traversed one way; 0 where unreachable and on the diagonal.
+        rtt_ms: Round-trip time; infinite where unreachable, 0 from a place to itself.
+        hops: Links traversed one way; 0 where unreachable and from a place to itself.
     """
 
     rtt_ms: Floats
@@ -101,7 +103,7 @@ class Routes:
     Attributes:
         t_s: Seconds since the start.
         rtt_ms: Twice the path at the speed of light; NaN where there is no way.
-        hops: Links traversed one way: satellites + 1; 0 where there is no way.
+        hops: Links traversed one way: satellites + 1; 0 where there is no way, and from a place to itself.
         satellites: Catalogue numbers in order from the first place to the second.
     """
 
@@ -111,13 +113,13 @@ class Routes:
     satellites: list[list[int]]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A list of ``{t_s, rtt_ms, hops, satellites}``; `rtt_ms` is None where there is no way, `satellites` texts."""
+        """A list of ``{t_s, rtt_ms, hops, satellites}``; `rtt_ms` is None where there is no way."""
         return [
             {
                 "t_s": float(t),
                 "rtt_ms": None if math.isnan(rtt) else round(float(rtt), 6),
                 "hops": int(hops),
-                "satellites": [str(number) for number in satellites],
+                "satellites": satellites,
             }
             for t, rtt, hops, satellites in zip(self.t_s, self.rtt_ms, self.hops, self.satellites, strict=True)
         ]
@@ -136,11 +138,25 @@ class Routes:
 def read_elements(path: str | os.PathLike[str]) -> Satellites:
     """The satellites of a file: TLE (2 or 3 lines), OMM CSV, OMM JSON or OMM XML, plain or gzipped.
 
+    Of several element sets of one satellite (one catalogue number) the newest counts, and of equally new ones the last
+    in the file.
+
+    Warns:
+        OrbitWarning: Element sets were left out for newer ones.
+
     Raises:
         UserError: The file is missing, too large, damaged or of another kind; or holds a satellite that is none. The
             message says where (line or satellite of the file). A bad satellite is never left out silently.
     """
-    return Satellites.read(_unpacked(read_bytes(path, MAX_ELEMENTS_BYTES), str(path)), str(path))
+    satellites = Satellites.read(read_unpacked(path, MAX_ELEMENTS_BYTES), str(path))
+    if satellites.superseded:
+        warnings.warn(
+            f"{Path(path).name}: {satellites.superseded} element sets left out: the file holds newer ones of the same "
+            f"satellites ({len(satellites)} satellites remain)",
+            OrbitWarning,
+            stacklevel=2,
+        )
+    return satellites
 
 
 def load_satellites(
@@ -152,8 +168,8 @@ def load_satellites(
 ) -> Satellites:
     """The satellites of a file of elements, or of a built-in constellation.
 
-    Built-in shells begin anew at each UTC midnight, plane 0 at right ascension 0: all that is asked of one day sees the
-    same satellites, wherever in the day it begins.
+    Built-in shells all fly from one epoch, `BUILT_IN_EPOCH_UTC`: where a satellite is at a moment does not depend on
+    the span it is asked for in.
 
     Args:
         elements: A file; see `read_elements`.
@@ -171,7 +187,7 @@ def load_satellites(
     if elements is not None and constellation is not None:
         raise UserError("elements and a constellation are given; wanted one of them")
     if elements is None:
-        return _built_in(load_constellation(constellation or default), at_unix_ns)
+        return _built_in(load_constellation(constellation or default))
     satellites = read_elements(elements)
     stale = satellites.age_warning(at_unix_ns)
     if stale is not None:
@@ -237,7 +253,7 @@ def route(
     origin: Place,
     to: Place,
     *,
-    start_unix_ns: int,
+    start_unix_ns: int | None = None,
     duration_s: float = 6000.0,
     step_s: float = 1.0,
     elements: str | os.PathLike[str] | None = None,
@@ -251,7 +267,7 @@ def route(
     Args:
         origin: One end.
         to: The other.
-        start_unix_ns: The first step.
+        start_unix_ns: The first step [ns since 1970, UTC]. Needed with `elements`; otherwise `DEFAULT_START_UTC`.
         duration_s: How long [s].
         step_s: Time between steps [s].
         elements: A file of elements; or
@@ -262,15 +278,26 @@ def route(
         on_progress: Called with the part done, 0 to 1.
 
     Warns:
-        StaleElementsWarning, OrbitWarning: As `load_satellites`.
+        StaleElementsWarning, OrbitWarning: As `load_satellites`; and where no satellite sees both places and there are
+            no links.
 
     Raises:
         UserError: A duration or step that is not above zero, an unreadable file, a grid of another size, a link that
             passes through the Earth.
     """
+    if start_unix_ns is None:
+        start_unix_ns = default_start_unix_ns(elements)
     times = _steps(start_unix_ns, duration_s, step_s)
     satellites = _linked(load_satellites(elements, constellation, start_unix_ns, default=DEFAULT_ROUTE), isl)
     rtt_ms, hops, used = satellites.routes(_point(origin), _point(to), times, min_elevation_deg, on_progress)
+    missing = int(np.isnan(rtt_ms).sum())
+    if missing and isl is None and not satellites.has_links:
+        warnings.warn(
+            f"no way in {missing} of {times.size} steps: the satellites have no links, so one must see both places; "
+            "isl grid:PLANESxPER_PLANE links them",
+            OrbitWarning,
+            stacklevel=2,
+        )
     return Routes((times - start_unix_ns) / _NANOS, rtt_ms, hops, used)
 
 
@@ -346,7 +373,7 @@ def schedule(
     """
     known = policies()
     if policy not in known:
-        raise UserError(f"no scheduling policy {policy!r}; there are {', '.join(known)}")
+        raise UserError(f"no scheduling policy {shown(policy)}; there are {', '.join(known)}")
     if duration_ns <= 0:
         raise UserError(f"duration: {duration_ns / _NANOS:g} s; wanted more than 0")
     rows = [
@@ -377,13 +404,24 @@ def schedule(
     )
 
 
+def default_start_unix_ns(elements: str | os.PathLike[str] | None) -> int:
+    """When things begin if nobody says [ns since 1970]: `DEFAULT_START_UTC`, never the clock.
+
+    Raises:
+        UserError: There are elements, whose satellites are right only near their epoch.
+    """
+    if elements is not None:
+        raise UserError("start: needed with elements, whose satellites are right only near their epoch")
+    return parse_utc(DEFAULT_START_UTC)
+
+
 def policies() -> dict[str, str]:
     """The scheduling policies: name and one line with the source."""
     return dict(_native.scheduling_policies())
 
 
-def _built_in(shells: Constellation, at_unix_ns: int) -> Satellites:
-    """A constellation's satellites, numbered from 1, with the midnight before `at_unix_ns` as their epoch."""
+def _built_in(shells: Constellation) -> Satellites:
+    """A constellation's satellites, numbered from 1, plane 0 of each shell at right ascension 0 at the epoch."""
     rows: list[dict[str, Any]] = []
     first = 1
     for shell in shells.shells:
@@ -404,7 +442,7 @@ def _built_in(shells: Constellation, at_unix_ns: int) -> Satellites:
             }
             rows.append({"walker": {"shell": walker, "linked": shell.isl == "grid"}})
         first += shell.satellites
-    return Satellites.shells(json.dumps(rows), at_unix_ns - at_unix_ns % (86_400 * _NANOS))
+    return Satellites.shells(json.dumps(rows), parse_utc(BUILT_IN_EPOCH_UTC))
 
 
 def _linked(satellites: Satellites, isl: str | None) -> Satellites:
@@ -414,7 +452,7 @@ def _linked(satellites: Satellites, isl: str | None) -> Satellites:
         return satellites.without_links()
     match = _GRID.match(isl)
     if match is None:
-        raise UserError(f"isl: {isl!r}; wanted grid:PLANESxPER_PLANE such as grid:72x22, or none")
+        raise UserError(f"isl: {shown(isl)}; wanted grid:PLANESxPER_PLANE such as grid:72x22, or none")
     return satellites.with_grid(int(match[1]), int(match[2]))
 
 
@@ -442,25 +480,3 @@ def _times(times_unix_ns: ArrayLike) -> NDArray[np.int64]:
 
 def _point(place: Place) -> tuple[float, float, float]:
     return place.lat_deg, place.lon_deg, place.alt_m
-
-
-def _unpacked(data: bytes, name: str) -> bytes:
-    """`data`, unpacked if it is gzip: never more than `MAX_ELEMENTS_BYTES`, whatever a small file claims to hold."""
-    if not data.startswith(_GZIP_MAGIC):
-        return data
-    parts: list[bytes] = []
-    total = 0
-    while data:
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            part = unpacker.decompress(data, MAX_ELEMENTS_BYTES - total + 1)
-        except zlib.error as error:
-            raise UserError(f"{name}: is damaged: {error}; get the file again") from None
-        total += len(part)
-        if total > MAX_ELEMENTS_BYTES:
-            raise UserError(f"{name}: unpacks to more than {MAX_ELEMENTS_BYTES} bytes; wanted a file of elements")
-        if not unpacker.eof:
-            raise UserError(f"{name}: the gzip file is cut off; get the file again")
-        parts.append(part)
-        data = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(parts)

@@ -2,18 +2,29 @@
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
-use bentpipe_orbit::access::{self, AccessParams};
+use bentpipe_orbit::access::{self, AccessParams, Origin};
+use bentpipe_profile::shown_message;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A Profile from a serving schedule, ground legs and parameters (JSON; `{}` leaves every parameter at its default).
+/// A Profile from a serving schedule, ground legs and parameters (JSON; `{}` leaves every parameter at its default), and where the schedule
+/// comes from (JSON; `null` where nobody knows).
 #[pyfunction]
-pub fn build_profile(py: Python<'_>, name: &str, schedule: &str, ground: &str, params: &str, seed: u64) -> PyResult<PyProfile> {
-    let bad = |what| move |e: serde_json::Error| user_error(format!("{what}: {e}"));
+pub fn build_profile(
+    py: Python<'_>,
+    name: &str,
+    schedule: &str,
+    ground: &str,
+    params: &str,
+    origin: &str,
+    seed: u64,
+) -> PyResult<PyProfile> {
+    let bad = |what| move |e: serde_json::Error| user_error(format!("{what}: {}", shown_message(&e.to_string())));
     let schedule = serde_json::from_str(schedule).map_err(bad("schedule"))?;
     let ground = serde_json::from_str(ground).map_err(bad("ground legs"))?;
     let params = serde_json::from_str(params).map_err(bad("access parameters"))?;
-    let profile = py.detach(|| access::build(name, &schedule, &ground, &params, seed)).map_err(user_error)?;
+    let origin: Option<Origin> = serde_json::from_str(origin).map_err(bad("origin"))?;
+    let profile = py.detach(|| access::build(name, &schedule, &ground, &params, origin.as_ref(), seed)).map_err(user_error)?;
     Ok(PyProfile(Arc::new(profile)))
 }
 

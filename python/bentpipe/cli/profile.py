@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.errors import UserError
+from bentpipe.cli import options
+from bentpipe.errors import UserError, shown
 
 app = typer.Typer()
 
@@ -25,33 +26,15 @@ def profile(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(cls=options.PlaceCommand)
 def make(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
-    site: Annotated[
-        str | None,
-        typer.Option(help="The terminal: a name of `bentpipe sites`, or lat,lon[,alt_m].", show_default=False),
-    ] = None,
-    to: Annotated[str | None, typer.Option(help="The server: likewise.", show_default=False)] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="When it begins: ISO-8601, UTC unless it has an offset; needed with --elements. "
-            "[default: 2026-05-10T09:00:00Z]",
-            show_default=False,
-        ),
-    ] = None,
+    site: Annotated[str | None, options.place(what="The terminal")] = None,
+    to: Annotated[str | None, options.place(what="The server")] = None,
+    start: options.Start = None,
     duration: Annotated[float, typer.Option(help="How long it lasts [s].")] = 300.0,
-    elements: Annotated[
-        Path | None,
-        typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
-    ] = None,
-    constellation: Annotated[
-        str | None,
-        typer.Option(
-            help="Built-in shells, of `bentpipe constellations`. [default: starlink-gen1]", show_default=False
-        ),
-    ] = None,
+    elements: options.Elements = None,
+    constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +50,7 @@ def make(
     name: Annotated[
         str | None, typer.Option(help="The Profile's name. [default: what it is]", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary of what was made as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a Profile: a terminal behind a constellation, or a static preset.
 
@@ -116,25 +99,39 @@ def make(
 @app.command()
 def show(
     source: Source,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    slots: Annotated[
+        bool, typer.Option("--slots", help="List the slots too: when, which satellite, gateway and PoP.")
+    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say what a Profile holds: delay, capacity and loss, handovers, where it comes from.
 
     Example:
-        bentpipe profile show P.parquet
+        bentpipe profile show P.parquet --slots
     """
-    from bentpipe.cli.console import print_json, table
+    import json
+
+    from bentpipe.cli.console import note, print_json, table
     from bentpipe.profiles import read_profile, summarise
+    from bentpipe.profiles.origin import slots as slots_of
     from bentpipe.profiles.show import as_rows
 
-    summary = summarise(read_profile(source))
+    found = read_profile(source)
+    summary = summarise(found)
+    served = slots_of(json.loads(found.metadata_json())) if slots else []
     if as_json:
-        print_json(summary)
+        print_json(summary | {"slots": served} if slots else summary)
         return
     facts, directions, columns = as_rows(summary)
     for key, value in facts:
         typer.echo(f"{key:12} {value}")
     table("", columns, directions)
+    if served:
+        typer.echo()
+        heads = ["start", "lasts_s", "norad_id", "satellite", "gateway", "pop", "elevation_deg"]
+        table("", heads, [[row[head] for head in heads] for row in served])
+    elif slots:
+        note(f"{source}: has no slots; only Profiles computed from orbits have")
 
 
 @app.command()
@@ -227,8 +224,8 @@ def convert(
         return
     assert origin is not None
     if direction not in ("up", "down"):
-        raise UserError(f"--direction: {direction!r}; wanted up or down")
-    options = formats.ReadOptions(
+        raise UserError(f"--direction: {shown(direction)}; wanted up or down")
+    wanted = formats.ReadOptions(
         name=name,
         start_unix_ns=None if start is None else parse_utc(start, "--start"),
         direction="up" if direction == "up" else "down",
@@ -236,7 +233,7 @@ def convert(
         delay_s=None if delay is None else parse_time_ns(delay, "--delay") / 1e9,
         queue=parse_queue(queue, "--queue"),
     )
-    converted = formats.read_as(origin, files, options)
+    converted = formats.read_as(origin, files, wanted)
     target = out or files[0].with_suffix(".parquet")
     write_profile(converted.profile, target)
     for line in converted.notes:

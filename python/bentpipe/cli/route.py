@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bentpipe.cli import options
 from bentpipe.errors import UserError
 
 
 def route(
-    origin: Annotated[
-        str, typer.Option("--from", help="One end: a name of `bentpipe sites`, or lat,lon[,alt_m].", show_default=False)
-    ],
-    to: Annotated[str, typer.Option(help="The other end: likewise.", show_default=False)],
-    start: Annotated[str, typer.Option(help="When: ISO-8601, UTC unless it has an offset.", show_default=False)],
+    origin: Annotated[str, options.place("--from", what="One end")],
+    to: Annotated[str, options.place("--to", what="The other end")],
+    start: options.Start = None,
     duration: Annotated[float, typer.Option(help="For how long [s].")] = 6000.0,
     step: Annotated[float, typer.Option(help="Time between routes [s].")] = 1.0,
-    constellation: Annotated[
-        str | None,
-        typer.Option(help="Built-in shells, of `bentpipe constellations`. [default: starlink-s1]", show_default=False),
-    ] = None,
-    elements: Annotated[
-        Path | None,
-        typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
-    ] = None,
+    constellation: Annotated[str | None, options.shells("starlink-s1")] = None,
+    elements: options.Elements = None,
     isl: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +29,7 @@ def route(
     min_elevation: Annotated[
         float, typer.Option(help="Lowest elevation at which a place uses a satellite [deg].")
     ] = 25.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: options.AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: t_s,rtt_ms,hops,satellites.")] = False,
 ) -> None:
     """Find the shortest way between two places, step by step: round-trip time, hops, satellites.
@@ -53,7 +45,7 @@ def route(
 
     if as_json and as_csv:
         raise UserError("--json and --csv cannot be given together")
-    start_unix_ns = parse_utc(start, "--start")
+    start_unix_ns = None if start is None else parse_utc(start, "--start")
     with progress("finding routes") as advance:
         found = orbit.route(
             parse_place(origin),
@@ -72,5 +64,7 @@ def route(
     elif as_csv:
         typer.echo(found.to_csv(), nl=False)
     else:
-        rows = [[row["t_s"], row["rtt_ms"], row["hops"], " ".join(row["satellites"])] for row in found.to_rows()]
+        rows = [
+            [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))] for row in found.to_rows()
+        ]
         table("", ["t_s", "rtt_ms", "hops", "satellites"], rows)

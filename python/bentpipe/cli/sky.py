@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bentpipe.cli import options
+
 
 def sky(
-    site: Annotated[
-        str, typer.Option(help="Where: a name of `bentpipe sites`, or lat,lon[,alt_m].", show_default=False)
-    ],
+    site: Annotated[str, options.place(what="Where")],
     at: Annotated[str, typer.Option(help="When: ISO-8601, UTC unless it has an offset.", show_default=False)],
-    elements: Annotated[
-        Path | None,
-        typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
-    ] = None,
-    constellation: Annotated[
-        str | None,
-        typer.Option(
-            help="Built-in shells, of `bentpipe constellations`. [default: starlink-gen1]", show_default=False
-        ),
-    ] = None,
+    elements: options.Elements = None,
+    constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
     min_elevation: Annotated[float, typer.Option(help="Lowest elevation [deg].")] = 25.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the satellites above a place at a moment, highest first.
 

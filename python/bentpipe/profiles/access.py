@@ -16,7 +16,14 @@ def default_parameters() -> dict[str, Any]:
     return table
 
 
-def build_profile(name: str, schedule: str, ground: str, parameters: Mapping[str, Any], seed: int) -> Profile:
+def build_profile(
+    name: str,
+    schedule: str,
+    ground: str,
+    parameters: Mapping[str, Any],
+    seed: int,
+    origin: Mapping[str, Any] | None = None,
+) -> Profile:
     """A Profile from a serving schedule and its ground legs.
 
     Args:
@@ -25,8 +32,9 @@ def build_profile(name: str, schedule: str, ground: str, parameters: Mapping[str
         ground: JSON: what each gateway of the schedule has behind it.
         parameters: Those that differ from `default_parameters`.
         seed: Decides everything that is drawn.
+        origin: Which satellites, by which rules, for the provenance; see `bentpipe.profiles.origin`.
 
     Raises:
         UserError: An unknown parameter, one out of its range, or a schedule with holes.
     """
-    return _native.build_profile(name, schedule, ground, json.dumps(dict(parameters)), seed)
+    return _native.build_profile(name, schedule, ground, json.dumps(dict(parameters)), json.dumps(origin), seed)

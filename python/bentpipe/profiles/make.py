@@ -18,8 +18,9 @@ from bentpipe._native import Profile, Satellites
 from bentpipe.errors import UserError
 from bentpipe.profiles.access import build_profile
 from bentpipe.profiles.build import duration_to_ns
-from bentpipe.profiles.presets import DEFAULT_START_UTC
+from bentpipe.profiles.origin import constellation_source, elements_source
 from bentpipe.scenarios import (
+    FibreDelay,
     Gateway,
     GatewayList,
     Place,
@@ -35,7 +36,6 @@ from bentpipe.scenarios import (
 )
 from bentpipe.scenarios.fibre import load_fibre
 from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
-from bentpipe.times import parse_utc
 
 #: Part of the progress that choosing satellites takes; the access model takes the rest.
 _SCHEDULE_SHARE = 0.8
@@ -75,7 +75,8 @@ def make_profile(
     Args:
         site: The terminal: a known name, or ``lat,lon[,alt_m]``.
         to: The server: likewise.
-        start_unix_ns: When it begins [ns since 1970, UTC]. Needed with `elements`; otherwise `DEFAULT_START_UTC`.
+        start_unix_ns: When it begins [ns since 1970, UTC]. Needed with `elements`; otherwise
+            `bentpipe.times.DEFAULT_START_UTC`.
         duration_s: How long it lasts [s].
         elements: A file of orbital elements (TLE or OMM, plain or gzipped); the terminal's lowest elevation and angle
             from the geostationary arc are then those of the shells of `bentpipe.orbit.DEFAULT_SKY`.
@@ -101,15 +102,16 @@ def make_profile(
     if not 0 <= seed < 2**64:
         raise UserError(f"seed: {seed}; wanted 0 to 2^64 - 1")
     if start_unix_ns is None:
-        if elements is not None:
-            raise UserError("start: needed with elements, whose satellites are right only near their epoch")
-        start_unix_ns = parse_utc(DEFAULT_START_UTC)
+        start_unix_ns = orbit.default_start_unix_ns(elements)
     satellites = orbit.load_satellites(elements, constellation, start_unix_ns)
     shells = load_constellation(constellation or orbit.DEFAULT_SKY).shells
     if constellation is not None and not constellation.startswith("starlink"):
         warnings.warn(
             f"{constellation} gives the orbits; gateways, 15 s slots, grants, capacity and loss are Starlink's, "
-            "since nothing is published to model them by (a geostationary path: --preset geo)",
+            "since nothing is published to model them by"
+            + (
+                " (a geostationary path: --preset geo)" if all(s.slot_longitude_deg is not None for s in shells) else ""
+            ),
             BorrowedModelWarning,
             stacklevel=2,
         )
@@ -119,7 +121,7 @@ def make_profile(
     schedule = orbit.schedule(
         satellites,
         terminal,
-        [(gateway.label, _place(gateway), _fibre_ms(gateway, pop)) for gateway, pop in exits],
+        [(gateway.label, _place(gateway), _fibre(gateway, pop).one_way_ms) for gateway, pop in exits],
         start_unix_ns=start_unix_ns,
         duration_ns=duration_ns,
         min_elevation_deg=min_elevation_deg,
@@ -137,6 +139,14 @@ def make_profile(
         json.dumps(_ground_legs(exits, server)),
         parameters or {},
         seed,
+        {
+            "satellites": elements_source(elements, satellites)
+            if elements is not None
+            else constellation_source(constellation or orbit.DEFAULT_SKY),
+            "gateway_min_elevation_deg": ground.min_elevation_deg,
+            "gso_exclusion_deg": _gso_exclusion_deg(shells),
+            "schedule_seed": seed,
+        },
     )
     on_progress(1.0)
     return profile
@@ -209,16 +219,19 @@ def _ground_legs(exits: Sequence[tuple[Gateway, Pop]], server: Place) -> dict[st
         "gateways": {
             gateway.label: {
                 "pop": pop.code,
-                "gateway_pop_ns": round(_fibre_ms(gateway, pop) * 1e6),
+                "gateway_pop_ns": round(to_pop.one_way_ms * 1e6),
                 "pop_server_ns": round(from_pop[pop.code].one_way_ms * 1e6),
+                "gateway_pop_fibre": {"basis": to_pop.basis, "detail": to_pop.detail},
+                "pop_server_fibre": {"basis": from_pop[pop.code].basis, "detail": from_pop[pop.code].detail},
             }
             for gateway, pop in exits
+            for to_pop in [_fibre(gateway, pop)]
         },
     }
 
 
-def _fibre_ms(gateway: Gateway, pop: Pop) -> float:
-    return fibre_one_way_ms((gateway.lat_deg, gateway.lon_deg), (pop.lat_deg, pop.lon_deg)).one_way_ms
+def _fibre(gateway: Gateway, pop: Pop) -> FibreDelay:
+    return fibre_one_way_ms((gateway.lat_deg, gateway.lon_deg), (pop.lat_deg, pop.lon_deg))
 
 
 def _place(gateway: Gateway) -> Place:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from bentpipe._native import Profile
 from bentpipe.profiles.build import Points, Provenance, Side, queue_limit, single_hop_profile
 from bentpipe.scenarios import load_presets, parse_preset
-from bentpipe.times import parse_utc
-
-#: When a Profile starts if nobody says. Any instant would do for a static path; this one is the example in the docs,
-#: so that a Profile made without ``--start`` is the same on every day.
-DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
+from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 
 def preset_profile(

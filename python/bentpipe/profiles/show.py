@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe._native import Profile
-from bentpipe.profiles.path import PathView, Steps, held
+from bentpipe.profiles import origin
+from bentpipe.profiles.path import PathView, Steps, held, is_handover
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
 
@@ -25,11 +27,13 @@ def summarise(profile: Profile) -> dict[str, Any]:
     """The summary of `profile`, ready for JSON.
 
     Returns:
-        ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``hops`` (name, shared_id,
-        used_s), ``handovers``, ``outages``, ``no_path_s`` (no hop in use), ``rtt_ms`` and per direction ``delay_ms``,
-        ``capacity_bps`` (quantiles over time; None where nothing limits), ``loss_mean`` (over the time with a path),
-        ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are those of a lone small packet on
-        empty queues, over the time in which they are known.
+        ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (what a computed
+        Profile was computed from, see `bentpipe.profiles.origin.geometry`; None for others), ``hops`` (name, shared_id,
+        used_s), ``handovers`` (the path moves to another hop), ``reconfigurations`` (it is interrupted and stays),
+        ``outages`` (stretches in which nothing gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
+        direction ``delay_ms``, ``capacity_bps`` (quantiles over time; None where nothing limits), ``loss_mean`` (over
+        the time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are those of a lone
+        small packet on empty queues, over the time in which they are known.
     """
     view = PathView(profile)
     meta = view.metadata
@@ -44,12 +48,12 @@ def summarise(profile: Profile) -> dict[str, Any]:
         "basis": meta["basis"],
         "hash": profile.content_hash(),
         "provenance": {key: meta["provenance"][key] for key in ("kind", "description", "made_by", "seed", "includes")},
+        "geometry": origin.geometry(meta),
         "hops": [
             {"name": hop["name"], "shared_id": hop["shared_id"], "used_s": seconds}
             for hop, seconds in zip(meta["hops"], used, strict=True)
         ],
-        "handovers": len(view.handovers()),
-        "outages": len(meta["events"]) - len(view.handovers()),
+        **_events(view),
         "no_path_s": sum(b - a for a, b, hops in view.routes() if not hops),
         "rtt_ms": _quantiles(view.rtt_ms(times[known["up"] & known["down"]])),
         "up": _direction(view, "up", times[known["up"]]),
@@ -67,9 +71,10 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("made by", provenance["made_by"] + ("" if provenance["seed"] is None else f", seed {provenance['seed']}")),
         ("delays", "one way" if summary["basis"] == "one_way" else "half of measured round trips"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
+        *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
         ("hops", f"{len(summary['hops'])}: {_listed([hop['name'] for hop in summary['hops']])}"),
-        ("events", f"{summary['handovers']} handovers, {summary['outages']} outages"),
-        ("no path", f"{summary['no_path_s']:g} s"),
+        ("handovers", f"{summary['handovers']}, and {summary['reconfigurations']} interruptions without one"),
+        ("outages", f"{summary['outages']}; no path for {summary['no_path_s']:g} s"),
         ("hash", summary["hash"]),
     ]
     rows: list[list[object]] = [["RTT [ms]", *_cells(summary["rtt_ms"], 1.0)]]
@@ -84,6 +89,33 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         )
         facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
     return facts, rows, ["", *QUANTILES]
+
+
+def _events(view: PathView) -> dict[str, int]:
+    """Handovers, interruptions without one, and outages, each apart from the others and from losses."""
+    # A satellite that comes after nobody ends an outage and takes over from none.
+    ends = {b["at_ns"] for a, b in pairwise(view.metadata["routes"]) if not a["hops"]}
+    events = [event for event in view.handovers() if event["at_ns"] not in ends]
+    moved = sum(event["kind"]["handover"]["to_hop"] != event["hop"] for event in events)
+    return {"handovers": moved, "reconfigurations": len(events) - moved, "outages": _outages(view)}
+
+
+def _outages(view: PathView) -> int:
+    """Stretches without a path or in an event other than a handover; those that touch are one.
+
+    Counted by their time and not by their events: one that lasts from the beginning or to the end has no event there.
+    """
+    spans = [(start, end) for start, end, hops in view.routes() if not hops]
+    spans += [
+        (event["at_ns"] / 1e9, min((event["at_ns"] + event["interruption_ns"]) / 1e9, view.duration_s))
+        for event in view.metadata["events"]
+        if not is_handover(event)
+    ]
+    count, until = 0, -math.inf
+    for start, end in sorted(spans):
+        count += start > until
+        until = max(until, end)
+    return count
 
 
 def _cells(quantiles: dict[str, float] | None, unit: float) -> list[object]:

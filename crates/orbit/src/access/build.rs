@@ -9,6 +9,7 @@
 
 use super::error::AccessError;
 use super::ground::Ground;
+use super::origin::Origin;
 use super::params::AccessParams;
 use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
@@ -29,6 +30,9 @@ struct Recipe {
     schedule: ServingSchedule,
     ground: Ground,
     params: AccessParams,
+    /// `None` where the schedule was made by other means.
+    #[serde(default)]
+    origin: Option<Origin>,
 }
 
 const MAKER: &str = "access model";
@@ -37,11 +41,18 @@ const MAKER: &str = "access model";
 /// the queue waits at the terminal or the gateway, and moves without using the air.
 const MIGRATION_RATE: Rate = Rate::from_mbps(1000);
 
-/// The Profile of a site's schedule. `seed` decides everything that is drawn.
+/// The Profile of a site's schedule. `seed` decides everything that is drawn; `origin` says in the provenance where the schedule comes from.
 ///
 /// # Errors
 /// [`AccessError`]: a schedule with gaps or impossible geometry, a gateway without a ground leg, a parameter out of range.
-pub fn build(name: &str, schedule: &ServingSchedule, ground: &Ground, params: &AccessParams, seed: u64) -> Result<Profile, AccessError> {
+pub fn build(
+    name: &str,
+    schedule: &ServingSchedule,
+    ground: &Ground,
+    params: &AccessParams,
+    origin: Option<&Origin>,
+    seed: u64,
+) -> Result<Profile, AccessError> {
     params.check()?;
     ground.check()?;
     check_slots(schedule)?;
@@ -53,7 +64,13 @@ pub fn build(name: &str, schedule: &ServingSchedule, ground: &Ground, params: &A
     if hops.is_empty() {
         hops.push(wire("terminal".to_owned(), 0)); // nobody serves at all: the Profile is one outage at the terminal
     }
-    let recipe = Recipe { maker: MAKER.to_owned(), schedule: schedule.clone(), ground: ground.clone(), params: params.clone() };
+    let recipe = Recipe {
+        maker: MAKER.to_owned(),
+        schedule: schedule.clone(),
+        ground: ground.clone(),
+        params: params.clone(),
+        origin: origin.cloned(),
+    };
     let provenance = Provenance {
         kind: "computed".to_owned(),
         description: format!(
@@ -85,7 +102,7 @@ pub fn reseed(profile: &Profile, seed: u64) -> Result<Profile, AccessError> {
         return Err(refuse("its provenance holds no recipe of it".to_owned()));
     }
     let recipe: Recipe = serde_json::from_value(recipe.clone()).map_err(|e| refuse(format!("its recipe does not read: {e}")))?;
-    build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, seed)
+    build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, recipe.origin.as_ref(), seed)
 }
 
 fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {

@@ -22,6 +22,21 @@ pub struct GroundLeg {
     pub gateway_pop_ns: u64,
     /// `PoP` to server, one way [ns].
     pub pop_server_ns: u64,
+    /// What the first delay rests on.
+    #[serde(default)]
+    pub gateway_pop_fibre: Fibre,
+    /// What the second rests on.
+    #[serde(default)]
+    pub pop_server_fibre: Fibre,
+}
+
+/// What a delay over fibre rests on, for those who read the Profile's provenance; nothing is computed from it. Empty where nobody said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fibre {
+    /// `table` (published round trips), `cable` (published lengths) or `great-circle`.
+    pub basis: String,
+    /// One line: cities, sources, tails.
+    pub detail: String,
 }
 
 impl Ground {

@@ -13,6 +13,7 @@
 //! | [`capacity`] | bit/s from elevation, load and in-slot variation |
 //! | [`loss`] | loss episodes in continuous time |
 //! | [`ground`] | gateway to `PoP` to server |
+//! | [`origin`] | which satellites, by which rules: for the provenance |
 //! | [`legs`] | propagation over both radio legs |
 //! | `space` | the hop of one satellite and gateway |
 //! | [`mod@build`] | hops, routes and events put together |
@@ -28,6 +29,7 @@ pub mod ground;
 pub mod legs;
 pub mod load;
 pub mod loss;
+pub mod origin;
 pub mod params;
 pub mod queueing;
 pub mod slots;
@@ -35,5 +37,6 @@ mod space;
 
 pub use build::{build, reseed};
 pub use error::AccessError;
-pub use ground::{Ground, GroundLeg};
+pub use ground::{Fibre, Ground, GroundLeg};
+pub use origin::Origin;
 pub use params::AccessParams;

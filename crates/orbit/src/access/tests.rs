@@ -1,7 +1,8 @@
 //! The Profile as a whole, over made-up passes.
 
 use super::*;
-use crate::access::ground::GroundLeg;
+use crate::access::ground::{Fibre, GroundLeg};
+use crate::access::origin::SatelliteSource;
 use crate::site::Site;
 use bentpipe_profile::Direction;
 use bentpipe_profile::series::Cursor;
@@ -47,12 +48,34 @@ fn schedule(lead_ns: u64, who: &[Option<(u64, &str)>]) -> ServingSchedule {
 }
 
 fn ground() -> Ground {
-    let leg = |gateway_pop_ns| GroundLeg { pop: "SEA".to_owned(), gateway_pop_ns, pop_server_ns: 250_000 };
+    let leg = |gateway_pop_ns| GroundLeg {
+        pop: "SEA".to_owned(),
+        gateway_pop_ns,
+        pop_server_ns: 250_000,
+        gateway_pop_fibre: Fibre::default(),
+        pop_server_fibre: Fibre { basis: "table".to_owned(), detail: "A - B".to_owned() },
+    };
     Ground { server: "test".to_owned(), gateways: [("A".to_owned(), leg(400_000)), ("B".to_owned(), leg(900_000))].into() }
 }
 
+fn origin() -> Origin {
+    Origin {
+        satellites: SatelliteSource::Elements {
+            file: "e.tle".to_owned(),
+            sha256: "00".to_owned(),
+            satellites: 3,
+            superseded: 0,
+            first_epoch_unix_ns: EDGE,
+            last_epoch_unix_ns: EDGE + 1,
+        },
+        gateway_min_elevation_deg: 25.0,
+        gso_exclusion_deg: 18.0,
+        schedule_seed: 1,
+    }
+}
+
 fn make(schedule: &ServingSchedule, seed: u64) -> Profile {
-    build("p", schedule, &ground(), &AccessParams::default(), seed).unwrap()
+    build("p", schedule, &ground(), &AccessParams::default(), Some(&origin()), seed).unwrap()
 }
 
 fn usual() -> Vec<Option<(u64, &'static str)>> {
@@ -123,12 +146,16 @@ fn queues_wait_for_the_new_satellite() {
     assert!(MIGRATION_RATE.0 as f64 > most_mbps * 1e6, "moving must not be slower than sending");
 }
 
-/// What is held during an interruption meets the reconfiguration's burst when it is let go, and so does what later grants release.
+/// What is held during an interruption meets the reconfiguration's burst when it is let go, and so does what later grants release. In a quiet hour
+/// most reconfigurations bring none, so this is a busy one.
 #[test]
 fn every_reconfiguration_is_met_by_packets() {
+    let mut params = AccessParams::default();
+    params.load.daily_log_amplitude = 1.0;
+    params.load.peak_solar_hour = super::super::load::solar_hour(EDGE, -123.31);
     let who = [Some((1, "A")), Some((1, "A")), Some((2, "A")), Some((3, "A")), Some((2, "B")), Some((2, "B"))];
     for seed in 0..8 {
-        let p = make(&schedule(7_000_000_000, &who), seed);
+        let p = build("p", &schedule(7_000_000_000, &who), &ground(), &params, None, seed).unwrap();
         for event in p.events() {
             let EventKind::Handover { to_hop, .. } = event.kind else { continue };
             let open = event.at_ns + event.interruption_ns;
@@ -153,7 +180,7 @@ fn a_hop_that_is_left_loses_nothing_for_ever() {
     params.loss.up.episodes_per_s = 2.0;
     params.loss.down.episodes_per_s = 2.0;
     let s = schedule(7_000_000_000, &usual());
-    let p = build("p", &s, &ground(), &params, 1).unwrap();
+    let p = build("p", &s, &ground(), &params, None, 1).unwrap();
     let mut lossy = 0;
     for (hop, last_s) in [(0, 97), (1, 37), (2, 52), (3, 112)] {
         for direction in Direction::BOTH {
@@ -186,7 +213,7 @@ fn nothing_here_uses_the_host_libm() {
         }
         files += 1;
     }
-    assert!(files >= 14, "{files} files");
+    assert!(files >= 15, "{files} files");
 }
 
 #[test]
@@ -207,7 +234,7 @@ fn the_floor_is_propagation_fibre_and_the_site_offset() {
     params.delay.wander.mean_ms = 0.0;
     params.delay.queue.raised_probability = 0.0;
     params.delay.queue.hump_rate_per_s = 0.0;
-    let p = build("p", &s, &ground(), &params, 1).unwrap();
+    let p = build("p", &s, &ground(), &params, None, 1).unwrap();
     for direction in Direction::BOTH {
         // 641 + 900 km at the slot's start, 1 km more a second; 0.65 ms of fibre; half the offset; up to one frame of waiting.
         let at_s = 5.0;
@@ -225,6 +252,17 @@ fn the_seed_decides_and_geometry_stays() {
     assert_ne!(one.hops(), two.hops());
     assert_eq!(reseed(&one, 2).unwrap(), two);
     assert_eq!(one.routes(), two.routes());
+}
+
+/// Drawn again, a Profile still says which satellites it was computed from, by which rules, and what its fibre rests on.
+#[test]
+fn where_the_geometry_comes_from_is_kept() {
+    let one = make(&schedule(7_000_000_000, &usual()), 1);
+    for p in [&one, &reseed(&one, 9).unwrap()] {
+        let recipe = &p.provenance().recipe;
+        assert_eq!(serde_json::from_value::<Origin>(recipe["origin"].clone()).unwrap(), origin());
+        assert_eq!(recipe["ground"]["gateways"]["A"]["pop_server_fibre"]["basis"], "table");
+    }
 }
 
 #[test]
@@ -264,7 +302,7 @@ fn broken_schedules_are_refused() {
     let refused = |change: &dyn Fn(&mut ServingSchedule)| {
         let mut s = schedule(15_000_000_000, &[Some((1, "A")), Some((2, "A"))]);
         change(&mut s);
-        build("p", &s, &ground(), &AccessParams::default(), 1).unwrap_err().to_string()
+        build("p", &s, &ground(), &AccessParams::default(), None, 1).unwrap_err().to_string()
     };
     assert!(refused(&|s| s.slots[1].start_ns += 1).starts_with("schedule: slot 1 is from 15.000000001"));
     assert!(refused(&|s| s.slots.clear()).contains("wanted slots in order"));

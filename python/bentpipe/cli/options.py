@@ -1,0 +1,57 @@
+"""Options that several commands take, each declared once; and places given as two words, which the shell splits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from bentpipe.errors import UserError
+
+#: How a place is given: what help texts say.
+PLACE = "a name of `bentpipe sites`, or lat,lon[,alt_m]"
+
+Elements = Annotated[
+    Path | None,
+    typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        help="When it begins: ISO-8601, UTC unless it has an offset; needed with --elements. "
+        "[default: 2026-05-10T09:00:00Z]",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def place(*names: str, what: str) -> Any:  # noqa: ANN401 - as Typer has it
+    """An option that takes a place; `what` says which."""
+    return typer.Option(*names, help=f"{what}: {PLACE}.", show_default=False)
+
+
+def shells(default: str) -> Any:  # noqa: ANN401 - as Typer has it
+    """``--constellation``, with what serves if neither it nor ``--elements`` is given."""
+    return typer.Option(help=f"Built-in shells, of `bentpipe constellations`. [default: {default}]", show_default=False)
+
+
+class PlaceCommand(TyperCommand):
+    """A command with places among its options.
+
+    ``--site 40.44 -79.99`` reaches it as a place and an unknown option; it says what was meant.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """Refuses two numbers after an option that takes one place; otherwise as every command."""
+        for option, lat, lon in zip(args, args[1:], args[2:], strict=False):
+            if option in _PLACES and _NUMBER.match(lat) and _NUMBER.match(lon):
+                raise UserError(f"{option} {lat} {lon}: a place is one word; wanted {option} {lat},{lon}")
+        return super().parse_args(ctx, args)
+
+
+_PLACES = ("--site", "--to", "--from")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?,?\Z")
