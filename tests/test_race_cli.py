@@ -10,14 +10,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe import demo
+from bentpipe import demo, profiles
 from bentpipe.cli.main import app
 from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs, summarise
+from bentpipe.report import build
+from bentpipe.runs import find_runs, racing, summarise
 from bentpipe.runs.text import number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 COMMAND = [sys.executable, "-c", "from bentpipe.cli.main import app; app()"]
+PING = "".join(
+    f"[{1_778_403_600 + i / 2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=60 time={40 + i % 5} ms\n"
+    for i in range(20)
+)
 LIMITED = (
     "import resource, signal, sys\n"
     "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -32,6 +37,11 @@ def path(tmp_path):
     file = tmp_path / "bell.parquet"
     write_profile(preset_profile("dumbbell:rate=10mbit", 30.0, start_unix_ns=START_UNIX_NS, name="bell"), file)
     return str(file)
+
+
+def interrupt(*_, **__):
+    """Stands where Ctrl-C strikes."""
+    raise KeyboardInterrupt
 
 
 def bentpipe(*arguments):
@@ -123,6 +133,65 @@ def test_ctrl_c_says_what_is_kept_and_ends_with_130(path, tmp_path):
     assert said == ""
     kept = len(find_runs(out))
     assert complaint == f"error: interrupted: {kept} of 120 Runs are kept in {out}; the same command does the rest\n"
+
+
+def test_ctrl_c_before_the_first_run_says_what_is_kept(path, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
+    with monkeypatch.context() as early:
+        early.setattr(profiles, "read_profile", interrupt)
+        done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
+    assert done.exit_code == 130
+    assert done.stderr == f"error: interrupted: Runs kept in {out}: 1; the same command does the rest\n"
+    monkeypatch.setattr(racing, "_keep_profiles", interrupt)
+    done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
+    assert done.exit_code == 130
+    assert done.stderr == f"error: interrupted: 1 of 2 Runs are kept in {out}; the same command does the rest\n"
+
+
+def test_ctrl_c_while_the_report_is_drawn_says_what_is_kept(path, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
+    monkeypatch.setattr(build, "plot_overview", interrupt)
+    done = bentpipe("report", out)
+    assert done.exit_code == 130
+    assert done.stderr == (
+        f"error: interrupted: the page is not drawn; 1 Run kept in {out}; bentpipe report {out} draws it\n"
+    )
+    assert not (out / "report.html").exists()
+
+
+def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "DURATION_S", 1.0)
+    monkeypatch.setattr(demo, "PROFILE_S", 1.0)
+    monkeypatch.setattr(demo, "SEEDS", 1)
+    out = tmp_path / "demo"
+    with monkeypatch.context() as late:
+        late.setattr(build, "plot_overview", interrupt)
+        done = bentpipe("demo", "-o", out)
+    assert done.exit_code == 130
+    assert f"error: interrupted: the page is not drawn; 8 Runs kept in {out}; " in done.stderr
+    with monkeypatch.context() as early:
+        early.setattr(demo, "make_profile", interrupt)
+        done = bentpipe("demo", "-o", out)
+    assert done.exit_code == 130
+    assert f"error: interrupted: Runs kept in {out}: 8; the same command begins again" in done.stderr
+    monkeypatch.setattr(racing, "_keep_profiles", interrupt)
+    done = bentpipe("demo", "-o", out)
+    assert done.exit_code == 130
+    assert f"error: interrupted: 0 of 8 Runs are kept in {out}; the same command begins again" in done.stderr
+
+
+def test_a_path_that_makes_a_race_say_little_is_warned_of(tmp_path):
+    (tmp_path / "ping.txt").write_text(PING, encoding="utf-8")
+    file = tmp_path / "measured.parquet"
+    assert bentpipe("profile", "convert", tmp_path / "ping.txt", "--from", "ping", "-o", file).exit_code == 0
+    done = bentpipe("race", file, "--cc", "reno", "--duration", 2, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert "has no capacity downwards: there flows are held back by windows and buffers alone" in said
+    assert bentpipe("report", tmp_path / "out").exit_code == 0
+    assert "knows no capacity" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_report_says_where_the_page_is(path, tmp_path):

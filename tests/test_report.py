@@ -8,11 +8,15 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
+from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.report import write_report
-from bentpipe.runs import compare, find_runs, race, summarise, total_goodput_bps
+from bentpipe.report.prose import opening
+from bentpipe.report.provenance import blocks
+from bentpipe.runs import Run, compare_difference, find_runs, race, summarise, total_goodput_bps
 from bentpipe.runs.text import interval, number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -78,21 +82,117 @@ def test_every_link_leads_somewhere(page, raced):
 def test_the_opening_says_what_the_runs_say(page, raced):
     text = html.unescape(page)
     runs = find_runs(raced)
-    alone = [summary for summary in summarise(runs) if summary.profile == "far" and len(summary.flows) == 1]
-    best = max(alone, key=lambda summary: summary.total_bps.mean)
-    name = {"reno": "NewReno", "cubic": "CUBIC", "bbr": "BBR"}[best.entrant]
-    assert f"Over far, {name} reached {number(best.total_bps.mean / 1e6)} Mbit/s" in text
-    assert interval(best.total_bps, 1e-6) in text
-    other = (
-        "cubic"
-        if best.entrant != "cubic"
-        else max((s for s in alone if s is not best), key=lambda s: s.total_bps.mean).entrant
-    )
-    ratio = compare(runs, best.entrant, other, total_goodput_bps)["far"]
-    assert f"{number(ratio.mean)} × " in text
+    alone = {s.entrant: s for s in summarise(runs) if s.profile == "far" and len(s.flows) == 1}
+    best = max(alone.values(), key=lambda summary: summary.total_bps.mean)
+    names = {"reno": "NewReno", "cubic": "CUBIC", "bbr": "BBR"}
+    said = re.search(r"Over far, (.*?) carried the (?:most|same)[,:] ([\d.]+) Mbit/s", text)
+    assert names[best.entrant] in said[1]
+    assert said[2] == number(best.total_bps.mean / 1e6)
     (shared,) = [summary for summary in summarise(runs) if summary.profile == "near" and len(summary.flows) == 2]
     largest = max(flow.share.mean for flow in shared.flows)
-    assert f"took {largest:.0%}".replace("%", " %") in text
+    assert f"had {100 * largest:.0f} % of it in the mean of the runs" in text
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (
+            [40e6, 50e6, 45e6],
+            [4e6, 5e6, 6e6],
+            "CUBIC carried 5.00 Mbit/s, so BBR carried 9.0 times as much; seed",
+        ),
+        ([40e6, 4e6, 46e6], [4e6, 35e6, 6e6], "so BBR carried 2.0 times as much; but from seed to seed they differ so"),
+        ([10.2e6, 10.3e6, 10.4e6], [10e6, 10.1e6, 10.2e6], "so BBR carried 2.0 % more"),
+        ([10e6, 11e6, 12e6], [0, 0, 0], "CUBIC carried nothing."),
+    ],
+)
+def test_means_ratio_and_difference_are_of_one_estimator(raced, ours, theirs, said):
+    """Arithmetic means throughout: what a reader divides or subtracts comes to what is said."""
+    runs = [
+        fake_run(raced, entrant, seed, bps)
+        for entrant, rates in (("bbr", ours), ("cubic", theirs))
+        for seed, bps in enumerate(rates)
+    ]
+    summaries = summarise(runs)
+    text = " ".join(opening("far", summaries, runs))
+    assert text.startswith(f"Over far, BBR carried the most: {number(sum(ours) / 3e6)} Mbit/s (mean of 3 runs; 95 % ")
+    assert f"interval {interval(summaries[0].total_bps, 1e-6)})" in text
+    assert said in text
+    difference = compare_difference(runs, "bbr", "cubic", total_goodput_bps)["far"]
+    assert difference.mean == pytest.approx(sum(ours) / 3 - sum(theirs) / 3)
+
+
+def test_entrants_that_the_digits_do_not_tell_apart_share_the_first_place(raced):
+    runs = [fake_run(raced, name, 0, bps) for name, bps in (("bbr", 96.51e6), ("cubic", 96.49e6), ("reno", 90e6))]
+    first, second, *_ = opening("far", summarise(runs), runs)
+    assert first == "Over far, BBR and CUBIC carried the most, 96.5 Mbit/s each."
+    assert second == "NewReno carried 90.0 Mbit/s, so BBR carried 7.2 % more."
+    assert opening("far", summarise(runs[:2]), runs[:2]) == [
+        "Over far, BBR and CUBIC carried the same, 96.5 Mbit/s each."
+    ]
+    (alone,) = opening("far", summarise(runs[2:]), runs[2:])
+    assert alone == "Over far, NewReno carried 90.0 Mbit/s (one run)."
+
+
+def fake_run(raced, entrant, seed, bps):
+    """A Run over ``far`` as it might have come out."""
+    run = next(run for run in find_runs(raced) if (run.label, run.entrant) == ("far", entrant))
+    record = json.loads(json.dumps(run.record))
+    record["seed"] = seed
+    record["summary"]["flows"][0]["goodput_bps"] = bps
+    return Run(run.path, record)
+
+
+def test_the_recipe_is_a_table_and_not_json(tmp_path):
+    path = make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=20.0)
+    race([path], ["reno"], out=tmp_path, duration_s=5.0)
+    text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert '{"' not in text
+    assert "mac_jitter" not in text
+    assert "waiting for the radio link's transmission grants" in text
+    assert "<th>name</th>" in text
+    assert "<dt>Runs</dt><dd>1, all valid</dd>" in text
+    assert "The run and its data" in text
+    recipe = json.loads(path.metadata_json())["provenance"]["recipe"]
+    shown = blocks(recipe)
+    slots = next(block for block in shown if block.title == "schedule: slots")
+    assert len(slots.rows) == len(recipe["schedule"]["slots"])
+    assert slots.heads[:2] == ["start", "end"]
+    assert all(len(row) == len(slots.heads) for row in slots.rows)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
+        lambda below: (
+            st.lists(below, max_size=8)
+            | st.dictionaries(st.sampled_from(["a_ns", "b_unix_ns", "c_km", "d", "e_per_s"]), below, max_size=4)
+        ),
+        max_leaves=20,
+    )
+)
+def test_whatever_a_recipe_holds_is_shown(value):
+    for block in blocks({"anything": value}):
+        assert bool(block.facts) != bool(block.heads)
+        assert all(isinstance(text, str) for pair in block.facts for text in pair)
+        assert all(isinstance(cell, str) for row in block.rows for cell in row)
+
+
+def test_a_path_that_is_one_outage_is_a_sentence_and_no_empty_figure(tmp_path):
+    with pytest.warns(UserWarning, match="outage"):
+        path = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=5.0, name="ocean")
+    with pytest.warns(UserWarning, match="outage"):
+        race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
+    text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "ocean is an outage from the beginning of every run to its end" in text
+    assert "<dt>Outages in a run</dt><dd>1, 5.0 s in all</dd>" in text
+    assert "<img" not in text
+    assert list((tmp_path / "figures").iterdir()) == []
+
+
+def test_limits_are_called_by_their_settings(page):
+    text = html.unescape(page)
+    assert "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: 4194304" in text
 
 
 def test_the_table_holds_every_entrant_of_every_profile(page, raced):
@@ -164,7 +264,7 @@ def test_runs_that_are_not_valid_are_shown_and_left_out_of_the_figures(raced, tm
     text = html.unescape(write_report(out).read_text(encoding="utf-8"))
     assert "16, of which 8 not valid" in text
     assert text.count("<strong>no</strong>: the clock ran late") == 8
-    assert "(n = 1)" in text
+    assert "<small>of 2</small>" in text
 
 
 def test_a_damaged_table_is_one_line_and_no_page(raced, tmp_path):
@@ -188,6 +288,6 @@ def test_flows_of_one_controller_and_both_directions_stand_apart(tmp_path):
     race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="down")
     race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="up")
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert text.count("Sharing bell, 2 flows of BBR got ") == 2
+    assert text.count("Sharing bell, 2 flows of BBR carried ") == 2
     assert "<strong>Download: server to terminal.</strong>" in text
     assert "<strong>Upload: terminal to server.</strong>" in text

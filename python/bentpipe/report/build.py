@@ -59,7 +59,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
         results_table(runs).write_csv(out / "results.csv")
         sections = [(part, section) for part in page for section in part.sections]
         for done, (part, section) in enumerate(sections):
-            mine = [run for run in runs if run.experiment == part.experiment and run.record["valid"]]
+            mine = [run for run in runs if run.experiment == part.experiment and _drawable(run)]
             if section is part.sections[0]:
                 artist.draw_part(part, mine)
             artist.draw_section(section, [run for run in mine if run.label == section.title])
@@ -82,6 +82,11 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     return out / "report.html"
 
 
+def _drawable(run: Run) -> bool:
+    """Whether there is something to see: a Run over an outage has nothing but empty axes."""
+    return bool(run.record["valid"]) and any(flow["whole_run_bps"] > 0 for flow in run.flows)
+
+
 def _environment() -> Environment:
     """Everything that comes from a file is escaped."""
     return Environment(
@@ -102,12 +107,13 @@ class _Artist:
     def draw_part(self, part: content.Part, runs: Sequence[Run]) -> None:
         if not runs:
             return
-        caption = "Goodput of every entrant: the mean over seeds and its 95 % confidence interval."
+        caption = "Goodput of every entrant after the warm-up: mean over the runs and its 95 % confidence interval."
         part.figures.append(self._keep(plot_overview(summarise(runs)), part.experiment, "overview", caption))
         if any(len(run.flows) == 1 for run in runs):
             caption = (
-                "One-second values of all seeds after the warm-up: quartiles and median; whiskers to the last value "
-                "within 1.5 × the box."
+                "After the warm-up. Boxes: one-second values of all runs, quartiles and median; whiskers to the last "
+                "value within 1.5 × the box. Bars: the share of segments that had to be sent again, mean of the runs; "
+                "dots: each run."
             )
             part.figures.append(self._keep(plot_destinations(runs), part.experiment, "destinations", caption))
 
@@ -121,7 +127,9 @@ class _Artist:
         if first:
             caption = (
                 f"Each controller alone, seed {seed}: all met the same path at the same moments. Triangles: "
-                "handovers; thin lines: edges of the 15 s slots; grey: capacity. Ticks above the queue: it overflowed."
+                "handovers; thin lines: edges of the 15 s slots. Grey: what the path could have carried in each "
+                "second; goodput counts data when they arrive in order, so a repaired gap can lift a second above it. "
+                "Ticks above the queue: it overflowed."
             )
             section.figures.append(self._keep(plot_timeline(first), section.anchor, "timeline", caption))
             caption = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,9 @@ from urllib.parse import quote
 import polars as pl
 
 from bentpipe.plots import series
-from bentpipe.plots.series import DROP_CAUSES, event_times
-from bentpipe.plots.style import LOOKS, entrant_name, look
-from bentpipe.report import prose
+from bentpipe.plots.series import DROP_CAUSES
+from bentpipe.plots.style import LOOKS, legend_name, look
+from bentpipe.report import path, prose, provenance
 from bentpipe.runs import summarise, text
 from bentpipe.times import format_utc
 
@@ -112,12 +111,13 @@ class Section:
     title: str
     anchor: str
     facts: list[tuple[str, str]]
-    recipe: str
+    recipe: list[provenance.Block]
     sentences: list[str]
     rows: list[Row]
     start_up: list[Row]
     limits: list[Limits]
     losses: list[Losses]
+    buffers: str
     runs: list[RunLine]
     profile_file: str
     figures: list[Figure] = field(default_factory=list)
@@ -185,65 +185,55 @@ def _experiment_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return [
         ("Experiment", first.experiment),
         ("World", str(first.record["world"])),
-        ("Entrants", ", ".join(dict.fromkeys(entrant_name(run.entrant) for run in runs))),
+        ("Entrants", ", ".join(dict.fromkeys(run.entrant for run in runs))),
+        ("Controllers", ", ".join(dict.fromkeys(legend_name(str(f["controller"])) for run in runs for f in run.flows))),
         ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
-        ("Start phase", f"{drawn}, {_span([run.offset_s for run in runs])} s into the Profile"),
+        ("Runs begin", f"{drawn}, {path.span([run.offset_s for run in runs])} s into the Profile"),
         ("Runs", f"{len(runs)}, of which {invalid} not valid" if invalid else f"{len(runs)}, all valid"),
     ]
 
 
-def _span(found: Sequence[float]) -> str:
-    low, high = min(found), max(found)
-    return f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
-
-
 def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSummary]) -> Section:
     profile = runs[0].record["profiles"][0]
-    provenance = profile.get("provenance")
-    provenance = provenance if isinstance(provenance, dict) else {}
-    handovers = [len(event_times(run.events(), "handover")) for run in runs]
-    outages = [len(event_times(run.events(), "outage")) for run in runs]
-    includes = provenance.get("includes") or []
+    origin = profile.get("provenance")
+    origin = origin if isinstance(origin, dict) else {}
     facts = [
-        ("Path", str(provenance.get("description", "not said"))),
-        ("Kind", str(provenance.get("kind", "not said"))),
+        ("Path", str(origin.get("description", "not said"))),
+        ("Kind", str(origin.get("kind", "not said"))),
         ("Starts", format_utc(int(profile["start_unix_ns"]))),
         ("Lasts", f"{float(profile.get('duration_s', 0)):g} s"),
-        ("Includes", ", ".join(map(str, includes)) if isinstance(includes, list) and includes else "nothing measured"),
-        ("Handovers in a run", _span_of_counts(handovers)),
-        ("Outages in a run", _span_of_counts(outages)),
-        ("Made by", str(provenance.get("made_by", "not said"))),
+        ("Its delays hold", provenance.includes(origin.get("includes"))),
+        *path.facts(runs),
+        ("Made by", str(origin.get("made_by", "not said"))),
         ("Content hash", str(profile.get("base_hash", "not said"))),
     ]
-    recipe = provenance.get("recipe")
+    recipe = origin.get("recipe")
     file = f"profiles/{label}.parquet"
     return Section(
         title=label,
         anchor=f"{runs[0].experiment}-{label}",
         facts=facts,
-        recipe=json.dumps(recipe, indent=2, ensure_ascii=False) if recipe else "",
-        sentences=prose.opening(label, summaries, runs),
+        recipe=provenance.blocks(recipe) if isinstance(recipe, dict) else [],
+        sentences=path.sentences(label, runs)
+        + ([] if path.one_outage(runs) else prose.opening(label, summaries, runs)),
         rows=[row for summary in summaries for row in _rows(summary, _result_cells)],
         start_up=[row for summary in summaries for row in _rows(summary, _start_up_cells)],
         limits=_limits(runs),
         losses=_losses(runs),
+        buffers=path.buffers(runs),
         runs=[_run_line(out, run) for run in runs],
         profile_file=quote(file, safe=SAFE) if (out / file).is_file() else "",
     )
 
 
-def _span_of_counts(found: Sequence[int]) -> str:
-    return str(found[0]) if min(found) == max(found) else f"{min(found)} to {max(found)}"
-
-
 def _rows(summary: EntrantSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- one of the two functions below
     return [
         Row(
-            entrant_name(summary.entrant),
+            summary.entrant,
             len(summary.flows),
             i == 0,
-            look(flow.controller).name,
+            flow.controller,
             look(flow.controller).colour,
             cells(summary, flow),
         )
@@ -286,8 +276,8 @@ def _limits(runs: Iterable[Run]) -> list[Limits]:
             )
     return [
         Limits(
-            entrant_name(entrant),
-            look(controller).name,
+            entrant,
+            controller,
             look(controller).colour,
             *(text.number(sum(each) / len(each)) for each in zip(*shares, strict=True)),
         )
@@ -306,14 +296,14 @@ def _losses(runs: Iterable[Run]) -> list[Losses]:
         )
         found.setdefault(run.entrant, []).append([float(totals[cause].sum()) for cause in DROP_CAUSES])
     return [
-        Losses(entrant_name(entrant), *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
+        Losses(entrant, *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
         for entrant, drops in found.items()
     ]
 
 
 def _run_line(out: Path, run: Run) -> RunLine:
     return RunLine(
-        entrant=entrant_name(run.entrant),
+        entrant=run.entrant,
         seed=run.seed,
         begins=format_utc(run.start_unix_ns // 1_000_000 * 1_000_000),
         valid=bool(run.record["valid"]),

@@ -1,17 +1,22 @@
-"""The report's opening sentences, each computed from the Runs."""
+"""The report's opening sentences, each computed from the Runs.
+
+One estimator throughout, that of the tables: arithmetic means over the results that differ. A difference between two
+entrants is the mean of the differences seed by seed, which is the difference of those means; its interval is narrower
+than the two intervals suggest, since both met the same path.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from bentpipe.plots.style import entrant_name, look
-from bentpipe.runs import compare, total_goodput_bps
-from bentpipe.runs.text import MBIT, interval, mean, number, with_interval
+from bentpipe.runs import compare_difference, total_goodput_bps
+from bentpipe.runs.text import MBIT, interval, mean, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.runs import EntrantSummary, FlowSummary, Run
+    from bentpipe.runs import EntrantSummary, Estimate, FlowSummary, Run
 
 BASELINE = "cubic"
 """Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""
@@ -28,10 +33,13 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
     sentences = []
     if alone:
         best = max(alone, key=lambda summary: summary.total_bps.mean)
-        others = [summary for summary in alone if summary is not best]
-        sentences.append(_best(label, best, others, runs))
+        first = [summary for summary in alone if _rate(summary.total_bps) == _rate(best.total_bps)]
+        others = [summary for summary in alone if summary not in first]
+        sentences.append(_best(label, best, first, alone=not others))
         if others:
-            sentences.append(_price(best.flows[0], _baseline(others).flows[0]))
+            against = _baseline(others)
+            sentences.append(_comparison(best, against, runs))
+            sentences.append(_price(best.flows[0], against.flows[0]))
     sentences += [_sharing(label, summary) for summary in summaries if len(summary.flows) > 1]
     return sentences
 
@@ -44,44 +52,84 @@ def _baseline(summaries: Sequence[EntrantSummary]) -> EntrantSummary:
     )
 
 
-def _best(label: str, best: EntrantSummary, others: Sequence[EntrantSummary], runs: Sequence[Run]) -> str:
-    reached = f"Over {label}, {entrant_name(best.entrant)} reached {with_interval(best.total_bps, MBIT, 'Mbit/s')}"
-    if not others:
-        return f"{reached}."
-    against = _baseline(others)
-    ratio = compare(runs, best.entrant, against.entrant, total_goodput_bps).get(label)
-    theirs = f"{entrant_name(against.entrant)}'s {number(against.total_bps.mean * MBIT)} Mbit/s"
-    if ratio is None:
-        return f"{reached}, against {theirs}."
-    ends = interval(ratio)
-    if not ends:
-        return f"{reached}, {number(ratio.mean)} × {theirs}; without a spread over the seeds no interval can be given."
-    unclear = ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high
-    doubt = f", which {ratio.n} results do not tell apart from no difference" if unclear else ""
-    return f"{reached}, {number(ratio.mean)} × {theirs} (95 % CI of the ratio {ends}, paired by seed){doubt}."
+def _best(label: str, best: EntrantSummary, first: Sequence[EntrantSummary], *, alone: bool) -> str:
+    """Who carried the most; several, where the digits shown do not tell them apart."""
+    names = [entrant_name(summary.entrant) for summary in first]
+    if len(names) == 1:
+        what = "carried" if alone else "carried the most:"
+        return f"Over {label}, {names[0]} {what} {_rate(best.total_bps)}{_spread(best)}."
+    together = f"{', '.join(names[:-1])} and {names[-1]}"
+    what = "carried the same" if alone else "carried the most"
+    return f"Over {label}, {together} {what}, {_rate(best.total_bps)} each."
+
+
+def _rate(found: Estimate) -> str:
+    return f"{number(found.mean * MBIT)} Mbit/s"
+
+
+def _spread(summary: EntrantSummary) -> str:
+    """Over how many runs, and how sure."""
+    if summary.n == 1:
+        return " (one run)" if summary.valid == 1 else f" (the same in all {summary.valid} runs)"
+    ends = interval(summary.total_bps, MBIT)
+    sure = f"; 95 % interval {ends}" if ends else ""
+    return f" (mean of {summary.n} runs{sure})"
+
+
+def _comparison(best: EntrantSummary, against: EntrantSummary, runs: Sequence[Run]) -> str:
+    """The runner-up, or CUBIC, beside the best: both means, their ratio, and whether it may be chance."""
+    ours, theirs = entrant_name(best.entrant), entrant_name(against.entrant)
+    if against.total_bps.mean == 0:
+        return f"{theirs} carried nothing."
+    times = best.total_bps.mean / against.total_bps.mean
+    # Two digits: a reader who divides the rounded means gets the same.
+    many = f"{times:.0f}" if times >= 9.95 else f"{times:.1f}"
+    more = f"{many} times as much" if times >= 1.1 else f"{100 * (times - 1):.1f} % more"
+    said = f"{theirs} carried {_rate(against.total_bps)}, so {ours} carried {more}"
+    gap = compare_difference(runs, best.entrant, against.entrant, total_goodput_bps).get(best.profile)
+    if gap is None or gap.low is None or gap.high is None:
+        return f"{said}."
+    ends = f"{_signed(gap.low)} to {_signed(gap.high)} Mbit/s"
+    if gap.low <= 0 <= gap.high:
+        return f"{said}; but from seed to seed they differ so much that this may be chance (difference {ends}, 95 %)."
+    return f"{said}; seed by seed, on the same path, the difference is {ends} (95 % interval)."
+
+
+def _signed(bps: float) -> str:
+    return f"−{number(-bps * MBIT)}" if bps < 0 else number(bps * MBIT)
 
 
 def _price(best: FlowSummary, against: FlowSummary) -> str:
     ours, theirs = look(best.controller).name, look(against.controller).name
-    parts = [f"{mean(best.retransmits)} retransmitted segments a run against {mean(against.retransmits)} for {theirs}"]
-    if best.rtt_median_ms and against.rtt_median_ms:
-        parts.insert(0, f"a median RTT of {mean(best.rtt_median_ms)} ms against {mean(against.rtt_median_ms)} ms")
-    return f"{ours} came with {' and '.join(parts)}."
+    again = (
+        f"{ours} sent {mean(best.retransmits)} segments again in a run, {theirs} {mean(against.retransmits)}"
+        if best.retransmits.mean or against.retransmits.mean
+        else "neither sent anything again"
+    )
+    if not best.rtt_median_ms or not against.rtt_median_ms:
+        return f"{again}."
+    return (
+        f"The median round-trip time was {mean(best.rtt_median_ms)} ms under {ours} and "
+        f"{mean(against.rtt_median_ms)} ms under {theirs}; {again}."
+    )
 
 
 def _sharing(label: str, summary: EntrantSummary) -> str:
-    together = f"{mean(summary.total_bps, MBIT)} Mbit/s"
-    index = f"; Jain's index {summary.jain.mean:.2f}" if summary.jain else ""
+    together = f"{_rate(summary.total_bps)} together"
+    index = f"; Jain's fairness index is {summary.jain.mean:.2f} (1 is even)" if summary.jain else ""
     controllers = {flow.controller for flow in summary.flows}
     if len(controllers) == 1:
-        return f"Sharing {label}, {len(summary.flows)} flows of {look(controllers.pop()).name} got {together}{index}."
+        name = look(controllers.pop()).name
+        return f"Sharing {label}, {len(summary.flows)} flows of {name} carried {together}{index}."
     flows = sorted(summary.flows, key=lambda flow: -flow.goodput_bps.mean)
     first = flows[0]
     others = " and ".join(look(flow.controller).name for flow in flows[1:])
     name = look(first.controller).name
     if first.share is None:
         return f"Sharing {label}, neither {name} nor {others} got anything through."
-    share = f"{first.share.mean:.0%}".replace("%", " %")
     ends = interval(first.share, 100)
-    between = f" (95 % CI {ends}, n = {first.share.n})" if ends else ""
-    return f"Sharing {label} with {others}, {name} took {share}{between} of their {together}{index}."
+    between = f" (95 % interval {ends})" if ends else ""
+    return (
+        f"Sharing {label}, {name} and {others} carried {together}; {name} had {first.share.mean * 100:.0f} % of it "
+        f"in the mean of the runs{between}{index}."
+    )

@@ -21,7 +21,15 @@ from bentpipe.runs.racing import (
 )
 from bentpipe.runs.record import results_table
 from bentpipe.runs.store import Run, find_runs, read_run
-from bentpipe.runs.summary import EntrantSummary, FlowSummary, StartUp, compare, summarise, total_goodput_bps
+from bentpipe.runs.summary import (
+    EntrantSummary,
+    FlowSummary,
+    StartUp,
+    compare,
+    compare_difference,
+    summarise,
+    total_goodput_bps,
+)
 
 __all__ = [
     "EntrantSummary",
@@ -40,6 +48,7 @@ __all__ = [
     "StartUp",
     "StoreError",
     "compare",
+    "compare_difference",
     "estimate",
     "find_runs",
     "jain_index",

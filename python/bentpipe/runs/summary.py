@@ -144,27 +144,46 @@ def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimat
 def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
     """How many times as large `of` is for entrant `ours` as for `theirs`, per Profile, paired by seed.
 
-    A Profile without seeds that both ran, or with a run where `of` is zero, is left out. Seeds that gave both the same
-    as another seed (all figures alike) count once.
+    A geometric mean: that of `theirs` to `ours` is its inverse, and ratios of several Profiles may be averaged. A
+    Profile without seeds that both ran, or with a run where `of` is zero, is left out. Seeds that gave both the same as
+    another seed (all figures alike) count once.
     """
+    ratios = {label: paired_ratio(*_values(pairs, of)) for label, pairs in _pairs(runs, ours, theirs).items()}
+    return {label: ratio for label, ratio in ratios.items() if ratio is not None}
+
+
+def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
+    """By how much `of` is larger for entrant `ours` than for `theirs`, per Profile, paired by seed: an arithmetic mean.
+
+    It is the difference of the two means that `summarise` gives. Profiles and seeds count as in `compare`.
+    """
+    found = {label: _values(pairs, of) for label, pairs in _pairs(runs, ours, theirs).items() if pairs}
+    return {
+        label: estimate([a - b for a, b in zip(mine, others, strict=True)], floor=-math.inf)
+        for label, (mine, others) in found.items()
+    }
+
+
+def _pairs(runs: Iterable[Run], ours: str, theirs: str) -> dict[str, list[tuple[Run, Run]]]:
+    """By Profile, valid Runs of two entrants with the same seed; pairs with all figures alike once."""
     found: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
         if run.entrant in (ours, theirs) and run.record["valid"]:
             pair = found.setdefault(run.label, ({}, {}))
             pair[0 if run.entrant == ours else 1][run.seed] = run
-    ratios = {}
-    for label, (mine, others) in found.items():
-        pairs = {
-            (_figures(mine[seed]), _figures(others[seed])): (
-                mine[seed],
-                others[seed],
-            )
-            for seed in sorted(mine.keys() & others.keys())
-        }
-        ratio = paired_ratio([of(run) for run, _ in pairs.values()], [of(run) for _, run in pairs.values()])
-        if ratio is not None:
-            ratios[label] = ratio
-    return ratios
+    return {
+        label: list(
+            {
+                (_figures(mine[seed]), _figures(others[seed])): (mine[seed], others[seed])
+                for seed in sorted(mine.keys() & others.keys())
+            }.values()
+        )
+        for label, (mine, others) in found.items()
+    }
+
+
+def _values(pairs: Sequence[tuple[Run, Run]], of: Callable[[Run], float]) -> tuple[list[float], list[float]]:
+    return [of(run) for run, _ in pairs], [of(run) for _, run in pairs]
 
 
 def total_goodput_bps(run: Run) -> float:

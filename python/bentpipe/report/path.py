@@ -1,0 +1,89 @@
+"""What the report says of the path itself, and of the hosts at its ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bentpipe.runs import raced_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.runs import RacedPath, Run
+
+HOST_BUFFERS = {"wmem_max_bytes": 4_194_304, "rmem_max_bytes": 33_554_432}
+"""Fields of an Experiment's hosts that bound a flow's window, and what they are where nothing is said
+(`docs/reference/experiment.md`)."""
+
+ROUNDING_S = 1e-6
+"""Times that differ by less are alike [s]: seconds as floats hold a day to a hundredth of that."""
+
+
+def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """What the path did in the Runs, each thing counted apart; if their Profiles are there to be asked."""
+    paths = _met(runs)
+    if len(paths) < len({(run.seed, run.offset_s) for run in runs}):
+        # The kept Profile is gone, or this build draws another path from a seed than the one that ran.
+        return [("Handovers, outages, loss episodes", "not known: the Profile of these Runs cannot be drawn again")]
+    direction = runs[0].flows[0]["direction"]
+    outages = [path.outages() for path in paths]
+    episodes = [path.loss_episodes(direction) for path in paths]
+    always = all(path.duration_s - sum(b - a for a, b in path.loss_episodes(direction)) < ROUNDING_S for path in paths)
+    seconds = [path.no_path_s() for path in paths]
+    cut = f", {span(seconds)} s in all" if max(seconds) > 0 else ""
+    return [
+        ("Handovers in a run", _span_of_counts([len(path.handovers()) for path in paths])),
+        ("Outages in a run", _span_of_counts(list(map(len, outages))) + cut),
+        (
+            f"Loss episodes in a run ({direction})",
+            "lossy throughout" if always else _span_of_counts(list(map(len, episodes))),
+        ),
+    ]
+
+
+def sentences(label: str, runs: Sequence[Run]) -> list[str]:
+    """What a reader must know about the path before any figure of it."""
+    if one_outage(runs):
+        return [
+            f"{label} is an outage from the beginning of every run to its end: there was nothing to race over, "
+            "and there are no figures."
+        ]
+    direction = runs[0].flows[0]["direction"]
+    if all(path.limited(direction) for path in _met(runs)):
+        return []
+    return [
+        f"{label} knows no capacity: only windows and buffers held its flows back, so their goodput says nothing "
+        "about the path."
+    ]
+
+
+def buffers(runs: Sequence[Run]) -> str:
+    """What the limits of the buffers are called, and how large they were."""
+    hosts = runs[0].record["experiment"].get("hosts") or {}
+    told = {key: {str(host[key]) for host in hosts.values() if key in host} for key in HOST_BUFFERS}
+    sizes = {key: " or ".join(sorted(told[key])) or f"{size} (Linux's default)" for key, size in HOST_BUFFERS.items()}
+    return (
+        f"Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: {sizes['wmem_max_bytes']} "
+        f"bytes. Receive window: tcp_rmem[2] of the receiver, rmem_max_bytes: {sizes['rmem_max_bytes']} bytes."
+    )
+
+
+def one_outage(runs: Sequence[Run]) -> bool:
+    """Whether nothing could pass from the beginning of every Run to its end."""
+    paths = _met(runs)
+    return bool(paths) and all(path.no_path_s() >= path.duration_s - ROUNDING_S for path in paths)
+
+
+def span(found: Sequence[float]) -> str:
+    """``3.0`` or ``3.0 to 7.5``."""
+    low, high = min(found), max(found)
+    return f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+
+
+def _span_of_counts(found: Sequence[int]) -> str:
+    return str(found[0]) if min(found) == max(found) else f"{min(found)} to {max(found)}"
+
+
+def _met(runs: Sequence[Run]) -> list[RacedPath]:
+    """The path of each seed once: all entrants of a seed met the same."""
+    return list({(run.seed, run.offset_s): path for run in runs if (path := raced_path(run)) is not None}.values())
