@@ -3,7 +3,7 @@
 use crate::testing::{experiment, flow, handover_path};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_profile::experiment::{Application, Experiment};
-use bentpipe_profile::{Bytes, Direction, Nanos, Profile, Time};
+use bentpipe_profile::{Bytes, Direction, Event, EventKind, Fate, Nanos, Profile, RouteEntry, Time};
 use std::sync::Arc;
 
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
@@ -107,6 +107,39 @@ fn an_offset_begins_later_in_the_profile() {
     assert!(!data.events.kind.iter().any(|k| k == "handover"));
     // The second satellite's 30 Mbit/s from the beginning.
     assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
+}
+
+/// Half of the run without a path, from before its beginning: an outage all the same, and one.
+#[test]
+fn an_outage_that_began_before_the_run_is_among_its_events() {
+    let wired = handover_path(10, 0);
+    let out = Event {
+        at_ns: Time(2_000_000_000),
+        interruption_ns: Nanos::from_secs(4),
+        hop: 0,
+        kind: EventKind::Outage,
+        up: Fate::GENTLE,
+        down: Fate::GENTLE,
+    };
+    let routes = [(0, vec![0, 2]), (2, vec![]), (6, vec![0, 2])];
+    let path = Profile::new(
+        "outage".to_owned(),
+        wired.start(),
+        wired.duration(),
+        wired.basis(),
+        wired.provenance().clone(),
+        wired.hops().to_vec(),
+        routes.map(|(s, hops)| RouteEntry { at_ns: Time(s * 1_000_000_000), hops }).to_vec(),
+        vec![out],
+    );
+    let path = Arc::new(path.unwrap());
+    for (offset_s, seen) in [(1, Some(1.0)), (2, Some(0.0)), (4, Some(0.0)), (6, None)] {
+        let mut later = experiment(4, 1, three());
+        later.offset_ns = Nanos::from_secs(offset_s);
+        let events = run(later, &path).events;
+        let outages: Vec<f64> = (0..events.kind.len()).filter(|&i| events.kind[i] == "outage").map(|i| events.t_s[i]).collect();
+        assert_eq!(outages, Vec::from_iter(seen), "{offset_s} s");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::series::Cursor;
-use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Event, EventKind, Nanos, Profile, Streams, Time};
 use bentpipe_transport::cc::Probe;
 use bentpipe_transport::{Ack, Segment};
 use sha2::{Digest, Sha256};
@@ -384,11 +384,12 @@ impl Simulation {
         }
     }
 
-    /// The Profiles' own events that fall into the run.
+    /// The Profiles' own events that fall into the run. An outage that began earlier and lasts into it counts from its beginning.
     fn record_path_events(&mut self) {
         for profile in &self.profiles {
-            for event in profile.events().iter().filter(|e| e.at_ns >= self.start && e.at_ns < self.end) {
-                let t_s = event.at_ns.since(self.start).as_secs_f64();
+            let lasts = |e: &&Event| matches!(e.kind, EventKind::Outage) && e.at_ns + e.interruption_ns > self.start;
+            for event in profile.events().iter().filter(|e| (e.at_ns >= self.start || lasts(e)) && e.at_ns < self.end) {
+                let t_s = event.at_ns.max(self.start).since(self.start).as_secs_f64();
                 let hop = &profile.hops()[event.hop].name;
                 let gap_ms = event.interruption_ns.as_millis_f64();
                 let (kind, detail) = match &event.kind {
