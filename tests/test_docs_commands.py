@@ -1,0 +1,82 @@
+"""The commands of the README and the guides, pasted in order into an empty folder; shortened, and without a network."""
+
+import datetime
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHORTER = (
+    (r"--duration (?:315|6000|60)\b", "--duration 20"),
+    (r"--duration 300\b", "--duration 5"),
+    (r"--seeds 5\b", "--seeds 1"),
+)
+ELSEWHERE = re.compile(r"make |curl -o starlink\.tle |ping .* > ping\.txt$|\. \.venv/bin/activate$|bentpipe validate")
+"""What needs a network, the clone, or minutes; its files are laid there by the test."""
+
+
+def fenced(text):
+    return [
+        line.split("  #")[0].strip()
+        for block in re.findall(r"^```\n(.*?)^```", text, re.S | re.M)
+        for line in block.splitlines()
+    ]
+
+
+def inline(text):
+    return re.findall(r"^\|[^|]*\|[^`]*`(bentpipe [^`]*)`", text, re.M)
+
+
+def commands(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if page == "README.md":
+        text = text.split("## What holds it")[0]
+        return [*fenced(text), *inline(text)]
+    return fenced(text)
+
+
+def checksum(line):
+    return f"{line}{sum(int(c) if c.isdigit() else c == '-' for c in line) % 10}"
+
+
+def walker_tle(epoch):
+    """Starlink's first shell, 72 planes of 22 at 550 km and 53°, as a TLE file of today."""
+    year, day = epoch.year % 100, epoch.timetuple().tm_yday + epoch.hour / 24 + epoch.minute / 1440
+    lines = []
+    for i in range(72 * 22):
+        plane, place = divmod(i, 22)
+        anomaly = (place * 360 / 22 + plane * 5) % 360
+        first = f"1 {i + 1:05d}U 19074A   {year:02d}{day:012.8f}  .00000000  00000-0  00000-0 0  999"
+        second = f"2 {i + 1:05d}  53.0000 {plane * 5:8.4f} 0000001   0.0000 {anomaly:8.4f} 15.06000000    1"
+        lines += [f"SHELL-{i + 1}", checksum(first), checksum(second)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/getting-started.md"])
+def test_every_command_can_be_pasted(page, tmp_path):
+    now = datetime.datetime.now(datetime.UTC)
+    (tmp_path / "starlink.tle").write_text(walker_tle(now), encoding="ascii")
+    sent = "".join(
+        f"[{1.8e9 + i / 2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=60 time=40.{i} ms\n" for i in range(9)
+    )
+    (tmp_path / "ping.txt").write_text(sent, encoding="ascii")
+    pasted = [line for line in commands(page) if line and not ELSEWHERE.match(line)]
+    assert len(pasted) >= 8
+    assert all(line.startswith("bentpipe ") for line in pasted), pasted
+    for command in pasted:
+        short = command
+        for long, brief in SHORTER:
+            short = re.sub(long, brief, short)
+        done = subprocess.run(
+            ["bash", "-c", short],
+            cwd=tmp_path,
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{short}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
