@@ -159,6 +159,9 @@ def test_the_recipe_is_a_table_and_not_json(tmp_path):
     assert len(slots.rows) == len(recipe["schedule"]["slots"])
     assert slots.heads[:2] == ["start", "end"]
     assert all(len(row) == len(slots.heads) for row in slots.rows)
+    gateways = next(block for block in shown if block.title == "ground: gateways")
+    assert [row[0] for row in gateways.rows] == list(recipe["ground"]["gateways"])
+    assert len(set(gateways.heads)) == len(gateways.heads)
 
 
 @given(
@@ -187,6 +190,7 @@ def test_a_path_that_is_one_outage_is_a_sentence_and_no_empty_figure(tmp_path):
     assert "ocean is an outage from the beginning of every run to its end" in text
     assert "<dt>Outages in a run</dt><dd>1, 5.0 s in all</dd>" in text
     assert "<img" not in text
+    assert "<h3>Results</h3>" not in text
     assert list((tmp_path / "figures").iterdir()) == []
 
 

@@ -93,7 +93,7 @@ def plot_destinations(runs: Sequence[Run]) -> Figure:
                 _draw_boxes(axis, found, place)
             axis.set_title(title)
             axis.set_ylabel(unit)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
             axis.set_xlim(-0.6, len(labels) - 0.4)
             axis.set_xticks(range(len(labels)), labels, rotation=0 if len(labels) <= 3 else 20)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)

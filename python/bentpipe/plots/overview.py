@@ -35,7 +35,8 @@ def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
             axis.set_ylim(len(here) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
-        axes[-1].set_xlim(left=0)  # after the last is drawn: setting one end fixes the other
+        # After the last is drawn, and with room for a marker: margins are of the data's span, which may be nothing.
+        axes[-1].set_xlim(0, 1.03 * axes[-1].get_xlim()[1])
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
         handles = [_handle(controller) for controller in controllers]

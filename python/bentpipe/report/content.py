@@ -195,6 +195,7 @@ def _experiment_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 
 def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSummary]) -> Section:
+    outage = path.one_outage(runs)
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
     origin = origin if isinstance(origin, dict) else {}
@@ -215,9 +216,8 @@ def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSumm
         anchor=f"{runs[0].experiment}-{label}",
         facts=facts,
         recipe=provenance.blocks(recipe) if isinstance(recipe, dict) else [],
-        sentences=path.sentences(label, runs)
-        + ([] if path.one_outage(runs) else prose.opening(label, summaries, runs)),
-        rows=[row for summary in summaries for row in _rows(summary, _result_cells)],
+        sentences=path.sentences(label, runs) + ([] if outage else prose.opening(label, summaries, runs)),
+        rows=[] if outage else [row for summary in summaries for row in _rows(summary, _result_cells)],
         start_up=[row for summary in summaries for row in _rows(summary, _start_up_cells)],
         limits=_limits(runs),
         losses=_losses(runs),

@@ -61,10 +61,14 @@ def buffers(runs: Sequence[Run]) -> str:
     """What the limits of the buffers are called, and how large they were."""
     hosts = runs[0].record["experiment"].get("hosts") or {}
     told = {key: {str(host[key]) for host in hosts.values() if key in host} for key in HOST_BUFFERS}
-    sizes = {key: " or ".join(sorted(told[key])) or f"{size} (Linux's default)" for key, size in HOST_BUFFERS.items()}
+    sizes = {
+        key: f"{' or '.join(sorted(told[key]))} bytes" if told[key] else f"{size} bytes (Linux's default)"
+        for key, size in HOST_BUFFERS.items()
+    }
     return (
-        f"Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: {sizes['wmem_max_bytes']} "
-        f"bytes. Receive window: tcp_rmem[2] of the receiver, rmem_max_bytes: {sizes['rmem_max_bytes']} bytes."
+        "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: "
+        f"{sizes['wmem_max_bytes']}. "
+        f"Receive window: tcp_rmem[2] of the receiver, rmem_max_bytes: {sizes['rmem_max_bytes']}."
     )
 
 

@@ -111,8 +111,7 @@ def _records(value: object) -> list[dict[str, Any]] | None:
         return value if any(any(_flat(row)) for row in value) else None
     if isinstance(value, dict) and len(value) > 1 and all(isinstance(row, dict) and row for row in value.values()):
         rows = list(value.values())
-        flat = not any(isinstance(cell, dict) for row in rows for cell in row.values())
-        if flat and all(row.keys() == rows[0].keys() for row in rows):
+        if all(row.keys() == rows[0].keys() for row in rows) and any(any(_flat(row)) for row in rows):
             return [{"name": name, **row} for name, row in value.items()]
     return None
 
@@ -120,18 +119,25 @@ def _records(value: object) -> list[dict[str, Any]] | None:
 def _table(title: str, records: Sequence[Mapping[str, Any]]) -> Block:
     flat = [dict(_flat(record)) for record in records]
     there = dict.fromkeys(key for row in flat for key in row)
-    keys = sorted(there, key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST))
-    heads = [f"{words(key)} [{unit}]" if (unit := _unit(key)) else words(key) for key in keys]
-    rows = [[_plain(key, row.get(key), 1) for key in keys] for row in flat[:MOST_ROWS]]
+    keys = sorted(there, key=lambda key: FIRST.index(key[-1]) if key[-1] in FIRST else len(FIRST))
+    last = [key[-1] for key in keys]
+    heads = [_head(key if last.count(key[-1]) > 1 else key[-1:]) for key in keys]
+    rows = [[_plain(key[-1], row.get(key), 1) for key in keys] for row in flat[:MOST_ROWS]]
     return Block(title, [], heads, rows, max(len(flat) - MOST_ROWS, 0))
 
 
-def _flat(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _head(key: tuple[str, ...]) -> str:
+    unit = _unit(key[-1])
+    return ", ".join(map(words, key)) + (f" [{unit}]" if unit else "")
+
+
+def _flat(record: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Values with the keys that lead to them, outermost first."""
     for key, value in record.items():
         if isinstance(value, dict):
-            yield from _flat(value)
+            yield from _flat(value, (*above, key))
         else:
-            yield key, value
+            yield (*above, key), value
 
 
 def _unit(key: str) -> str:
