@@ -93,9 +93,13 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
 
 def _events(view: PathView) -> dict[str, int]:
     """Handovers, interruptions without one, and outages, each apart from the others and from losses."""
-    # A satellite that comes after nobody ends an outage and takes over from none.
+    # A satellite that comes after nobody takes over from none: it ends an outage.
     ends = {b["at_ns"] for a, b in pairwise(view.metadata["routes"]) if not a["hops"]}
-    events = [event for event in view.handovers() if event["at_ns"] not in ends]
+    events = [
+        event
+        for event in view.handovers()
+        if event["kind"]["handover"]["from_satellite"] is not None or event["at_ns"] not in ends
+    ]
     moved = sum(event["kind"]["handover"]["to_hop"] != event["hop"] for event in events)
     return {"handovers": moved, "reconfigurations": len(events) - moved, "outages": _outages(view)}
 

@@ -10,8 +10,8 @@ from bentpipe.orbit import Satellites
 _UNIX_EPOCH_DAYS = 7306.0
 
 
-def two_line_elements(satellites: Satellites) -> list[str]:
-    """Lines 1 and 2 of each satellite, in order, with numbers from 1."""
+def two_line_elements(satellites: Satellites, first: int = 1) -> list[str]:
+    """Lines 1 and 2 of each satellite, in order, numbered from `first`."""
     from sgp4.api import WGS72, Satrec
     from sgp4.exporter import export_tle
 
@@ -26,7 +26,7 @@ def two_line_elements(satellites: Satellites) -> list[str]:
         record.sgp4init(
             WGS72,
             "i",
-            i + 1,
+            first + i,
             float(columns["epoch_unix_ns"][i]) / 86_400e9 + _UNIX_EPOCH_DAYS,
             float(columns["bstar_per_er"][i]),
             0.0,
