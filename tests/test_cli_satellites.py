@@ -114,3 +114,11 @@ def test_an_unreachable_end_is_an_empty_cell() -> None:
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
     assert said in run(*arguments, code=2)
+
+
+def test_the_start_of_routes_is_said_where_nobody_gave_one() -> None:
+    given = RUN.invoke(app, ["route", *ENDS, "--duration", "1", "--csv", "--start", START])
+    default = RUN.invoke(app, ["route", *ENDS, "--duration", "1", "--csv"])
+    assert default.stdout == given.stdout != ""
+    assert default.stderr == "note: no --start given: routes begin at 2026-05-10T09:00:00Z\n"
+    assert given.stderr == ""

@@ -39,13 +39,15 @@ def route(
         --duration 60 --csv
     """
     from bentpipe import orbit
-    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.cli.console import note, print_json, progress, table
     from bentpipe.scenarios import parse_place
-    from bentpipe.times import parse_utc
+    from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
     if as_json and as_csv:
         raise UserError("--json and --csv cannot be given together")
     start_unix_ns = None if start is None else parse_utc(start, "--start")
+    if start is None and elements is None:
+        note(f"no --start given: routes begin at {DEFAULT_START_UTC}")
     with progress("finding routes") as advance:
         found = orbit.route(
             parse_place(origin),

@@ -67,8 +67,9 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
 
     Returns:
         ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if nobody said),
-        ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``gateways`` and ``pops`` in use: each
-        with its one-way fibre delay towards the server, what the delay rests on, and the slots it serves.
+        ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many), ``gateways`` and
+        ``pops`` in use: each with its one-way fibre delay towards the server, what the delay rests on, and the slots
+        it serves.
 
     Raises:
         UserError: The recipe is not what this bentpipe writes.
@@ -89,6 +90,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
                 "slot_s": schedule["slot_period_ns"] / 1e9,
                 "slot_phase_s": schedule["slot_phase_ns"] / 1e9,
             },
+            "slots": len(schedule["slots"]),
             **_ground(recipe),
         }
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -131,7 +133,11 @@ def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         for leg in found[key]:
             basis = f"{leg['basis']}: {leg['detail']}" if leg["basis"] else "basis not said"
             facts.append(
-                (kind, f"{leg['name']} in {leg['slots']} slots; to {leg['to']} {leg['one_way_ms']:.2f} ms ({basis})")
+                (
+                    kind,
+                    f"{leg['name']} in {leg['slots']} of {found['slots']} slots; "
+                    f"to {leg['to']} {leg['one_way_ms']:.2f} ms ({basis})",
+                )
             )
     return facts
 

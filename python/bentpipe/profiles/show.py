@@ -73,7 +73,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
         ("hops", f"{len(summary['hops'])}: {_listed([hop['name'] for hop in summary['hops']])}"),
-        ("handovers", f"{summary['handovers']}, and {summary['reconfigurations']} interruptions without one"),
+        ("handovers", f"{summary['handovers']}, and {_count(summary['reconfigurations'], 'interruption')} without one"),
         ("outages", f"{summary['outages']}; no path for {summary['no_path_s']:g} s"),
         ("hash", summary["hash"]),
     ]
@@ -85,7 +85,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         loss = (
             "–"
             if side["loss_mean"] is None
-            else f"{side['loss_mean'] * 100:.3g} % lost in {side['loss_episodes']} episodes"
+            else f"{side['loss_mean'] * 100:.3g} % lost in {_count(side['loss_episodes'], 'episode')}"
         )
         facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
     return facts, rows, ["", *QUANTILES]
@@ -126,6 +126,10 @@ def _cells(quantiles: dict[str, float] | None, unit: float) -> list[object]:
     if quantiles is None:
         return ["–"] * len(QUANTILES)
     return [round(quantiles[name] / unit, 2) for name in QUANTILES]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _listed(names: list[str], most: int = 4) -> str:
