@@ -12,6 +12,7 @@ import typer
 from bentpipe.cli import catalogue, profile
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
+from bentpipe.cli.options import PlaceCommand
 from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
@@ -60,8 +61,8 @@ app.add_typer(profile.app, name="profile")
 app.command()(race)
 app.command()(report)
 app.command()(demo)
-app.command()(sky)
-app.command()(route)
+app.command(cls=PlaceCommand)(sky)
+app.command(cls=PlaceCommand)(route)
 app.command()(validate)
 app.command()(catalogue.cc)
 app.command()(catalogue.sites)

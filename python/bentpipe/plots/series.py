@@ -96,16 +96,16 @@ def event_times(events: pl.DataFrame, kind: str) -> Floats:
     return np.sort(events.filter(pl.col("kind") == kind)["t_s"].to_numpy().astype(np.float64))
 
 
-def slot_edges(run: Run, handovers: Floats) -> Floats:
-    """Slot edges within a Run [s since its beginning]; none where the path's handovers do not keep to them.
+def slot_edges(run: Run, interruptions: Floats) -> Floats:
+    """Slot edges within a Run [s since its beginning]; none where the path's interruptions do not keep to them.
 
     Paths without a 15 s scheduler (fibre, geostationary) have no slots to show.
     """
     first = (SLOT_PHASE_S - run.start_unix_ns / 1e9) % SLOT_S
     edges = np.arange(first, run.duration_s, SLOT_S)
-    if not len(handovers) or not len(edges):
+    if not len(interruptions) or not len(edges):
         return np.empty(0)
-    distance = np.abs((handovers - first + SLOT_S / 2) % SLOT_S - SLOT_S / 2)
+    distance = np.abs((interruptions - first + SLOT_S / 2) % SLOT_S - SLOT_S / 2)
     return edges if np.mean(distance <= NEAR_EDGE_S) > 0.5 else np.empty(0)
 
 

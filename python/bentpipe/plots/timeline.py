@@ -99,10 +99,11 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
 def mark_path(run: Run, axes: Sequence[Axes]) -> None:
     """Slot edges as thin lines behind everything; handovers as triangles on the upper edge, outages as bands."""
     handovers = series.event_times(run.events(), "handover")
+    interruptions = np.concatenate([handovers, series.event_times(run.events(), "reconfiguration")])
     path = raced_path(run)
     outages = path.outages() if path is not None else []
     for axis in axes:
-        for edge in series.slot_edges(run, handovers):
+        for edge in series.slot_edges(run, interruptions):
             axis.axvline(edge, color=style.SLOT, linewidth=0.6, zorder=0.5)
         for i, (start, end) in enumerate(outages):
             label = "no path" if i == 0 else ""

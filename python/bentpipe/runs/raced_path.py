@@ -55,8 +55,9 @@ class RacedPath:
         return bool(np.isfinite(self.view.capacity(direction).value).all())
 
     def handovers(self) -> Floats:
-        """When another satellite or gateway took over [s]."""
-        at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in self.view.handovers()])
+        """When another satellite or gateway took over [s]; interruptions that left the path where it was are none."""
+        moves = [e for e in self.view.handovers() if e["kind"]["handover"]["to_hop"] != e["hop"]]
+        at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in moves])
         return at[(at >= 0) & (at < self.duration_s)]
 
     def outages(self) -> Spans:
