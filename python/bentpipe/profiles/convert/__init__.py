@@ -71,7 +71,13 @@ def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Conv
         raise UserError(f"format {name} can be written but not read; formats that can: {_those_with('read')}")
     if not paths:
         raise UserError(f"no file given; wanted one of the format {name}")
-    return read(paths, options or ReadOptions())
+    try:
+        return read(paths, options or ReadOptions())
+    except UserError as error:
+        # What the Profile itself refuses (a duration, a delay) does not know of files.
+        if any(str(path) in str(error) for path in paths):
+            raise
+        raise UserError(f"{', '.join(map(str, paths))}: {error}") from error
 
 
 def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options: WriteOptions | None = None) -> Written:

@@ -18,7 +18,7 @@ import numpy as np
 from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
-from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.build import Points, Provenance, Side, duration_to_ns, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, limited_capacity, sibling
 from bentpipe.profiles.path import PathView, Steps
@@ -198,7 +198,9 @@ def _script(path: str | os.PathLike[str], options: ReadOptions) -> tuple[str, fl
     side = Side(
         delay_s=Points.of(at, delay), capacity_bps=capacity, loss_probability=Points.of(at, loss), queue=options.limit()
     )
-    return first[2], float(first[3]), parse_utc(first[4], f"{path}:2: start"), side
+    duration_s = float(first[3])
+    duration_to_ns(duration_s, f"{path}:2: duration")  # here, where the line is known
+    return first[2], duration_s, parse_utc(first[4], f"{path}:2: start"), side
 
 
 def _rate(bps: int | None) -> str:
