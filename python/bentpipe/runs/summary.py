@@ -51,8 +51,8 @@ class FlowSummary:
 class EntrantSummary:
     """One entrant on one Profile in one Experiment.
 
-    `valid` of its `runs` were valid; `n` of those differ and count: Runs whose flows have all figures alike (a seed
-    that changed nothing) are one result. `total_bps` is what its flows got together, `jain` how evenly.
+    `valid` of its `runs` were valid, and `n` of those count: all of them, or one where all have all figures alike (a
+    path on which a seed changes nothing). `total_bps` is what its flows got together, `jain` how evenly.
     """
 
     experiment: str
@@ -87,18 +87,28 @@ def summarise(runs: Iterable[Run]) -> list[EntrantSummary]:
     return summaries
 
 
+def counted(runs: Iterable[Run]) -> list[Run]:
+    """Those Runs of one entrant on one Profile that figures are of: the valid ones.
+
+    Where all of them have all figures alike, a seed changes nothing there, and they are one result. As soon as one
+    differs every seed counts: two that failed alike are two failures.
+    """
+    valid = [run for run in runs if run.record["valid"]]
+    return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
+
+
 def _entrant(key: tuple[str, str, str], valid: list[Run], runs: int) -> EntrantSummary:
-    distinct = list({_figures(run): run for run in reversed(valid)}.values())[::-1]
-    totals = [sum(flow["goodput_bps"] for flow in run.flows) for run in distinct]
-    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in distinct if len(run.flows) > 1]
+    results = counted(valid)
+    totals = [total_goodput_bps(run) for run in results]
+    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in results if len(run.flows) > 1]
     return EntrantSummary(
         experiment=key[0],
         profile=key[1],
         entrant=key[2],
-        n=len(distinct),
+        n=len(results),
         valid=len(valid),
         runs=runs,
-        flows=tuple(_flow(i, distinct) for i in range(min(len(run.flows) for run in distinct))),
+        flows=tuple(_flow(i, results) for i in range(min(len(run.flows) for run in results))),
         total_bps=estimate(totals),
         jain=_estimate_known(indices, ceiling=1.0),
     )
@@ -145,45 +155,51 @@ def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], flo
     """How many times as large `of` is for entrant `ours` as for `theirs`, per Profile, paired by seed.
 
     A geometric mean: that of `theirs` to `ours` is its inverse, and ratios of several Profiles may be averaged. A
-    Profile without seeds that both ran, or with a run where `of` is zero, is left out. Seeds that gave both the same as
-    another seed (all figures alike) count once.
+    Profile without seeds that both ran, or with a run where `of` is zero, is left out. Where all seeds gave both the
+    same (all figures alike) they count once.
     """
-    ratios = {label: paired_ratio(*_values(pairs, of)) for label, pairs in _pairs(runs, ours, theirs).items()}
+    ratios = {label: paired_ratio(*values) for label, values in paired_values(runs, ours, theirs, of).items()}
     return {label: ratio for label, ratio in ratios.items() if ratio is not None}
 
 
 def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
     """By how much `of` is larger for entrant `ours` than for `theirs`, per Profile, paired by seed: an arithmetic mean.
 
-    It is the difference of the two means that `summarise` gives. Profiles and seeds count as in `compare`.
+    Where both ran the same seeds it is the difference of the two means that `summarise` gives. Profiles and seeds count
+    as in `compare`.
     """
-    found = {label: _values(pairs, of) for label, pairs in _pairs(runs, ours, theirs).items() if pairs}
     return {
         label: estimate([a - b for a, b in zip(mine, others, strict=True)], floor=-math.inf)
-        for label, (mine, others) in found.items()
+        for label, (mine, others) in paired_values(runs, ours, theirs, of).items()
+    }
+
+
+def paired_values(
+    runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]
+) -> dict[str, tuple[list[float], list[float]]]:
+    """`of` for both entrants by Profile, in the order of the seeds that both have a valid Run of; none without such."""
+    return {
+        label: ([of(run) for run, _ in pairs], [of(run) for _, run in pairs])
+        for label, pairs in _pairs(runs, ours, theirs).items()
+        if pairs
     }
 
 
 def _pairs(runs: Iterable[Run], ours: str, theirs: str) -> dict[str, list[tuple[Run, Run]]]:
-    """By Profile, valid Runs of two entrants with the same seed; pairs with all figures alike once."""
+    """By Profile, valid Runs of two entrants with the same seed; one pair where all have all figures alike."""
     found: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
         if run.entrant in (ours, theirs) and run.record["valid"]:
             pair = found.setdefault(run.label, ({}, {}))
             pair[0 if run.entrant == ours else 1][run.seed] = run
     return {
-        label: list(
-            {
-                (_figures(mine[seed]), _figures(others[seed])): (mine[seed], others[seed])
-                for seed in sorted(mine.keys() & others.keys())
-            }.values()
-        )
+        label: _one_if_alike([(mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys())])
         for label, (mine, others) in found.items()
     }
 
 
-def _values(pairs: Sequence[tuple[Run, Run]], of: Callable[[Run], float]) -> tuple[list[float], list[float]]:
-    return [of(run) for run, _ in pairs], [of(run) for _, run in pairs]
+def _one_if_alike(pairs: list[tuple[Run, Run]]) -> list[tuple[Run, Run]]:
+    return pairs[:1] if len({(_figures(mine), _figures(other)) for mine, other in pairs}) == 1 else pairs
 
 
 def total_goodput_bps(run: Run) -> float:

@@ -55,9 +55,8 @@ def count(summary: EntrantSummary) -> tuple[str, str]:
     """The results that count, and how many Runs they come from if that is another number: ``1`` and ``(3 alike)``."""
     if summary.valid == summary.n:
         return str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"
-    what = "alike" if summary.n == 1 else "Runs, some alike"
     of = "" if summary.valid == summary.runs else f" of {summary.runs}"
-    return str(summary.n), f"({summary.valid} {what}{of})"
+    return str(summary.n), f"({summary.valid} alike{of})"
 
 
 #: Short, so that a table fits a terminal of 80 columns whole. Goodput and RTT units stand in the title.
