@@ -162,14 +162,26 @@ def write_run(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.D
             whole = {**record, "files": files}
             (partial / "run.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
             partial.chmod(0o755)  # mkdtemp's 0700 would hide the Run from the group's other users
-            if folder.exists():
-                folder.rename(partial / "before")
-            partial.rename(folder)
-            shutil.rmtree(folder / "before", ignore_errors=True)
+            _move_in(partial, folder)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
     return Run(folder, whole)
+
+
+def _move_in(partial: Path, folder: Path) -> None:
+    """Put a written Run in its place; the one that was there goes, unless ours cannot come."""
+    if not folder.exists():
+        partial.rename(folder)
+        return
+    before = partial / "before"
+    folder.rename(before)
+    try:
+        partial.rename(folder)
+    except BaseException:
+        before.rename(folder)
+        raise
+    shutil.rmtree(folder / "before", ignore_errors=True)
 
 
 @contextlib.contextmanager
