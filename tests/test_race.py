@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.runs import (
-    OtherBuildWarning,
     PathWarning,
     compare,
     find_runs,
@@ -129,14 +128,19 @@ def test_seeds_that_change_nothing_are_one_result(tmp_path):
     assert result_rows(summarise(differing.runs))[0][-1] == "3"
 
 
-def test_runs_of_another_build_are_kept_and_said(tmp_path):
+@pytest.mark.parametrize(("key", "said"), [("build", "another build of"), ("bentpipe", "another version of")])
+def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key, said):
     (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=2.0).runs
-    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1  # without a warning
-    data = dict(run.record)
-    data["versions"] = {**data["versions"], "build": "0123456789abcdef"}
-    (run.path / "run.json").write_text(json.dumps(data), encoding="utf-8")
-    with pytest.warns(OtherBuildWarning, match="1 of 2 Runs in .* come from another build of bentpipe"):
-        assert race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0).resumed == 1
+    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
+    for versions in ({**run.record["versions"], key: "0123456789abcdef"}, {}):
+        (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
+        with pytest.raises(UserError, match=said if versions else "another version") as caught:
+            race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
+        assert len(str(caught.value).splitlines()) == 1
+        assert "--fresh" in str(caught.value)
+    assert len(find_runs(tmp_path)) == 1
+    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0, fresh=True).resumed == 0
+    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
 
 
 def test_a_path_that_is_one_outage_is_said(tmp_path):

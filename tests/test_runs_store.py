@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -126,7 +127,7 @@ def _reads_or_says(folder):
         assert len(summarise([run])) == run.record["valid"]  # what reads a Run must be able to take it
         json.dumps(race_row(run))
         hashes = [profile["base_hash"] for profile in run.record["profiles"]]
-        assert identity(run.record["experiment"], hashes, "0")["bentpipe"] == "0"
+        assert identity(run.record["experiment"], hashes, {"bentpipe": "0"})["versions"]["bentpipe"] == "0"
     assert "run.json" in said
     assert len(said.splitlines()) == 1
 
@@ -196,6 +197,23 @@ def test_a_run_can_be_replaced_in_one_step(run):
         "run.json",
         "samples.parquet",
     ]
+    assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_run_that_cannot_be_moved_in_leaves_the_one_that_was_there(run, monkeypatch, error):
+    tables = {name: getattr(run, name)() for name in TABLES}
+    rename = Path.rename
+
+    def refused(self, target):
+        if self.name.startswith(PARTIAL):
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises((StoreError, KeyboardInterrupt)):
+        write_run(run.path, {**run.record, "seed": 5}, tables)
+    assert read_run(run.path).record == run.record
     assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
 
 

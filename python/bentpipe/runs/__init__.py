@@ -12,7 +12,6 @@ from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrant
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
 from bentpipe.runs.raced_path import RacedPath, raced_path
 from bentpipe.runs.racing import (
-    OtherBuildWarning,
     PathWarning,
     RaceInterruptedError,
     RaceResult,
@@ -40,7 +39,6 @@ __all__ = [
     "ExperimentFile",
     "Flow",
     "FlowSummary",
-    "OtherBuildWarning",
     "PathWarning",
     "ProfileRef",
     "RaceInterruptedError",

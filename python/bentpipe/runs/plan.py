@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.runs import experiment as ex
-from bentpipe.runs import store
+from bentpipe.runs import record, store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,13 +61,18 @@ class Work:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a finished Run to stand for this work."""
-        return identity(self.experiment.to_dict(), [base.hash for base in self.bases], _native.__version__)
+        versions = {"bentpipe": _native.__version__, "build": record.build()}
+        return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
 
 
-def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], version: str) -> dict[str, Any]:
-    """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes and our version."""
+def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
+    """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes, and what ran it.
+
+    Of `versions` both count: two builds of one version may differ in what they simulate.
+    """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
-    whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "bentpipe": version}))
+    ran = {key: versions.get(key) for key in ("bentpipe", "build")}
+    whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "versions": ran}))
     return whole
 
 

@@ -35,10 +35,6 @@ POLL_S = 0.1
 """How often the waiting thread looks up to report progress and hear Ctrl-C [s]. Chosen here: unnoticeable."""
 
 
-class OtherBuildWarning(UserWarning):
-    """Runs that were there already come from another build of this version."""
-
-
 class PathWarning(UserWarning):
     """A Profile on which a race says less than it seems to."""
 
@@ -86,8 +82,7 @@ def race(
         paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
             (presets and measurements stay as they are).
         entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
-        out: Folder for the Runs. Those already there with the same Experiment, Profile and version are kept;
-            `OtherBuildWarning` if another build of that version made them.
+        out: Folder for the Runs. Those already there with the same Experiment, Profile, version and build are kept.
         direction: The way the data goes.
         duration_s: Length of each Run; None: the whole of the shortest Profile.
         seeds: N stands for the seeds 0 … N−1.
@@ -142,7 +137,6 @@ def _execute(
         if not fresh:
             finished = {item.folder: run for item in work if (run := _already_there(item)) is not None}
         resumed = len(finished)
-        _warn_of_other_builds(list(finished.values()), len(work), out)
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
         pending = [item for item in work if item.folder not in finished]
@@ -161,18 +155,6 @@ def _execute(
             kept = len(finished) if fresh else sum(_is_run(item.folder) for item in work)
             raise RaceInterruptedError(kept, len(work), out, fresh=fresh) from stop
     return RaceResult(out, [finished[item.folder] for item in work], resumed)
-
-
-def _warn_of_other_builds(finished: Sequence[store.Run], total: int, out: Path) -> None:
-    """Say that Runs of another build of the same version are about to be mixed with ours."""
-    others = sum(run.record["versions"].get("build") != record.build() for run in finished)
-    if others:
-        warnings.warn(
-            f"{others} of {total} Runs in {out} come from another build of bentpipe {_native.__version__}; "
-            "if its code has changed since, --fresh runs them again",
-            OtherBuildWarning,
-            stacklevel=4,
-        )
 
 
 def _warn_of_paths(work: Sequence[planning.Work]) -> None:
@@ -204,11 +186,15 @@ def _already_there(item: planning.Work) -> store.Run | None:
         warnings.warn(f"a damaged Run is replaced: {error}", store.DamagedRunWarning, stacklevel=4)
         return None
     hashes = [profile["base_hash"] for profile in run.record["profiles"]]
-    version = str(run.record["versions"].get("bentpipe"))
-    if planning.identity(run.record["experiment"], hashes, version) != item.identity:
+    found, wanted = planning.identity(run.record["experiment"], hashes, run.record["versions"]), item.identity
+    if found != wanted:
+        ours, theirs = wanted.pop("versions"), found.pop("versions")
+        other = "Experiment or Profile"
+        if found == wanted:  # but for what ran it
+            alike = theirs["bentpipe"] == ours["bentpipe"]
+            other = f"{'build' if alike else 'version'} of bentpipe, whose figures may differ"
         raise UserError(
-            f"{item.folder}: holds a Run of another Experiment, Profile or version; "
-            "choose another folder with -o, or replace it with --fresh"
+            f"{item.folder}: holds a Run of another {other}; choose another folder with -o, or replace it with --fresh"
         )
     return run
 
