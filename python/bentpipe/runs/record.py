@@ -29,8 +29,8 @@ ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retrans
 def build() -> str:
     """Which build of the native half runs here: the start of the SHA-256 of its file.
 
-    Two builds of one version may differ in their code, and so in what they simulate. Two of one code may differ in their
-    file too (another compiler): a race then runs again what it need not.
+    Two builds of one version may differ in their code, and so in what they simulate. Two of one code may differ in
+    their file too (another compiler): a race then runs again what it need not.
     """
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
 
