@@ -1,7 +1,6 @@
 """The first moments of the process: Ctrl-C is one line and 130 there too."""
 
 import importlib.metadata
-import signal
 import subprocess
 import sys
 import tomllib

@@ -14,7 +14,7 @@ from bentpipe import demo, profiles
 from bentpipe.cli.main import app
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.report import build
-from bentpipe.runs import find_runs, racing, summarise
+from bentpipe.runs import StoreError, find_runs, racing, store, summarise
 from bentpipe.runs.text import number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(path, tmp_path):
     done = subprocess.run([sys.executable, "-c", LIMITED, "race", *asked], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "File too large; 0 of 1 Runs are kept: make room and give the same command again" in done.stderr
+    assert "File too large; 0 of 1 Runs are kept: make room; then the same command does the rest" in done.stderr
 
 
 def test_ctrl_c_says_what_is_kept_and_ends_with_130(path, tmp_path):
@@ -147,6 +147,45 @@ def test_ctrl_c_before_the_first_run_says_what_is_kept(path, tmp_path, monkeypat
     done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: 1 of 2 Runs are kept in {out}; the same command does the rest\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: 1 of 4 new Runs are finished in OUT; the same"),
+        (StoreError("OUT: no space"), 1, "OUT: no space; 1 of 4 new Runs are finished: make room; then the same"),
+    ],
+)
+def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, monkeypatch, error, code, said):
+    out = tmp_path / "out"
+    asked = ["race", path, "--cc", "reno,cubic", "--duration", 2, "--seeds", 2, "-o", out, "-j", 1]
+    assert bentpipe(*asked).exit_code == 0
+    write, calls = store.write_run, []
+
+    def struck(folder, *rest):
+        calls.append(folder)
+        if len(calls) >= 2:
+            raise error
+        return write(folder, *rest)
+
+    with monkeypatch.context() as second:
+        second.setattr(store, "write_run", struck)
+        done = bentpipe(*asked, "--fresh")
+    assert done.exit_code == code
+    wanted = f"error: {said} command without --fresh does the rest\n".replace("OUT", str(out))
+    assert done.stderr.replace("OUT", str(out)) == wanted
+    assert len(find_runs(out)) == 4
+    with monkeypatch.context() as early:
+        early.setattr(profiles, "read_profile", interrupt)
+        done = bentpipe(*asked, "--fresh")
+    assert done.stderr == f"error: interrupted: Runs kept in {out}: 4; the same command begins again\n"
+    for run in find_runs(out):  # of another build: without --fresh they would be refused
+        versions = {**run.record["versions"], "build": "another"}
+        (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
+    calls.clear()
+    with monkeypatch.context() as second:
+        second.setattr(store, "write_run", struck)
+        assert "the same command begins again" in bentpipe(*asked, "--fresh").stderr
 
 
 def test_ctrl_c_while_the_report_is_drawn_says_what_is_kept(path, tmp_path, monkeypatch):
@@ -179,7 +218,7 @@ def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(racing, "_keep_profiles", interrupt)
     done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
-    assert f"error: interrupted: 0 of 8 Runs are kept in {out}; the same command begins again" in done.stderr
+    assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command begins again" in done.stderr
 
 
 def test_a_path_that_makes_a_race_say_little_is_warned_of(tmp_path):

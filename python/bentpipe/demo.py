@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.errors import StoppedError
 from bentpipe.profiles import make_profile
 from bentpipe.report import write_report
-from bentpipe.runs import race
+from bentpipe.runs import RaceInterruptedError, race
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run_demo(
 ) -> tuple[RaceResult, Path]:
     """Make the Profiles, race over them, write the report; return the race and the report's path.
 
-    What an earlier demo left in `out` is replaced.
+    What an earlier demo left in `out` is replaced. Raises as `race` and `write_report` do; `StoppedError` after Ctrl-C.
     """
     paths = []
     for i, destination in enumerate(DESTINATIONS):
@@ -50,16 +51,21 @@ def run_demo(
             )
         )
         on_progress(SHARES[0] * (i + 1) / len(DESTINATIONS))
-    result = race(
-        paths,
-        ENTRANTS,
-        out=out,
-        duration_s=DURATION_S,
-        seeds=SEEDS,
-        jobs=jobs,
-        fresh=True,
-        on_progress=lambda share, *_: on_progress(SHARES[0] + SHARES[1] * share),
-    )
+    try:
+        result = race(
+            paths,
+            ENTRANTS,
+            out=out,
+            duration_s=DURATION_S,
+            seeds=SEEDS,
+            jobs=jobs,
+            fresh=True,
+            on_progress=lambda share, *_: on_progress(SHARES[0] + SHARES[1] * share),
+        )
+    except RaceInterruptedError as stop:
+        raise StoppedError(
+            f"interrupted: {stop.kept} of {stop.total} new Runs are finished in {out}; the same command begins again"
+        ) from stop
     drawn = 1 - sum(SHARES)
     page = write_report(out, on_progress=lambda share: on_progress(sum(SHARES) + drawn * share))
     return result, page

@@ -73,7 +73,8 @@ def race(
     """
     from bentpipe.cli.console import keeping
 
-    with keeping(out, "the same command does the rest"):
+    # A fresh race that has not begun has nothing of its own: without --fresh it would take earlier Runs for done.
+    with keeping(out, "the same command begins again" if fresh else "the same command does the rest"):
         how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
         if experiment is not None:
             given = {

@@ -21,7 +21,7 @@ from bentpipe.runs import plan as planning
 from bentpipe.runs import record, store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
@@ -40,12 +40,11 @@ class PathWarning(UserWarning):
 
 
 class RaceInterruptedError(StoppedError):
-    """Ctrl-C: `kept` of `total` Runs are on disk."""
+    """Ctrl-C: `kept` of `total` Runs are on disk; of a fresh race only its own count."""
 
-    def __init__(self, kept: int, total: int, out: Path, *, fresh: bool = False) -> None:
-        """Count what is kept in `out`; `fresh` if the same command would run those again."""
-        rest = "the same command begins again" if fresh else "the same command does the rest"
-        super().__init__(f"interrupted: {kept} of {total} Runs are kept in {out}; {rest}")
+    def __init__(self, kept: int, total: int, said: str) -> None:
+        """`said` is the whole line."""
+        super().__init__(said)
         self.kept = kept
         self.total = total
 
@@ -140,20 +139,17 @@ def _execute(
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
         pending = [item for item in work if item.folder not in finished]
-        crew = _Crew(pending, total=len(work), on_progress=on_progress)
-        for item, run in crew.run(jobs or len(os.sched_getaffinity(0))):
-            finished[item.folder] = run
+        crew = _Crew(pending, len(work), on_progress, finished)
+        crew.run(jobs or len(os.sched_getaffinity(0)))
         if crew.interrupted:
             raise KeyboardInterrupt
     except StoreError as error:
-        kept = sum(_is_run(item.folder) for item in work)
-        raise StoreError(
-            f"{error}; {kept} of {len(work)} Runs are kept: make room and give the same command again"
-        ) from error
+        _, said, rest = _what_is_kept(work, finished, fresh)
+        raise StoreError(f"{error}; {said}: make room; then {rest}") from error
     except KeyboardInterrupt as stop:
         with _deaf_to_ctrl_c():
-            kept = len(finished) if fresh else sum(_is_run(item.folder) for item in work)
-            raise RaceInterruptedError(kept, len(work), out, fresh=fresh) from stop
+            kept, said, rest = _what_is_kept(work, finished, fresh)
+            raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
     return RaceResult(out, [finished[item.folder] for item in work], resumed)
 
 
@@ -199,9 +195,34 @@ def _already_there(item: planning.Work) -> store.Run | None:
     return run
 
 
+def _what_is_kept(
+    work: Sequence[planning.Work], finished: Mapping[Path, store.Run], fresh: bool
+) -> tuple[int, str, str]:
+    """After a race that ended early: how many Runs there are, that in words, and what does the rest."""
+    total = len(work)
+    if not fresh:
+        kept = sum(_is_run(item.folder) for item in work)
+        return kept, f"{kept} of {total} Runs are kept", "the same command does the rest"
+    kept = len(finished)
+    # --fresh would run those again; without it what was there before must be what is asked for, or it is refused.
+    goes_on = kept > 0 and all(item.folder in finished or _is_run_of(item) for item in work)
+    rest = "the same command without --fresh does the rest" if goes_on else "the same command begins again"
+    return kept, f"{kept} of {total} new Runs are finished", rest
+
+
 def _is_run(folder: Path) -> bool:
     try:
         store.read_run(folder)
+    except UserError:
+        return False
+    return True
+
+
+def _is_run_of(item: planning.Work) -> bool:
+    """Whether nothing, or what is asked for, is in its place."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            _already_there(item)
     except UserError:
         return False
     return True
@@ -245,12 +266,13 @@ class _Crew:
     pending: list[planning.Work]
     total: int
     on_progress: OnProgress | None
+    finished: dict[Path, store.Run]
     interrupted: bool = False
     _stop: threading.Event = field(default_factory=threading.Event)
     _shares: dict[int, float] = field(default_factory=dict)
 
-    def run(self, jobs: int) -> list[tuple[planning.Work, store.Run]]:
-        """Everything that was finished before the end, an error or Ctrl-C."""
+    def run(self, jobs: int) -> None:
+        """Puts into `finished` what is finished before the end, an error or Ctrl-C."""
         drawn = _DrawnProfiles(self.pending)
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="race") as pool:
             futures = [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
@@ -262,8 +284,12 @@ class _Crew:
                 with _deaf_to_ctrl_c():
                     self._stop.set()
                     pool.shutdown(wait=True, cancel_futures=True)
-        done = zip(self.pending, futures, strict=True)
-        return [(item, run) for item, future in done if not future.cancelled() and (run := future.result()) is not None]
+                    for item, future in zip(self.pending, futures, strict=True):
+                        if not future.cancelled() and future.exception() is None and (run := future.result()):
+                            self.finished[item.folder] = run
+        for future in futures:
+            if not future.cancelled():
+                future.result()
 
     def _watch(self, futures: list[Future[store.Run | None]]) -> None:
         before = self.total - len(futures)
