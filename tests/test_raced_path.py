@@ -69,11 +69,24 @@ def test_outages_and_episodes_are_cut_to_the_run(raced):
     assert path.capacity_bps("down", 1.0)[1].max() == 0
 
 
-def test_without_the_kept_profile_or_with_another_there_is_none(tmp_path):
+def test_a_handover_whose_interruption_lasts_into_the_run_is_of_it(raced):
+    view = raced_path(raced[0]).view
+    first = view.handovers()[0]
+    at_s, cut_s = first["at_ns"] / 1e9, first["interruption_ns"] / 1e9
+    assert RacedPath(view, at_s + 0.5 * cut_s, 5.0).handovers() == pytest.approx([0.0])
+    assert list(RacedPath(view, at_s + 1.5 * cut_s, 5.0).handovers()) == []
+    assert RacedPath(view, at_s - 1.0, 5.0).handovers() == pytest.approx([1.0])
+
+
+def test_without_the_kept_profile_there_is_none_until_it_is_back(tmp_path):
     bell = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="bell")
     (run,) = race([bell], ["reno"], out=tmp_path, duration_s=2.0).runs
-    assert raced_path(run).capacity_bps("down", 1.0)[1] == pytest.approx([10e6, 10e6])
     file = tmp_path / "profiles" / "bell.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    assert raced_path(run) is None
+    file.write_bytes(whole)
+    assert raced_path(run).capacity_bps("down", 1.0)[1] == pytest.approx([10e6, 10e6])
     assert read_profile(file).content_hash() == run.record["profiles"][0]["base_hash"]
     file.unlink()
     assert raced_path(run) is None

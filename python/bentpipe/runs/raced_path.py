@@ -55,10 +55,15 @@ class RacedPath:
         return bool(np.isfinite(self.view.capacity(direction).value).all())
 
     def handovers(self) -> Floats:
-        """When another satellite or gateway took over [s]; interruptions that left the path where it was are none."""
+        """When another satellite or gateway took over [s]; interruptions that left the path where it was are none.
+
+        As in the Run's events, one whose interruption began earlier and lasts into the Run counts from its beginning.
+        """
         moves = [e for e in self.view.handovers() if e["kind"]["handover"]["to_hop"] != e["hop"]]
         at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in moves])
-        return at[(at >= 0) & (at < self.duration_s)]
+        until = at + np.array([event["interruption_ns"] / 1e9 for event in moves])
+        found: Floats = np.maximum(at, 0.0)[((at >= 0) | (until > 0)) & (at < self.duration_s)]
+        return found
 
     def outages(self) -> Spans:
         """From when to when nothing could pass [s]: no hop in use, or one struck by an outage, obstruction or rain."""
@@ -105,17 +110,21 @@ def raced_path(run: Run) -> RacedPath | None:
     profile = run.record["profiles"][0]
     file = run.path.parents[3] / "profiles" / f"{profile['label']}.parquet"
     hashes = str(profile["base_hash"]), str(profile["hash"])
-    view = _view(file, *hashes, run.seed) if file.is_file() else None
-    return RacedPath(view, run.offset_s, run.duration_s) if view is not None else None
+    if not file.is_file():
+        return None
+    try:
+        return RacedPath(_view(file, *hashes, run.seed), run.offset_s, run.duration_s)
+    except UserError:
+        return None
 
 
 @lru_cache(maxsize=KEPT)
-def _view(file: Path, given: str, drawn: str, seed: int) -> PathView | None:
-    try:
-        profile = read_profile(file)
-    except UserError:
-        return None
+def _view(file: Path, given: str, drawn: str, seed: int) -> PathView:
+    """Raises `UserError` where there is none: what is raised is not cached, and the file may be there next time."""
+    profile = read_profile(file)
     if profile.content_hash() != given:
-        return None
+        raise UserError(f"{file}: another Profile than the one that was raced")
     met = Base("path", file.stem, profile, given).drawn(seed)
-    return PathView(met) if met.content_hash() == drawn else None
+    if met.content_hash() != drawn:
+        raise UserError(f"{file}: this build draws another path from seed {seed}")
+    return PathView(met)
