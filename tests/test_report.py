@@ -7,16 +7,28 @@ import shutil
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile, preset_profile
+from bentpipe.profiles import make_profile, preset_profile, write_profile
 from bentpipe.report import write_report
+from bentpipe.report.content import parts
+from bentpipe.report.path import buffers, facts
 from bentpipe.report.prose import opening
 from bentpipe.report.provenance import blocks
-from bentpipe.runs import Run, compare_difference, find_runs, race, summarise, total_goodput_bps
+from bentpipe.runs import (
+    Run,
+    compare_difference,
+    find_runs,
+    race,
+    read_experiment,
+    run_experiment,
+    summarise,
+    total_goodput_bps,
+)
 from bentpipe.runs.text import interval, number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -199,6 +211,68 @@ def test_limits_are_called_by_their_settings(page):
     assert "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: 4194304" in text
 
 
+def test_buffers_are_those_of_each_flows_own_ends(raced):
+    (run, *_) = find_runs(raced)
+    record = json.loads(json.dumps(run.record))
+    record["experiment"]["hosts"] = {"terminal": {"wmem_max_bytes": 1111, "rmem_max_bytes": 2222}, "server": {}}
+    for flow in record["experiment"]["flows"]:
+        flow |= {"sender": "server", "receiver": "terminal"}
+    said = buffers([Run(run.path, record)])
+    assert "1111" not in said
+    assert "[hosts]: 4194304 bytes (Linux's default). " in said
+    assert said.endswith("rmem_max_bytes: 2222 bytes.")
+    record["experiment"]["flows"][0] |= {"sender": "terminal", "receiver": None}
+    record["experiment"]["flows"].append({"sender": None, "receiver": "server"})
+    assert "[hosts]: 1111 bytes or 4194304 bytes" in buffers([Run(run.path, record)])
+
+
+def test_what_held_back_and_what_was_lost_is_of_the_runs_that_count(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
+    runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
+    (part,) = parts(tmp_path, [runs[0], *(Run(run.path, {**run.record, "valid": False}) for run in runs[1:])])
+    (alone,) = parts(tmp_path, runs[:1])
+    (every,) = parts(tmp_path, runs)
+    assert part.sections[0].losses == alone.sections[0].losses != every.sections[0].losses
+    assert part.sections[0].limits == alone.sections[0].limits != every.sections[0].limits
+
+
+def test_losses_are_of_every_direction_that_data_went(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit,queue=20kB", 5.0, start_unix_ns=START_UNIX_NS, name="shallow")
+    write_profile(path, tmp_path / "p.parquet")
+    (tmp_path / "e.toml").write_text(
+        'name = "both"\nduration_s = 5\n[[profiles]]\nrole = "path"\nfile = "p.parquet"\n'
+        '[[flows]]\ncontroller = "cubic"\ndirection = "down"\n[[flows]]\ncontroller = "reno"\ndirection = "up"\n',
+        encoding="utf-8",
+    )
+    (run,) = run_experiment(read_experiment(tmp_path / "e.toml"), [path], out=tmp_path / "out").runs
+    links = run.links().filter(pl.col("flow") < 0)
+    drops = links.group_by("hop", "direction").agg(pl.col("drops_queue").max())
+    assert set(drops.filter(pl.col("drops_queue") > 0)["direction"]) == {"up", "down"}
+    (part,) = parts(tmp_path / "out", [run])
+    assert part.sections[0].losses[0].queue == number(drops["drops_queue"].sum())
+    assert {name for name, _ in part.sections[0].facts} >= {
+        "Loss episodes in a run (down)",
+        "Loss episodes in a run (up)",
+    }
+
+
+def test_over_several_profiles_it_is_said_that_they_are_not_counted(raced):
+    (run, *_) = find_runs(raced)
+    record = json.loads(json.dumps(run.record))
+    record["profiles"] *= 2
+    (said,) = facts([Run(run.path, record)])
+    assert said[1] == "not known: told only of Runs over one Profile"
+
+
+def test_start_up_is_told_by_its_extremes(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
+    runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
+    (part,) = parts(tmp_path, runs)
+    (row,) = part.sections[0].start_up
+    again = [run.flows[0]["startup"]["retransmits"] for run in runs]
+    assert row.cells[2] == (number(sum(again) / 3), f"{number(min(again))}–{number(max(again))}")
+
+
 def test_the_table_holds_every_entrant_of_every_profile(page, raced):
     text = html.unescape(page)
     for summary in summarise(find_runs(raced)):
@@ -274,7 +348,8 @@ def test_runs_that_are_not_valid_are_shown_and_left_out_of_the_figures(raced, tm
 def test_a_damaged_table_is_one_line_and_no_page(raced, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(raced, out, ignore=shutil.ignore_patterns("figures", "report.html"))
-    next(out.glob("race-down/*/*/*/links.parquet")).write_bytes(b"PAR1")
+    for file in out.glob("race-down/*/*/far.cubic.seed*/links.parquet"):
+        file.write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"links\.parquet: its SHA-256"):
         write_report(out)
     assert not (out / "report.html").exists()

@@ -13,11 +13,11 @@ from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance
-from bentpipe.runs import summarise, text
+from bentpipe.runs import counted, group_runs, summarise, text
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from bentpipe.runs import EntrantSummary, FlowSummary, Run
@@ -71,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Losses:
-    """Packets an entrant's runs lost in the direction of the data, mean per run, by cause."""
+    """Packets an entrant's runs lost in the directions of their data, mean per run, by cause."""
 
     entrant: str
     queue: str
@@ -255,19 +255,28 @@ def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str
 
 
 def _start_up_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
-    """Mean and interval of what `START_UP_HEADS` names."""
+    """Mean and extremes of what `START_UP_HEADS` names.
+
+    An interval of Student's t supposes values spread like a bell: a start-up's are cut at the warm-up and far apart.
+    """
     start = flow.start_up
     return (
-        (text.mean(start.time_to_90_s), text.interval(start.time_to_90_s)),
-        (text.mean(start.overshoot), text.interval(start.overshoot)),
-        (text.mean(start.retransmits), text.interval(start.retransmits)),
+        (text.mean(start.time_to_90_s), text.extremes(start.time_to_90_s)),
+        (text.mean(start.overshoot), text.extremes(start.overshoot)),
+        (text.mean(start.retransmits), text.extremes(start.retransmits)),
         (f"{start.reached} of {summary.n}", ""),
     )
 
 
+def _that_count(runs: Iterable[Run]) -> Iterator[Run]:
+    """The Runs that the table of results is of."""
+    for group in group_runs(runs).values():
+        yield from counted(group)
+
+
 def _limits(runs: Iterable[Run]) -> list[Limits]:
     found: dict[tuple[str, int, str], list[list[float]]] = {}
-    for run in runs:
+    for run in _that_count(runs):
         samples = run.samples()
         for i, flow in enumerate(run.flows):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
@@ -287,11 +296,11 @@ def _limits(runs: Iterable[Run]) -> list[Limits]:
 
 def _losses(runs: Iterable[Run]) -> list[Losses]:
     found: dict[str, list[list[float]]] = {}
-    for run in runs:
+    for run in _that_count(runs):
         totals = (
             run.links()
-            .filter((pl.col("flow") < 0) & (pl.col("direction") == str(run.flows[0]["direction"])))
-            .group_by("profile", "hop")
+            .filter((pl.col("flow") < 0) & pl.col("direction").is_in(path.directions([run])))
+            .group_by("profile", "hop", "direction")
             .agg(pl.col(cause).max() for cause in DROP_CAUSES)
         )
         found.setdefault(run.entrant, []).append([float(totals[cause].sum()) for cause in DROP_CAUSES])

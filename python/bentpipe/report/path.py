@@ -9,6 +9,7 @@ from bentpipe.runs import raced_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bentpipe.profiles.table import Direction
     from bentpipe.runs import RacedPath, Run
 
 HOST_BUFFERS = {"wmem_max_bytes": 4_194_304, "rmem_max_bytes": 33_554_432}
@@ -24,21 +25,30 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     paths = _met(runs)
     if len(paths) < len({(run.seed, run.offset_s) for run in runs}):
         # The kept Profile is gone, or this build draws another path from a seed than the one that ran.
-        return [("Handovers, outages, loss episodes", "not known: the Profile of these Runs cannot be drawn again")]
-    direction = runs[0].flows[0]["direction"]
+        several = any(len(run.record["profiles"]) > 1 for run in runs)
+        why = "told only of Runs over one Profile" if several else "the Profile of these Runs cannot be drawn again"
+        return [("Handovers, outages, loss episodes", f"not known: {why}")]
     outages = [path.outages() for path in paths]
-    episodes = [path.loss_episodes(direction) for path in paths]
-    always = all(path.duration_s - sum(b - a for a, b in path.loss_episodes(direction)) < ROUNDING_S for path in paths)
     seconds = [path.no_path_s() for path in paths]
     cut = f", {span(seconds)} s in all" if max(seconds) > 0 else ""
     return [
         ("Handovers in a run", _span_of_counts([len(path.handovers()) for path in paths])),
         ("Outages in a run", _span_of_counts(list(map(len, outages))) + cut),
-        (
-            f"Loss episodes in a run ({direction})",
-            "lossy throughout" if always else _span_of_counts(list(map(len, episodes))),
-        ),
+        *((f"Loss episodes in a run ({direction})", _episodes(paths, direction)) for direction in directions(runs)),
     ]
+
+
+def _episodes(paths: Sequence[RacedPath], direction: Direction) -> str:
+    episodes = [path.loss_episodes(direction) for path in paths]
+    always = all(
+        path.duration_s - sum(b - a for a, b in found) < ROUNDING_S for path, found in zip(paths, episodes, strict=True)
+    )
+    return "lossy throughout" if always else _span_of_counts(list(map(len, episodes)))
+
+
+def directions(runs: Sequence[Run]) -> list[Direction]:
+    """The ways in which data went, that of the first flow first."""
+    return list(dict.fromkeys(flow["direction"] for run in runs for flow in run.flows))
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
@@ -48,8 +58,7 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
             f"{label} is an outage from the beginning of every run to its end: there was nothing to race over, "
             "and there are no figures."
         ]
-    direction = runs[0].flows[0]["direction"]
-    if all(path.limited(direction) for path in _met(runs)):
+    if all(path.limited(direction) for path in _met(runs) for direction in directions(runs)):
         return []
     return [
         f"{label} knows no capacity: only windows and buffers held its flows back, so their goodput says nothing "
@@ -59,17 +68,23 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
 
 def buffers(runs: Sequence[Run]) -> str:
     """What the limits of the buffers are called, and how large they were."""
-    hosts = runs[0].record["experiment"].get("hosts") or {}
-    told = {key: {str(host[key]) for host in hosts.values() if key in host} for key in HOST_BUFFERS}
-    sizes = {
-        key: f"{' or '.join(sorted(told[key]))} bytes" if told[key] else f"{size} bytes (Linux's default)"
-        for key, size in HOST_BUFFERS.items()
-    }
     return (
         "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: "
-        f"{sizes['wmem_max_bytes']}. "
-        f"Receive window: tcp_rmem[2] of the receiver, rmem_max_bytes: {sizes['rmem_max_bytes']}."
+        f"{_buffer(runs, 'sender', 'wmem_max_bytes')}. "
+        f"Receive window: tcp_rmem[2] of the receiver, rmem_max_bytes: {_buffer(runs, 'receiver', 'rmem_max_bytes')}."
     )
+
+
+def _buffer(runs: Sequence[Run], end: str, key: str) -> str:
+    """The sizes of a buffer at one end of the flows; an end that names no host has the defaults."""
+    sizes: dict[str, None] = {}
+    for experiment in (run.record["experiment"] for run in runs):
+        hosts = experiment.get("hosts") or {}
+        for flow in experiment.get("flows") or [{}]:
+            host = hosts.get(flow.get(end)) or {}
+            said = f"{host[key]} bytes" if key in host else f"{HOST_BUFFERS[key]} bytes (Linux's default)"
+            sizes[said] = None
+    return " or ".join(sizes)
 
 
 def one_outage(runs: Sequence[Run]) -> bool:

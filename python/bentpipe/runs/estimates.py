@@ -19,7 +19,7 @@ table 1.3.6.7.2); `tests/test_runs_estimates.py` holds all quantiles against Sci
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` runs, its median, and the ends of its 95 % confidence interval.
+    """A mean over `n` runs, its median, the ends of its 95 % confidence interval, and the smallest and largest value.
 
     The ends are None for a single run, and where all runs agree: no spread was seen, so none can be estimated.
     """
@@ -29,6 +29,8 @@ class Estimate:
     median: float
     low: float | None
     high: float | None
+    smallest: float
+    largest: float
 
 
 def t_quantile(degrees: int) -> float:
@@ -57,9 +59,9 @@ def estimate(values: Sequence[float], floor: float = 0.0, ceiling: float = math.
         raise ValueError("an estimate needs at least one value")
     mean, middle, n = fmean(values), median(values), len(values)
     if min(values) == max(values):
-        return Estimate(n, mean, middle, None, None)
+        return Estimate(n, mean, middle, None, None, min(values), max(values))
     half = t_quantile(n - 1) * stdev(values) / math.sqrt(n)
-    return Estimate(n, mean, middle, max(mean - half, floor), min(mean + half, ceiling))
+    return Estimate(n, mean, middle, max(mean - half, floor), min(mean + half, ceiling), min(values), max(values))
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
@@ -72,7 +74,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | N
         return None
     logs = estimate([math.log(a / b) for a, b in zip(ours, theirs, strict=True)], floor=-math.inf)
     low, high = (None if end is None else math.exp(end) for end in (logs.low, logs.high))
-    return Estimate(logs.n, math.exp(logs.mean), math.exp(logs.median), low, high)
+    ends = math.exp(logs.smallest), math.exp(logs.largest)
+    return Estimate(logs.n, math.exp(logs.mean), math.exp(logs.median), low, high, *ends)
 
 
 def jain_index(shares: Sequence[float]) -> float | None:

@@ -44,6 +44,13 @@ def interval(found: Estimate | None, scale: float = 1.0) -> str:
     return f"{number(found.low * scale)}–{number(found.high * scale)}"
 
 
+def extremes(found: Estimate | None, scale: float = 1.0) -> str:
+    """The smallest and the largest value, or nothing where there is one: what few and skewed values can tell."""
+    if found is None or found.smallest == found.largest:
+        return ""
+    return f"{number(found.smallest * scale)}–{number(found.largest * scale)}"
+
+
 def with_interval(found: Estimate, scale: float = 1.0, unit: str = "") -> str:
     """``151 Mbit/s (95 % CI 120–182, n = 3)``."""
     size = number(found.mean * scale) + (f" {unit}" if unit else "")
