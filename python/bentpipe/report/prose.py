@@ -1,16 +1,17 @@
 """The report's opening sentences, each computed from the Runs.
 
-One estimator throughout, that of the tables: arithmetic means over the results that differ. A difference between two
+One estimator throughout, that of the tables: arithmetic means over the results that count. A difference between two
 entrants is the mean of the differences seed by seed, which is the difference of those means; its interval is narrower
 than the two intervals suggest, since both met the same path.
 """
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bentpipe.plots.style import entrant_name, look
-from bentpipe.runs import compare_difference, total_goodput_bps
+from bentpipe.runs import compare_difference, paired_values, total_goodput_bps
 from bentpipe.runs.text import MBIT, interval, mean, number
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
         best = max(alone, key=lambda summary: summary.total_bps.mean)
         first = [summary for summary in alone if _rate(summary.total_bps) == _rate(best.total_bps)]
         others = [summary for summary in alone if summary not in first]
-        sentences.append(_best(label, best, first, alone=not others))
+        alike = [other for other in others if _may_be_chance(_gap(best, other, runs))]
+        if alike:
+            sentences.append(_unsure(label, best, alike, runs))
+        sentences.append(_best(label, best, first, alone=not others, unsure=bool(alike)))
         if others:
             against = _baseline(others)
-            sentences.append(_comparison(best, against, runs))
+            sentences.append(_comparison(best, against, runs, said=alike == [against]))
             sentences.append(_price(best.flows[0], against.flows[0]))
     sentences += [_sharing(label, summary) for summary in summaries if len(summary.flows) > 1]
     return sentences
@@ -52,15 +56,46 @@ def _baseline(summaries: Sequence[EntrantSummary]) -> EntrantSummary:
     )
 
 
-def _best(label: str, best: EntrantSummary, first: Sequence[EntrantSummary], *, alone: bool) -> str:
+def _gap(best: EntrantSummary, other: EntrantSummary, runs: Sequence[Run]) -> Estimate | None:
+    return compare_difference(runs, best.entrant, other.entrant, total_goodput_bps).get(best.profile)
+
+
+def _may_be_chance(gap: Estimate | None) -> bool:
+    return gap is not None and gap.low is not None and gap.high is not None and gap.low <= 0 <= gap.high
+
+
+def _unsure(label: str, best: EntrantSummary, alike: Sequence[EntrantSummary], runs: Sequence[Run]) -> str:
+    """Said before any winner is: whom the seeds do not tell from the best."""
+    together = _and([entrant_name(summary.entrant) for summary in (best, *alike)])
+    gap = _gap(best, alike[0], runs)
+    where = (
+        f"the difference, {_ends(gap)}, includes zero" if len(alike) == 1 and gap else "each difference includes zero"
+    )
+    return (
+        f"Over {label}, the seeds do not tell {together} apart: seed by seed, on the same path, the 95 % interval of "
+        f"{where}, so that the order may be chance."
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _ends(gap: Estimate) -> str:
+    return "" if gap.low is None or gap.high is None else f"{_signed(gap.low)} to {_signed(gap.high)} Mbit/s"
+
+
+def _best(
+    label: str, best: EntrantSummary, first: Sequence[EntrantSummary], *, alone: bool, unsure: bool = False
+) -> str:
     """Who carried the most; several, where the digits shown do not tell them apart."""
     names = [entrant_name(summary.entrant) for summary in first]
+    where = "In the mean" if unsure else f"Over {label}"
     if len(names) == 1:
         what = "carried" if alone else "carried the most:"
-        return f"Over {label}, {names[0]} {what} {_rate(best.total_bps)}{_spread(best)}."
-    together = f"{', '.join(names[:-1])} and {names[-1]}"
+        return f"{where}, {names[0]} {what} {_rate(best.total_bps)}{_spread(best)}."
     what = "carried the same" if alone else "carried the most"
-    return f"Over {label}, {together} {what}, {_rate(best.total_bps)} each."
+    return f"{where}, {_and(names)} {what}, {_rate(best.total_bps)} each."
 
 
 def _rate(found: Estimate) -> str:
@@ -76,23 +111,35 @@ def _spread(summary: EntrantSummary) -> str:
     return f" (mean of {summary.n} runs{sure})"
 
 
-def _comparison(best: EntrantSummary, against: EntrantSummary, runs: Sequence[Run]) -> str:
-    """The runner-up, or CUBIC, beside the best: both means, their ratio, and whether it may be chance."""
+def _comparison(best: EntrantSummary, against: EntrantSummary, runs: Sequence[Run], *, said: bool = False) -> str:
+    """The runner-up, or CUBIC, beside the best: both means over the seeds that both ran, their ratio and difference.
+
+    `said`: whether the difference was told already.
+    """
     ours, theirs = entrant_name(best.entrant), entrant_name(against.entrant)
     if against.total_bps.mean == 0:
         return f"{theirs} carried nothing."
-    times = best.total_bps.mean / against.total_bps.mean
+    values = paired_values(runs, best.entrant, against.entrant, total_goodput_bps).get(best.profile)
+    mine, others = (fmean(each) for each in values) if values else (best.total_bps.mean, against.total_bps.mean)
+    if others == 0:
+        return f"{theirs} carried nothing on the seeds that both ran."
+    times = mine / others
     # Two digits: a reader who divides the rounded means gets the same.
     many = f"{times:.0f}" if times >= 9.95 else f"{times:.1f}"
-    more = f"{many} times as much" if times >= 1.1 else f"{100 * (times - 1):.1f} % more"
-    said = f"{theirs} carried {_rate(against.total_bps)}, so {ours} carried {more}"
-    gap = compare_difference(runs, best.entrant, against.entrant, total_goodput_bps).get(best.profile)
-    if gap is None or gap.low is None or gap.high is None:
-        return f"{said}."
-    ends = f"{_signed(gap.low)} to {_signed(gap.high)} Mbit/s"
-    if gap.low <= 0 <= gap.high:
-        return f"{said}; but from seed to seed they differ so much that this may be chance (difference {ends}, 95 %)."
-    return f"{said}; seed by seed, on the same path, the difference is {ends} (95 % interval)."
+    more = f"{many} times as much"
+    if times < 1.1:
+        more = f"{100 * (times - 1):.1f} % more" if times >= 1 else f"{100 * (1 - times):.1f} % less"
+    gap = _gap(best, against, runs)
+    # Seeds that only one of them has a valid Run of are in its own mean and in no comparison.
+    subset = values is not None and len(values[0]) < max(best.n, against.n)
+    both = f"Over the {len(values[0])} seeds that both ran, " if subset and values else ""
+    beside = f", {ours} {number(mine * MBIT)} Mbit/s" if subset else ""
+    told = f"{both}{theirs} carried {number(others * MBIT)} Mbit/s{beside}, so {ours} carried {more}"
+    if gap is None or not _ends(gap) or said:
+        return f"{told}."
+    if _may_be_chance(gap):
+        return f"{told} (difference {_ends(gap)}, 95 % interval)."
+    return f"{told}; seed by seed, on the same path, the difference is {_ends(gap)} (95 % interval)."
 
 
 def _signed(bps: float) -> str:
