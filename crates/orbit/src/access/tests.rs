@@ -146,15 +146,15 @@ fn queues_wait_for_the_new_satellite() {
     assert!(MIGRATION_RATE.0 as f64 > most_mbps * 1e6, "moving must not be slower than sending");
 }
 
-/// What is held during an interruption meets the reconfiguration's burst when it is let go, and so does what later grants release. In a quiet hour
-/// most reconfigurations bring none, so this is a busy one.
+/// Every reconfiguration brings a burst, in the quietest hour too, and nearly always packets pass while it lasts: closures end at grants, so those
+/// are moments at which packets pass, and a burst of a few milliseconds may fall between two.
 #[test]
 fn every_reconfiguration_is_met_by_packets() {
     let mut params = AccessParams::default();
-    params.load.daily_log_amplitude = 1.0;
-    params.load.peak_solar_hour = super::super::load::solar_hour(EDGE, -123.31);
+    params.load.peak_solar_hour = (super::super::load::solar_hour(EDGE, -123.31) + 12.0).rem_euclid(24.0);
     let who = [Some((1, "A")), Some((1, "A")), Some((2, "A")), Some((3, "A")), Some((2, "B")), Some((2, "B"))];
-    for seed in 0..8 {
+    let (mut bursts, mut met) = (0, 0);
+    for seed in 0..20 {
         let p = build("p", &schedule(7_000_000_000, &who), &ground(), &params, None, seed).unwrap();
         for event in p.events() {
             let EventKind::Handover { to_hop, .. } = event.kind else { continue };
@@ -164,12 +164,13 @@ fn every_reconfiguration_is_met_by_packets() {
                 let loss = |at| side.loss.as_ref().unwrap().at(&mut Cursor::default(), at);
                 let jitter = side.jitter.as_ref().unwrap();
                 assert!(loss(open) > 0, "{open:?}");
-                // Closures end at grants, so these are moments at which packets pass.
-                let grants = jitter.closures().map(|(from, length)| from + length).filter(|&at| at > open);
-                assert!(grants.take_while(|&at| loss(at) > 0).count() > 0, "{open:?}");
+                let mut grants = jitter.closures().map(|(from, length)| from + length).filter(|&at| at > open);
+                bursts += 1;
+                met += u32::from(grants.next().is_some_and(|at| loss(at) > 0));
             }
         }
     }
+    assert!(bursts == 200 && met >= 180, "{met} of {bursts}");
 }
 
 #[test]
