@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import warnings
@@ -64,10 +65,50 @@ def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said
         ) as said:
             satellites = orbit.read_elements(path)
         assert len(said) == 1
+        assert satellites.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert satellites.superseded == 1
         columns = satellites.elements()
         assert sorted(columns["norad_id"]) == [5, 44714]
         assert columns["raan_deg"][list(columns["norad_id"]).index(44714)] == 248.3799
+
+
+def a_shell(numbers, epoch="26130.53954372"):
+    """Three lines for each number, all of one epoch, launch and plane, each a place further on."""
+    one, two = TLE.splitlines()[1:]
+    return checked(
+        "".join(
+            f"S-{i}\n1 {number:05d}U 00000ABC {epoch}{one[32:]}\n2 {number:05d} {two[8:43]}{8 * i:8.4f}{two[51:]}\n"
+            for i, number in enumerate(numbers)
+        )
+    )
+
+
+@pytest.mark.parametrize("number", [0, 99999, 12345])
+def test_satellites_that_share_a_number_are_not_one(tmp_path, number):
+    path = tmp_path / "shell.tle"
+    path.write_text(a_shell([number] * 40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(orbit.read_elements(path)) == len(orbit.load_satellites(path, None, AT)) == 40
+
+
+def test_of_several_epochs_the_nearest_to_the_asked_time_counts(tmp_path):
+    day = 86_400 * 10**9
+    path = tmp_path / "history.tle"
+    path.write_text(a_shell([7, 8], "26130.50000000") + a_shell([7, 8], "26100.50000000"))
+    epochs = [parse_utc("2026-05-10T12:00:00Z"), parse_utc("2026-04-10T12:00:00Z")]
+    for epoch in epochs:
+        with pytest.warns(orbit.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as said:
+            found = orbit.load_satellites(path, None, epoch + day)
+        assert len(said) == 1  # and the elements are fresh
+        assert set(found.elements()["epoch_unix_ns"]) == {epoch}
+
+
+def test_a_grid_keeps_every_place(tmp_path):
+    path = tmp_path / "grid.tle"
+    path.write_text(a_shell([7] * 44) + a_shell([7], "26129.53954372"))
+    with pytest.raises(UserError, match="grid:4x11 has 44 satellites, the elements have 45"):
+        orbit.route(MELBOURNE, parse_place("sydney"), elements=path, start_unix_ns=AT, duration_s=1, isl="grid:4x11")
 
 
 def checked(text):
@@ -152,16 +193,41 @@ def test_times_are_integers(shell):
         orbit.look_angles(shell, MELBOURNE, [1.5])
 
 
-@pytest.mark.parametrize("name", ["starlink-s1", "geo"])
-def test_built_in_satellites_do_not_jump_at_midnight(name):
+@pytest.mark.parametrize(("name", "by_deg", "by_km"), [("starlink-s1", 0.0, 0.0), ("geo", 0.02, 0.1)])
+def test_built_in_satellites_do_not_jump_at_midnight(name, by_deg, by_km):
     """Asked for on one day or the next, before or after midnight: a satellite is at one place at one moment."""
     midnight = parse_utc("2026-05-12T00:00:00Z")
     around = midnight + np.array([-(10**9), 0, 10**9])
     before, after = (orbit.load_satellites(None, name, midnight + late) for late in (-(10**9), 10**9))
-    for a, b in zip(*(orbit.look_angles(s, MELBOURNE, around) for s in (before, after)), strict=True):
-        np.testing.assert_array_equal(a, b)
+    looks = zip(*(orbit.look_angles(s, MELBOURNE, around) for s in (before, after)), strict=True)
+    for (a, b), within in zip(looks, (by_deg, by_deg, by_km), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=within)
     ranges = orbit.look_angles(after, MELBOURNE, around).range_km
     assert np.abs(np.diff(ranges)).max() < 8.0  # what a low satellite moves in a second
+
+
+@pytest.mark.parametrize("days", [-3650, -365, -183, 0, 183, 365, 3650, 36500])
+def test_a_geostationary_satellite_keeps_its_place_for_years(days):
+    at = AT + days * 86_400 * 10**9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        satellites = orbit.load_satellites(None, "geo", at)
+    # And for as long as a Profile may last.
+    look = orbit.look_angles(satellites, Place("below", 0.0, 140.0), at + np.array([0, 1, 31]) * 86_400 * 10**9)
+    assert look.elevation_deg.min() > 89.0
+    assert np.abs(look.range_km - 35_786).max() < 5.0
+
+
+@pytest.mark.parametrize("year", ["2015", "2032", "2200"])
+def test_built_in_shells_far_from_their_epoch_are_warned_of(year):
+    at = parse_utc(f"{year}-05-10T00:00:00Z")
+    with pytest.warns(
+        orbit.StaleElementsWarning, match=r"starlink-s1 flies as filed from 2026-05-10, \d+ years"
+    ) as said:
+        satellites = orbit.load_satellites(None, "starlink-s1", at)
+    assert len(said) == 1
+    # The shell is still one: as many are up as ever.
+    assert 3 <= len(orbit.sky(satellites, MELBOURNE, at)) <= 30
 
 
 def test_built_in_orbits_stay_round_for_years(shell):
@@ -199,7 +265,7 @@ def test_routes_begin_where_profiles_do_and_elements_need_a_start(tmp_path):
         orbit.route(*ends, duration_s=1).to_rows()
         == orbit.route(*ends, start_unix_ns=parse_utc("2026-05-10T09:00:00Z"), duration_s=1).to_rows()
     )
-    with pytest.raises(UserError, match="start: needed with elements"):
+    with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
         orbit.route(*ends, elements=tmp_path / "a.tle")
 
 

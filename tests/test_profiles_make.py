@@ -88,7 +88,7 @@ def test_where_nobody_serves_is_an_outage_and_said(place: str) -> None:
 
 def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
     path = elements_file(tmp_path)
-    with pytest.raises(UserError, match="start: needed with elements"):
+    with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
         make_profile("melbourne", "sydney", elements=path)
     with warnings.catch_warnings():
         warnings.simplefilter("error", orbit.StaleElementsWarning)
@@ -154,6 +154,34 @@ def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
         assert found["rules"]["schedule_seed"] == 4
         said = dict(as_rows(summarise(profile))[0])
         assert "1584 of shell.json (SHA-256 " in said["satellites"]
+
+
+def test_the_element_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hash is that of the bytes the satellites came from, even if the file changes meanwhile."""
+    path = elements_file(tmp_path)
+    wanted = hashlib.sha256(path.read_bytes()).hexdigest()
+    read = Path.read_bytes
+
+    def read_and_spoil(self: Path) -> bytes:
+        data = read(self)
+        if self == path:
+            self.write_bytes(b"")
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_spoil)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutageWarning)
+        made = make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=2.0)
+    assert summarise(made)["geometry"]["satellites"]["sha256"] == wanted
+
+
+def test_the_provenance_of_a_geostationary_path_has_the_epoch_it_flew_from() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = make_profile(
+            "sydney", "sydney", constellation="geo", start_unix_ns=parse_utc("2027-05-10T09:00:00Z"), duration_s=20.0
+        )
+    assert summarise(made)["geometry"]["satellites"]["epoch"] == "2027-05-10T00:00:00Z"
 
 
 def test_an_unreadable_provenance_is_one_line() -> None:

@@ -85,7 +85,15 @@ def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes
     Raises:
         UserError: As `read_bytes`; or the gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
     """
-    data = read_bytes(path, limit)
+    return unpacked(read_bytes(path, limit), path, limit)
+
+
+def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
+    """What the bytes of a file hold: themselves, or what they unpack to if they are gzip; `path` names it in messages.
+
+    Raises:
+        UserError: The gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
+    """
     if not data.startswith(_GZIP_MAGIC):
         return data
     parts: list[bytes] = []

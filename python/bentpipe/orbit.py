@@ -8,6 +8,7 @@ vacuum. Times are nanoseconds since 1970-01-01T00:00:00Z (`bentpipe.times.parse_
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -25,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from bentpipe import _native
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError, shown
-from bentpipe.files import read_unpacked
+from bentpipe.files import read_bytes, unpacked
 from bentpipe.scenarios import Constellation, Place, load_constellation
-from bentpipe.times import DEFAULT_START_UTC, parse_utc
+from bentpipe.times import DEFAULT_START_UTC, format_utc, parse_utc
 
 __all__ = [
     "AllPairs",
@@ -36,6 +37,7 @@ __all__ = [
     "Routes",
     "Satellites",
     "StaleElementsWarning",
+    "built_in_epoch_unix_ns",
     "constellation",
     "load_satellites",
     "look_angle_blocks",
@@ -54,6 +56,9 @@ MAX_STEPS = 7 * 86_400
 #: When plane 0 of every built-in shell stands at right ascension 0. Any instant would do; this is the midnight before
 #: the start that a Profile has unless one is given.
 BUILT_IN_EPOCH_UTC = "2026-05-10T00:00:00Z"
+#: Farther than this from that epoch [years] a warning says that nobody knows what flies then. Chosen here: a satellite
+#: of these shells is designed for about five.
+BUILT_IN_YEARS = 5
 #: The built-in constellation of `sky` and `schedule`: what a terminal sees.
 DEFAULT_SKY = "starlink-gen1"
 #: The built-in constellation of `route`: one shell with its links.
@@ -63,6 +68,8 @@ DEFAULT_POLICY = "starlink-like"
 
 _GRID = re.compile(r"grid:([1-9][0-9]{0,4})x([1-9][0-9]{0,4})\Z")
 _NANOS = 10**9
+_DAY_NS = 86_400 * _NANOS
+_END_OF_TIME_NS = 2**63 - 1
 
 OnProgress = Callable[[float], object]
 Floats = NDArray[np.float64]
@@ -135,24 +142,38 @@ class Routes:
         return text.getvalue()
 
 
-def read_elements(path: str | os.PathLike[str]) -> Satellites:
+def read_elements(
+    path: str | os.PathLike[str], at_unix_ns: int | None = None, *, every_set: bool = False
+) -> Satellites:
     """The satellites of a file: TLE (2 or 3 lines), OMM CSV, OMM JSON or OMM XML, plain or gzipped.
 
-    Of several element sets of one satellite (one catalogue number) the newest counts, and of equally new ones the last
-    in the file.
+    Of several element sets of one satellite (one catalogue number, and one international designator or name) the one
+    nearest to `at_unix_ns` counts. Sets that share a number but not that, or an epoch but not their elements, are of
+    different satellites, and all stay; so do those numbered 0 or 99999, which stand for no number.
+
+    Args:
+        path: The file.
+        at_unix_ns: When the satellites are wanted [ns since 1970]; by default at the end of time, so that the newest
+            counts.
+        every_set: Take every element set as a satellite: the file is a grid, whose places count.
 
     Warns:
-        OrbitWarning: Element sets were left out for newer ones.
+        OrbitWarning: Element sets were left out for nearer ones.
 
     Raises:
         UserError: The file is missing, too large, damaged or of another kind; or holds a satellite that is none. The
             message says where (line or satellite of the file). A bad satellite is never left out silently.
     """
-    satellites = Satellites.read(read_unpacked(path, MAX_ELEMENTS_BYTES), str(path))
+    data = read_bytes(path, MAX_ELEMENTS_BYTES)
+    nearest_to = None if every_set else _END_OF_TIME_NS if at_unix_ns is None else at_unix_ns
+    satellites = Satellites.read(
+        unpacked(data, path, MAX_ELEMENTS_BYTES), str(path), nearest_to, hashlib.sha256(data).hexdigest()
+    )
     if satellites.superseded:
+        chosen = "the newest" if at_unix_ns is None else f"the one nearest to {format_utc(at_unix_ns)}"
         warnings.warn(
-            f"{Path(path).name}: {satellites.superseded} element sets left out: the file holds newer ones of the same "
-            f"satellites ({len(satellites)} satellites remain)",
+            f"{Path(path).name}: {satellites.superseded} element sets left out: of several of one satellite {chosen} "
+            f"counts ({len(satellites)} satellites remain)",
             OrbitWarning,
             stacklevel=2,
         )
@@ -165,21 +186,26 @@ def load_satellites(
     at_unix_ns: int,
     *,
     default: str = DEFAULT_SKY,
+    every_set: bool = False,
 ) -> Satellites:
     """The satellites of a file of elements, or of a built-in constellation.
 
     Built-in shells all fly from one epoch, `BUILT_IN_EPOCH_UTC`: where a satellite is at a moment does not depend on
-    the span it is asked for in.
+    the span it is asked for in. A geostationary satellite is held at its longitude: see `built_in_epoch_unix_ns`.
 
     Args:
         elements: A file; see `read_elements`.
         constellation: A name of `bentpipe.scenarios.constellation_names`; not together with `elements`.
-        at_unix_ns: When they are wanted. Elements far from it are warned about.
+        at_unix_ns: When they are wanted. Of several element sets of a satellite the nearest counts; elements far from
+            it are warned about.
         default: The built-in constellation where neither is given.
+        every_set: As in `read_elements`.
 
     Warns:
-        StaleElementsWarning: The elements are days away from `at_unix_ns`.
-        OrbitWarning: Satellites cannot be propagated to `at_unix_ns` (decayed); they are never used.
+        StaleElementsWarning: The elements are days away from `at_unix_ns`, or a built-in shell's epoch is more than
+            `BUILT_IN_YEARS` away.
+        OrbitWarning: Satellites cannot be propagated to `at_unix_ns` (decayed); they are never used. Or as
+            `read_elements`.
 
     Raises:
         UserError: Both are given, or as `read_elements`, or there is no such constellation.
@@ -187,8 +213,17 @@ def load_satellites(
     if elements is not None and constellation is not None:
         raise UserError("elements and a constellation are given; wanted one of them")
     if elements is None:
-        return _built_in(load_constellation(constellation or default))
-    satellites = read_elements(elements)
+        shells = load_constellation(constellation or default)
+        years = abs(at_unix_ns - built_in_epoch_unix_ns(shells, at_unix_ns)) / (365.25 * _DAY_NS)
+        if years > BUILT_IN_YEARS:
+            warnings.warn(
+                f"{shells.name} flies as filed from {BUILT_IN_EPOCH_UTC[:10]}, {years:.0f} years from the asked time: "
+                "what flies then is not known, and only the shape of the shells is shown",
+                StaleElementsWarning,
+                stacklevel=2,
+            )
+        return _built_in(shells, at_unix_ns)
+    satellites = read_elements(elements, at_unix_ns, every_set=every_set)
     stale = satellites.age_warning(at_unix_ns)
     if stale is not None:
         warnings.warn(f"{Path(elements).name}: {stale}", StaleElementsWarning, stacklevel=2)
@@ -197,6 +232,18 @@ def load_satellites(
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         warnings.warn(f"{Path(elements).name}: left out: {failures[0]}{more}", OrbitWarning, stacklevel=2)
     return satellites
+
+
+def built_in_epoch_unix_ns(shells: Constellation, at_unix_ns: int) -> int:
+    """From when the satellites of a built-in constellation fly [ns since 1970].
+
+    `BUILT_IN_EPOCH_UTC`; where all of them are geostationary, the midnight before `at_unix_ns`. Those are station-kept:
+    without manoeuvres SGP4 lets them drift off their longitude, below the horizon within a year, while from one
+    midnight to the next they move by 0.01 degrees.
+    """
+    if all(shell.slot_longitude_deg is not None for shell in shells.shells):
+        return _midnight_before(at_unix_ns)
+    return parse_utc(BUILT_IN_EPOCH_UTC)
 
 
 def sky(
@@ -288,7 +335,10 @@ def route(
     if start_unix_ns is None:
         start_unix_ns = default_start_unix_ns(elements)
     times = _steps(start_unix_ns, duration_s, step_s)
-    satellites = _linked(load_satellites(elements, constellation, start_unix_ns, default=DEFAULT_ROUTE), isl)
+    in_order = isl is not None and isl.startswith("grid:")
+    satellites = _linked(
+        load_satellites(elements, constellation, start_unix_ns, default=DEFAULT_ROUTE, every_set=in_order), isl
+    )
     rtt_ms, hops, used = satellites.routes(_point(origin), _point(to), times, min_elevation_deg, on_progress)
     missing = int(np.isnan(rtt_ms).sum())
     if missing and isl is None and not satellites.has_links:
@@ -411,7 +461,7 @@ def default_start_unix_ns(elements: str | os.PathLike[str] | None) -> int:
         UserError: There are elements, whose satellites are right only near their epoch.
     """
     if elements is not None:
-        raise UserError("start: needed with elements, whose satellites are right only near their epoch")
+        raise UserError("start (--start): needed with elements, whose satellites are right only near their epoch")
     return parse_utc(DEFAULT_START_UTC)
 
 
@@ -420,7 +470,7 @@ def policies() -> dict[str, str]:
     return dict(_native.scheduling_policies())
 
 
-def _built_in(shells: Constellation) -> Satellites:
+def _built_in(shells: Constellation, at_unix_ns: int) -> Satellites:
     """A constellation's satellites, numbered from 1, plane 0 of each shell at right ascension 0 at the epoch."""
     rows: list[dict[str, Any]] = []
     first = 1
@@ -442,7 +492,11 @@ def _built_in(shells: Constellation) -> Satellites:
             }
             rows.append({"walker": {"shell": walker, "linked": shell.isl == "grid"}})
         first += shell.satellites
-    return Satellites.shells(json.dumps(rows), parse_utc(BUILT_IN_EPOCH_UTC))
+    return Satellites.shells(json.dumps(rows), parse_utc(BUILT_IN_EPOCH_UTC), _midnight_before(at_unix_ns))
+
+
+def _midnight_before(at_unix_ns: int) -> int:
+    return at_unix_ns // _DAY_NS * _DAY_NS
 
 
 def _linked(satellites: Satellites, isl: str | None) -> Satellites:

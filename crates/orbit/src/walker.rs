@@ -137,11 +137,13 @@ pub enum Shell {
     },
 }
 
-/// Elements and links of a constellation of several shells at `epoch`, in their order.
+/// Elements and links of a constellation of several shells, in their order: Walker shells fly from `epoch`, geostationary satellites stand at their
+/// longitude at `kept_at`. A station-kept satellite is where it belongs on every day; SGP4 without manoeuvres would let it drift half way round the
+/// Earth within a year, so `kept_at` is to be within days of the asked times.
 ///
 /// # Errors
 /// As [`WalkerShell::elements`] and [`geostationary`].
-pub fn constellation(shells: &[Shell], epoch: Utc) -> Result<(Vec<Elements>, Vec<PlusGrid>), OrbitError> {
+pub fn constellation(shells: &[Shell], epoch: Utc, kept_at: Utc) -> Result<(Vec<Elements>, Vec<PlusGrid>), OrbitError> {
     let (mut elements, mut grids) = (Vec::new(), Vec::new());
     for shell in shells {
         match shell {
@@ -154,7 +156,7 @@ pub fn constellation(shells: &[Shell], epoch: Utc) -> Result<(Vec<Elements>, Vec
                 elements.extend(satellites);
             }
             Shell::Geostationary { name, norad_id, longitude_deg } => {
-                elements.push(geostationary(name, *norad_id, *longitude_deg, epoch)?);
+                elements.push(geostationary(name, *norad_id, *longitude_deg, kept_at)?);
             }
         }
     }
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn a_geostationary_satellite_stays_above_its_longitude() {
         let satellite = Propagator::new(&geostationary("GEO", 1, -137.5, EPOCH).unwrap()).unwrap();
-        for hours in [0, 5, 12, 24] {
+        for hours in [0, 5, 12, 24, 7 * 24] {
             let at = Utc(EPOCH.0 + hours * 3_600_000_000_000);
             let below = ecef_to_geodetic(teme_to_ecef(satellite.state(at).unwrap().position_km, gmst_rad(at)));
             assert!((below.lon_deg + 137.5).abs() < 0.1 && below.lat_deg.abs() < 0.1, "{below:?}");
@@ -223,8 +225,9 @@ mod tests {
     fn shells_keep_their_order_and_their_links() {
         let walker = |linked| Shell::Walker { shell: WalkerShell { planes: 3, per_plane: 4, ..shell(550.0, 53.0) }, linked };
         let geo = Shell::Geostationary { name: "GEO".to_owned(), norad_id: 7, longitude_deg: 10.0 };
-        let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH).unwrap();
+        let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH, Utc(EPOCH.0 + 1)).unwrap();
         assert_eq!((elements.len(), elements[12].name.as_str()), (25, "GEO"));
+        assert_eq!((elements[11].epoch, elements[12].epoch, elements[13].epoch), (EPOCH, Utc(EPOCH.0 + 1), EPOCH));
         assert_eq!(grids, [PlusGrid::new(3, 4, 12).unwrap().starting_at(13)]);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::user_error;
 use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
-use bentpipe_orbit::elements::{Elements, age_warning, newest_of_each, read_elements};
+use bentpipe_orbit::elements::{Elements, age_warning, nearest_of_each, read_elements};
 use bentpipe_orbit::isl::PlusGrid;
 use bentpipe_orbit::parallel::on_threads;
 use bentpipe_orbit::propagate::Propagator;
@@ -33,16 +33,18 @@ pub struct PySatellites {
     propagators: Arc<[Propagator]>,
     grids: Vec<PlusGrid>,
     superseded: usize,
+    sha256: Option<String>,
 }
 
 impl PySatellites {
-    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>, superseded: usize) -> PyResult<Self> {
+    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>, superseded: usize, sha256: Option<String>) -> PyResult<Self> {
         let propagators = Propagator::all(&elements).map_err(user_error)?;
-        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, superseded })
+        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, superseded, sha256 })
     }
 
     fn linked(&self, grids: Vec<PlusGrid>) -> Self {
-        Self { elements: self.elements.clone(), propagators: self.propagators.clone(), grids, superseded: self.superseded }
+        let (elements, propagators) = (self.elements.clone(), self.propagators.clone());
+        Self { elements, propagators, grids, superseded: self.superseded, sha256: self.sha256.clone() }
     }
 }
 
@@ -64,20 +66,25 @@ fn report(py: Python<'_>, on_progress: Option<&Py<PyAny>>, done: usize, of: usiz
 
 #[pymethods]
 impl PySatellites {
+    /// Of several sets of one satellite the one nearest to `nearest_to_unix_ns`; every set where that is None.
     #[staticmethod]
-    fn read(py: Python<'_>, data: &[u8], name: &str) -> PyResult<Self> {
+    fn read(py: Python<'_>, data: &[u8], name: &str, nearest_to_unix_ns: Option<i64>, sha256: &str) -> PyResult<Self> {
         py.detach(|| {
-            let (elements, superseded) = newest_of_each(read_elements(data, name).map_err(user_error)?);
-            Self::new(elements, Vec::new(), superseded)
+            let every = read_elements(data, name).map_err(user_error)?;
+            let (elements, superseded) = match nearest_to_unix_ns {
+                Some(at) => nearest_of_each(every, Utc(at)),
+                None => (every, 0),
+            };
+            Self::new(elements, Vec::new(), superseded, Some(sha256.to_owned()))
         })
     }
 
     #[staticmethod]
-    fn shells(py: Python<'_>, shells: &str, epoch_unix_ns: i64) -> PyResult<Self> {
+    fn shells(py: Python<'_>, shells: &str, epoch_unix_ns: i64, kept_at_unix_ns: i64) -> PyResult<Self> {
         let shells: Vec<Shell> = serde_json::from_str(shells).map_err(user_error)?;
         py.detach(|| {
-            let (elements, grids) = constellation(&shells, Utc(epoch_unix_ns)).map_err(user_error)?;
-            Self::new(elements, grids, 0)
+            let (elements, grids) = constellation(&shells, Utc(epoch_unix_ns), Utc(kept_at_unix_ns)).map_err(user_error)?;
+            Self::new(elements, grids, 0, None)
         })
     }
 
@@ -94,10 +101,16 @@ impl PySatellites {
         self.elements.len()
     }
 
-    /// Element sets of the file that a newer one of the same satellite replaced.
+    /// Element sets of the file left out for one of the same satellite nearer to the asked time.
     #[getter]
     fn superseded(&self) -> usize {
         self.superseded
+    }
+
+    /// SHA-256 of the file they were read from, as it lay on the disk.
+    #[getter]
+    fn sha256(&self) -> Option<&str> {
+        self.sha256.as_deref()
     }
 
     /// Whether there are links between satellites.

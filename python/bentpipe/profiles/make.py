@@ -142,7 +142,7 @@ def make_profile(
         {
             "satellites": elements_source(elements, satellites)
             if elements is not None
-            else constellation_source(constellation or orbit.DEFAULT_SKY),
+            else constellation_source(constellation or orbit.DEFAULT_SKY, start_unix_ns),
             "gateway_min_elevation_deg": ground.min_elevation_deg,
             "gso_exclusion_deg": _gso_exclusion_deg(shells),
             "schedule_seed": seed,

@@ -6,7 +6,6 @@ legs, the access model's parameters and the *origin*: which satellites, by which
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +16,8 @@ import numpy as np
 from bentpipe import orbit
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError
-from bentpipe.files import read_bytes
 from bentpipe.scenarios import load_constellation
-from bentpipe.times import format_utc, parse_utc
+from bentpipe.times import format_utc
 
 
 def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dic
     return {
         "elements": {
             "file": Path(path).name,
-            "sha256": hashlib.sha256(read_bytes(path, orbit.MAX_ELEMENTS_BYTES)).hexdigest(),
+            "sha256": satellites.sha256,
             "satellites": len(satellites),
             "superseded": satellites.superseded,
             "first_epoch_unix_ns": int(epochs.min()),
@@ -37,7 +35,7 @@ def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dic
     }
 
 
-def constellation_source(name: str) -> dict[str, Any]:
+def constellation_source(name: str, start_unix_ns: int) -> dict[str, Any]:
     """The same of a built-in constellation: its filing, its epoch, and altitude, inclination and phasing by shell."""
     found = load_constellation(name)
     return {
@@ -45,7 +43,7 @@ def constellation_source(name: str) -> dict[str, Any]:
             "name": name,
             "source": found.source,
             "satellites": found.satellites,
-            "epoch_unix_ns": parse_utc(orbit.BUILT_IN_EPOCH_UTC),
+            "epoch_unix_ns": orbit.built_in_epoch_unix_ns(found, start_unix_ns),
             "shells": [
                 {
                     "name": shell.name,
@@ -213,7 +211,7 @@ def _satellites(source: Mapping[str, Any] | None) -> str:
     if source is None:
         return "not said"
     if source["kind"] == "elements":
-        late = f", {source['superseded']} older element sets left out" if source["superseded"] else ""
+        late = f", {source['superseded']} other element sets left out" if source["superseded"] else ""
         return (
             f"{source['satellites']} of {source['file']} (SHA-256 {source['sha256'][:16]}…), epochs "
             f"{source['first_epoch']} to {source['last_epoch']}{late}"

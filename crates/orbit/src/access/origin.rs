@@ -28,7 +28,7 @@ pub enum SatelliteSource {
         sha256: String,
         /// How many satellites were used.
         satellites: usize,
-        /// Element sets left out because the file holds a newer one of the same satellite.
+        /// Element sets left out because the file holds one of the same satellite nearer to the asked time.
         superseded: usize,
         /// The oldest epoch [ns since 1970].
         first_epoch_unix_ns: i64,
@@ -43,7 +43,7 @@ pub enum SatelliteSource {
         source: String,
         /// How many satellites.
         satellites: usize,
-        /// When plane 0 of each shell stands at right ascension 0 [ns since 1970].
+        /// When plane 0 of each shell stands at right ascension 0, or a geostationary satellite at its longitude [ns since 1970].
         epoch_unix_ns: i64,
         /// The shells.
         shells: Vec<ShellSource>,

@@ -5,14 +5,15 @@ mod omm;
 mod omm_csv;
 mod omm_json;
 mod omm_xml;
+mod sets;
 mod tle;
 
 use crate::error::{OrbitError, Place};
 use bentpipe_profile::error::SHOWN_CHARS;
 use bentpipe_profile::{Utc, shown};
-use std::collections::BTreeMap;
 
 pub use age::{AgeWarning, age_days, age_warning, expected_error_km};
+pub use sets::nearest_of_each;
 
 /// Largest file of elements that is read [bytes]. Chosen here, because the whole public catalogue (about 60,000 objects) takes 80 MB in its
 /// most talkative format, XML.
@@ -112,29 +113,6 @@ pub fn read_elements(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitErr
         return Err(OrbitError::NoRecords { file: file.to_owned() });
     }
     Ok(elements)
-}
-
-/// One element set for each catalogue number, in the order in which the numbers first appear, and how many sets were left out.
-///
-/// Catalogues of several days put together, and Space-Track's `gp_history`, hold a satellite once for each of its epochs. The newest epoch wins;
-/// of equal ones the last in the file, as a later line replaces an earlier one.
-#[must_use]
-pub fn newest_of_each(elements: Vec<Elements>) -> (Vec<Elements>, usize) {
-    let given = elements.len();
-    let mut places: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut kept: Vec<Elements> = Vec::with_capacity(given);
-    for found in elements {
-        match places.get(&found.norad_id) {
-            None => {
-                places.insert(found.norad_id, kept.len());
-                kept.push(found);
-            }
-            Some(&place) if kept[place].epoch <= found.epoch => kept[place] = found,
-            Some(_) => {}
-        }
-    }
-    let left_out = given - kept.len();
-    (kept, left_out)
 }
 
 /// Refuses the record after the last one allowed.

@@ -158,23 +158,6 @@ fn the_real_catalogues_are_read_whole() {
     }
 }
 
-/// Two catalogues of different days in one file: who is where is said by the newest.
-#[test]
-fn of_two_element_sets_of_a_satellite_the_newest_counts() {
-    let one = |norad_id: u64, epoch: i64, raan_deg: f64| Elements {
-        norad_id,
-        epoch: Utc(epoch),
-        raan_deg,
-        ..read_elements(CSV.as_bytes(), "f").unwrap().remove(0)
-    };
-    let (kept, left_out) =
-        newest_of_each(vec![one(7, 20, 1.0), one(3, 5, 2.0), one(7, 10, 3.0), one(3, 9, 4.0), one(7, 20, 5.0), one(1, 0, 6.0)]);
-    let found: Vec<_> = kept.iter().map(|e| (e.norad_id, e.epoch.0, e.raan_deg)).collect();
-    assert_eq!(found, [(7, 20, 5.0), (3, 9, 4.0), (1, 0, 6.0)]);
-    assert_eq!(left_out, 3);
-    assert_eq!(newest_of_each(kept.clone()), (kept, 0));
-}
-
 /// A hostile field is shown by its beginning, in every format.
 #[test]
 fn long_fields_are_not_echoed_whole() {
