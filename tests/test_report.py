@@ -322,13 +322,33 @@ def test_the_same_runs_give_the_same_page(page, raced, tmp_path):
     assert text.replace(str(again), str(raced)) == page
 
 
+def test_a_finished_race_is_not_called_unfinished(page):
+    assert "Unfinished" not in page
+
+
 def test_the_commands_to_repeat_it_are_those_that_were_given(page):
     text = html.unescape(page)
     wanted = (
-        "bentpipe race profiles/far.parquet profiles/near.parquet --cc reno,cubic,bbr,cubic+bbr "
+        "bentpipe race profiles/near.parquet profiles/far.parquet --cc reno,cubic,bbr,cubic+bbr "
         "--direction down --duration 5 --seeds 2 -o again"
     )
     assert wanted in text
+
+
+def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(raced, out)
+    for run in find_runs(out):
+        if (run.label, run.entrant, run.seed) not in (("far", "reno", 0), ("far", "cubic", 0)):
+            shutil.rmtree(run.path)
+    text = html.unescape(write_report(out).read_text(encoding="utf-8"))
+    assert "<strong>Unfinished: 2 of 16 Runs are there." in text
+    assert "<dt>Runs</dt><dd>2 of 16, all valid</dd>" in text
+    assert "--cc reno,cubic,bbr,cubic+bbr --direction down --duration 5 --seeds 2 -o again" in text
+    (out / "race.json").unlink()
+    text = html.unescape(write_report(out).read_text(encoding="utf-8"))
+    assert "Unfinished" not in text
+    assert "profiles/far.parquet --cc reno,cubic --direction down --duration 5 --seeds 1 -o again" in text
 
 
 def test_nothing_from_a_file_becomes_markup(raced, tmp_path):

@@ -13,7 +13,8 @@ from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance
-from bentpipe.runs import counted, group_runs, summarise, text
+from bentpipe.runs import Asked, counted, group_runs, read_asked, summarise, text
+from bentpipe.runs import asked as asking
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Part:
     title: str
     facts: list[tuple[str, str]]
     sections: list[Section]
+    unfinished: str = ""
     figures: list[Figure] = field(default_factory=list)
 
 
@@ -138,11 +140,13 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
     summaries = summarise(runs)
+    asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out)))
     return [
         Part(
             experiment=name,
             title=_direction(mine[0]),
-            facts=_experiment_facts(mine),
+            facts=_experiment_facts(mine, _missing(mine, asked)),
+            unfinished=_unfinished(mine, _missing(mine, asked)),
             sections=[
                 _section(
                     out,
@@ -176,7 +180,22 @@ def _direction(run: Run) -> str:
     return ways[found.pop()] if len(found) == 1 and found <= ways.keys() else "Both directions"
 
 
-def _experiment_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def _missing(runs: Sequence[Run], asked: set[asking.Place]) -> int:
+    """How many Runs of this Experiment were asked for and are not there."""
+    there = {(run.experiment, run.label, run.entrant, run.seed) for run in runs}
+    return sum(place[0] == runs[0].experiment for place in asked - there)
+
+
+def _unfinished(runs: Sequence[Run], missing: int) -> str:
+    if not missing:
+        return ""
+    return (
+        f"Unfinished: {len(runs)} of {text.plural(len(runs) + missing, 'Run')} are there. What follows is of these "
+        "alone; the same race command does the rest."
+    )
+
+
+def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]]:
     seeds = sorted({run.seed for run in runs})
     invalid = sum(not run.record["valid"] for run in runs)
     phases = {str(run.record.get("phase")) for run in runs}
@@ -190,7 +209,11 @@ def _experiment_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
         ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
         ("Runs begin", f"{drawn}, {path.span([run.offset_s for run in runs])} s into the Profile"),
-        ("Runs", f"{len(runs)}, of which {invalid} not valid" if invalid else f"{len(runs)}, all valid"),
+        (
+            "Runs",
+            (f"{len(runs)} of {len(runs) + missing}" if missing else str(len(runs)))
+            + (f", of which {invalid} not valid" if invalid else ", all valid"),
+        ),
     ]
 
 
@@ -323,25 +346,34 @@ def _run_line(out: Path, run: Run) -> RunLine:
 
 
 def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
-    """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file."""
+    """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file.
+
+    As they were asked for, also where they were not finished; Runs that nobody asked for here, as they are.
+    """
     commands: dict[str, None] = {}
-    groups: dict[tuple[str, float, str], list[Run]] = {}
+    asked = read_asked(out)
+    places = set[asking.Place]().union(*(entry.places() for entry in asked))
+    groups: dict[tuple[str, float, float | None], list[Run]] = {}
     for run in runs:
-        if run.experiment in ("race-up", "race-down"):
-            phase = str(run.record.get("phase"))
-            offset = f"{run.offset_s:.9f}".rstrip("0").rstrip(".") if phase == "given" else ""
-            groups.setdefault((run.experiment, run.duration_s, offset), []).append(run)
-    for (experiment, duration_s, offset), mine in groups.items():
-        labels = dict.fromkeys(run.label for run in mine)
-        command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in labels)]
-        command += ["--cc", ",".join(dict.fromkeys(run.entrant for run in mine))]
-        command += [
-            "--direction",
-            experiment.removeprefix("race-"),
-            "--duration",
-            f"{duration_s:.9f}".rstrip("0").rstrip("."),
-        ]
-        command += ["--seeds", str(max(run.seed for run in mine) + 1)]
-        command += ["--phase", offset] if offset else []
-        commands[shlex.join([*command, "-o", "again"])] = None
+        if (run.experiment, run.label, run.entrant, run.seed) not in places:
+            phase_s = run.offset_s if run.record.get("phase") == "given" else None
+            groups.setdefault((run.experiment, run.duration_s, phase_s), []).append(run)
+    for (experiment, duration_s, phase_s), mine in groups.items():
+        labels = list(dict.fromkeys(run.label for run in mine))
+        entrants = list(dict.fromkeys(run.entrant for run in mine))
+        seeds = list(range(max(run.seed for run in mine) + 1))
+        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s))
+    for entry in asked:
+        if entry.experiment in ("race-up", "race-down"):
+            command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
+            command += ["--cc", ",".join(entry.entrants)]
+            command += ["--direction", entry.experiment.removeprefix("race-")]
+            command += ["--duration", _seconds(entry.duration_s), "--seeds", str(max(entry.seeds) + 1)]
+            command += ["--phase", _seconds(entry.phase_s)] if entry.phase_s is not None else []
+            commands[shlex.join([*command, "-o", "again"])] = None
     return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []
+
+
+def _seconds(value_s: float) -> str:
+    """To the nanosecond, without an exponent."""
+    return f"{value_s:.9f}".rstrip("0").rstrip(".")

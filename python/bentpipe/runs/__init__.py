@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 from bentpipe.errors import StoreError
+from bentpipe.runs.asked import Asked, AskedWarning
+from bentpipe.runs.asked import read as read_asked
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrants
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
@@ -34,6 +36,8 @@ from bentpipe.runs.summary import (
 )
 
 __all__ = [
+    "Asked",
+    "AskedWarning",
     "EntrantSummary",
     "Estimate",
     "Experiment",
@@ -60,6 +64,7 @@ __all__ = [
     "parse_entrants",
     "race",
     "raced_path",
+    "read_asked",
     "read_experiment",
     "read_run",
     "results_table",

@@ -17,8 +17,8 @@ from bentpipe import _native
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
+from bentpipe.runs import asked, record, store
 from bentpipe.runs import plan as planning
-from bentpipe.runs import record, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -138,6 +138,7 @@ def _execute(
         resumed = len(finished)
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
+        asked.keep(out, work, fresh=fresh)
         pending = [item for item in work if item.folder not in finished]
         crew = _Crew(pending, len(work), on_progress, finished)
         crew.run(jobs or len(os.sched_getaffinity(0)))

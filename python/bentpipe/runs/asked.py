@@ -1,0 +1,106 @@
+"""What was asked of a folder of Runs: `race.json`, written before the first Run, so that a gap can be told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bentpipe.errors import UserError, shown
+from bentpipe.files import atomic_write, read_text
+from bentpipe.runs import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from bentpipe.runs.plan import Work
+
+T = TypeVar("T")
+
+FILE = "race.json"
+FORMAT = 1
+
+Place = tuple[str, str, str, int]
+"""Experiment, Profile's label, entrant, seed: one Run of the folder."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One command: every entrant on every Profile with every seed. `phase_s` is None where it was drawn by seed."""
+
+    experiment: str
+    profiles: list[str]
+    entrants: list[str]
+    seeds: list[int]
+    duration_s: float
+    phase_s: float | None
+
+    def places(self) -> set[Place]:
+        """The Runs that it asks for."""
+        return set(product([self.experiment], self.profiles, self.entrants, self.seeds))
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "experiment": (str,),
+    "profiles": (list,),
+    "entrants": (list,),
+    "seeds": (list,),
+    "duration_s": (int, float),
+    "phase_s": (int, float, type(None)),
+}
+
+
+class AskedWarning(UserWarning):
+    """`race.json` cannot be read; the Runs can."""
+
+
+def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
+    """Add what is about to be run to `race.json`; a fresh race takes the place of those that it replaces whole."""
+    given = any(item.phase == "given" for item in work)
+    new = Asked(
+        experiment=work[0].experiment.name,
+        profiles=_once("+".join(base.label for base in item.bases) for item in work),
+        entrants=_once(item.entrant for item in work),
+        seeds=_once(item.seed for item in work),
+        duration_s=work[0].experiment.duration_ns / 1e9,
+        phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
+    )
+    before = [
+        asked for asked in read(out) if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
+    ]
+    document = {"format": FORMAT, "asked": [asdict(asked) for asked in [*before, new]]}
+    with store.storing(out), atomic_write(out / FILE) as file:
+        file.write((json.dumps(document, indent=2) + "\n").encode())
+
+
+def read(out: Path) -> list[Asked]:
+    """What was asked of a folder, in order; nothing, with a warning, where that cannot be read. Never an error."""
+    file = out / FILE
+    if not file.is_file():
+        return []
+    try:
+        return [_asked(entry) for entry in json.loads(read_text(file))["asked"]]
+    except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
+        warnings.warn(f"{file}: cannot be read, so Runs that are missing are not told: {error}", AskedWarning, 2)
+        return []
+
+
+def _asked(entry: Any) -> Asked:  # noqa: ANN401 -- whatever stands in the file
+    for key, kinds in _KINDS.items():
+        if type(entry[key]) not in kinds:
+            raise UserError(f"{key} is {shown(entry[key])}")
+    for key, kind in (("profiles", str), ("entrants", str), ("seeds", int)):
+        if not entry[key] or any(type(each) is not kind for each in entry[key]):
+            raise UserError(f"{key} is {shown(entry[key])}")
+    return Asked(**{key: entry[key] for key in _KINDS})
+
+
+def _how(asked: Asked) -> tuple[float, float | None]:
+    return asked.duration_s, asked.phase_s
+
+
+def _once(found: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(found))

@@ -1,0 +1,63 @@
+"""What was asked of a folder: added to, replaced by a fresh race, and never in the way."""
+
+import json
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bentpipe.profiles import preset_profile
+from bentpipe.runs import AskedWarning, race, read_asked
+from bentpipe.runs.asked import FILE
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
+
+
+def bell():
+    return preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS, name="bell")
+
+
+def test_what_is_asked_stands_there_before_the_first_run(tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Exception, match="interrupted"):
+        race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=4.0, seeds=5, on_progress=stop)
+    (asked,) = read_asked(tmp_path)
+    assert (asked.profiles, asked.entrants, asked.seeds) == (["bell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
+    assert (asked.duration_s, asked.phase_s) == (4.0, None)
+    assert len(asked.places()) == 10
+
+
+def test_commands_add_up_and_a_fresh_one_replaces_what_it_runs_again(tmp_path):
+    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
+    race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
+    assert [asked.entrants for asked in read_asked(tmp_path)] == [["reno"], ["cubic"]]
+    race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=1.0)
+    assert [asked.entrants for asked in read_asked(tmp_path)] == [["reno", "cubic"]]
+    race([bell()], ["reno"], out=tmp_path, duration_s=2.0, phase_s=0.5, fresh=True)
+    assert [(asked.duration_s, asked.phase_s) for asked in read_asked(tmp_path)][-1] == (2.0, 0.5)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
+    entry = {
+        "experiment": "race-down",
+        "profiles": ["p"],
+        "entrants": ["reno"],
+        "seeds": [0],
+        "duration_s": 1.0,
+        "phase_s": None,
+    }
+    odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
+    entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
+    text = json.dumps(data.draw(st.sampled_from([{"asked": [entry]}, {"asked": entry}, [entry], entry])))
+    cut = data.draw(st.integers(0, len(text)))
+    (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AskedWarning)
+        for asked in read_asked(tmp_path):
+            assert asked.places()
+            assert max(asked.seeds) >= 0
