@@ -205,10 +205,40 @@ def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> Non
         "4408 of starlink-gen1",
         "starlink-like, seed 3, from 25° up",
         "550 km 53°",
+        "(not in the filing, chosen here)",
         "(table: melbourne - london",
+        "3 in use at once, ",
     ):
         assert said in text
     assert "{" not in text
+
+
+def test_a_great_circle_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "M.parquet"
+    run("make", "--site", "melbourne", "--to", "melbourne", "--duration", 2, "-o", path)
+    text = run("show", path)
+    assert "ms (great circle " in text
+    assert "great-circle: great circle" not in text
+
+
+def test_what_was_not_asked_for_is_said(tmp_path: Path) -> None:
+    path = str(tmp_path / "M.parquet")
+    at = ["profile", "make", "--site", "melbourne", "--duration", "2", "-o", path, "--to"]
+    silent = RUN.invoke(app, [*at, "sydney", "--start", "2026-05-10T09:00:00Z"]).stderr
+    assert "--start" not in silent
+    assert "one place" not in silent
+    said = RUN.invoke(app, [*at, "melbourne"]).stderr
+    assert "no --start given: it begins at 2026-05-10T09:00:00Z" in said
+    assert "--site and --to are one place" in said
+
+
+def test_mahimahi_says_the_medians_that_show_says_and_comes_back_by_its_name(computed: Path, tmp_path: Path) -> None:
+    medians = [json.loads(run("show", computed, "--json"))[side]["delay_ms"]["median"] for side in ("up", "down")]
+    result = RUN.invoke(app, ["profile", "convert", str(computed), "--to", "mahimahi", "-o", str(tmp_path / "lyon")])
+    assert f"are {medians[0]:.2f} ms up and {medians[1]:.2f} ms down" in result.stderr
+    back = tmp_path / "back.parquet"
+    run("convert", *result.stdout.split(), "--from", "mahimahi", "--delay", "20ms", "-o", back)
+    assert json.loads(run("show", back, "--json"))["name"] == "lyon"
 
 
 def test_show_lists_slots_when_asked(computed: Path) -> None:
@@ -230,4 +260,4 @@ def test_places_by_coordinates_make_a_plain_name(tmp_path: Path) -> None:
 
 def test_mahimahi_is_told_both_delays(computed: Path, tmp_path: Path) -> None:
     result = RUN.invoke(app, ["profile", "convert", str(computed), "--to", "mahimahi", "-o", str(tmp_path / "t")])
-    assert re.search(r"one-way delays are \d+\.\d ms up and \d+\.\d ms down", result.stderr)
+    assert re.search(r"one-way delays are \d+\.\d\d ms up and \d+\.\d\d ms down", result.stderr)

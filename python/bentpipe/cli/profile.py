@@ -59,7 +59,8 @@ def make(
     """
     from bentpipe.cli.console import note, print_json, progress
     from bentpipe.profiles import make_profile, preset_profile, summarise, write_profile
-    from bentpipe.times import parse_utc
+    from bentpipe.scenarios import parse_place
+    from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
     start_unix_ns = None if start is None else parse_utc(start, "--start")
     if preset is not None:
@@ -90,6 +91,12 @@ def make(
                 on_progress=advance,
             )
     write_profile(made, out)
+    if start is None:
+        note(f"no --start given: it begins at {DEFAULT_START_UTC}")
+    if site is not None and to is not None and parse_place(site) == parse_place(to):
+        note(
+            "--site and --to are one place: the path goes up, down to a gateway, and back to a server beside the terminal"
+        )
     if as_json:
         print_json(summarise(made))
     else:
@@ -185,7 +192,11 @@ def convert(
         typer.Option(help="--from: one-way delay where the files hold none, such as 20ms.", show_default=False),
     ] = None,
     queue: Annotated[
-        str, typer.Option(help="--from: limit of the queues, which no measurement knows.")
+        str,
+        typer.Option(
+            help="--from: limit of the queues, which no measurement knows: 1000packets, 64kb or 100ms "
+            "(bdp needs the fixed rate and round trip of a preset)."
+        ),
     ] = "1000packets",
     direction: Annotated[str, typer.Option(help="--from mahimahi with one trace: its direction, up or down.")] = "down",
     start: Annotated[

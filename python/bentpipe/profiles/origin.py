@@ -19,6 +19,11 @@ from bentpipe.errors import UserError
 from bentpipe.scenarios import load_constellation
 from bentpipe.times import format_utc
 
+#: How the detail of a plain great circle begins (`bentpipe.scenarios.fibre`).
+_GREAT_CIRCLE = "great circle "
+#: What a shell's `phasing_basis` means to a reader.
+_PHASING = {"filing": "as filed", "chosen": "not in the filing, chosen here"}
+
 
 def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dict[str, Any]:
     """What is to be known of a file of elements: its name, its hash, whose and of when its elements are."""
@@ -129,7 +134,9 @@ def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     for kind, key in (("gateway", "gateways"), ("PoP", "pops")):
         for leg in found[key]:
-            basis = f"{leg['basis']}: {leg['detail']}" if leg["basis"] else "basis not said"
+            # A great circle's detail says what it is.
+            plain = leg["detail"].startswith(_GREAT_CIRCLE)
+            basis = leg["detail"] if plain else f"{leg['basis']}: {leg['detail']}" if leg["basis"] else "basis not said"
             facts.append(
                 (
                     kind,
@@ -218,7 +225,7 @@ def _satellites(source: Mapping[str, Any] | None) -> str:
         )
     shells = "; ".join(
         f"{shell['altitude_km']:g} km {shell['inclination_deg']:g}° {shell['planes']} x "
-        f"{shell['satellites_per_plane']} phasing {shell['phasing']} ({shell['phasing_basis']})"
+        f"{shell['satellites_per_plane']} phasing {shell['phasing']} ({_PHASING[shell['phasing_basis']]})"
         for shell in source["shells"]
     )
     return f"{source['satellites']} of {source['name']} at {source['epoch']}: {shells}"

@@ -37,9 +37,8 @@ def summarise(profile: Profile) -> dict[str, Any]:
     """
     view = PathView(profile)
     meta = view.metadata
-    step = max(DELAY_STEP_S, profile.duration_s / MAX_SAMPLES)
-    times = np.arange(0.0, profile.duration_s, step)
-    known = {direction: _known(view, direction, times) for direction in DIRECTIONS}
+    times = delay_times_s(profile)
+    known = {direction: known_at(view, direction, times) for direction in DIRECTIONS}
     used = [sum(b - a for a, b, hops in view.routes() if index in hops) for index in range(len(meta["hops"]))]
     return {
         "name": meta["name"],
@@ -61,6 +60,11 @@ def summarise(profile: Profile) -> dict[str, Any]:
     }
 
 
+def delay_times_s(profile: Profile) -> NDArray[np.float64]:
+    """When a summary looks at delays [s since the start]."""
+    return np.arange(0.0, profile.duration_s, max(DELAY_STEP_S, profile.duration_s / MAX_SAMPLES))
+
+
 def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[object]], list[str]]:
     """A summary for people: pairs of key and value, the rows of a table, and that table's columns."""
     provenance = summary["provenance"]
@@ -72,7 +76,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("delays", "one way" if summary["basis"] == "one_way" else "half of measured round trips"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
-        ("hops", f"{len(summary['hops'])}: {_listed([hop['name'] for hop in summary['hops']])}"),
+        ("hops", _hops(summary)),
         ("handovers", f"{summary['handovers']}, and {_count(summary['reconfigurations'], 'interruption')} without one"),
         ("outages", f"{summary['outages']}; no path for {summary['no_path_s']:g} s"),
         ("hash", summary["hash"]),
@@ -89,6 +93,16 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         )
         facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
     return facts, rows, ["", *QUANTILES]
+
+
+def _hops(summary: dict[str, Any]) -> str:
+    """How many there are, how many are in use at once (the mean, over the time with a path), and some names."""
+    hops, with_path_s = summary["hops"], summary["duration_s"] - summary["no_path_s"]
+    names = _listed([hop["name"] for hop in hops])
+    if len(hops) == 1 or with_path_s <= 0:
+        return f"{len(hops)}: {names}"
+    at_once = sum(hop["used_s"] for hop in hops) / with_path_s
+    return f"{at_once:.3g} in use at once, {len(hops)} in turn: {names}"
 
 
 def _events(view: PathView) -> dict[str, int]:
@@ -149,7 +163,8 @@ def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64
     }
 
 
-def _known(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+def known_at(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """At which of the times the path is known."""
     valid = view.valid(direction)
     return held(valid.t_s, valid.value, times_s) > 0
 

@@ -123,7 +123,8 @@ def fibre_one_way_ms(a: Point, b: Point, fibre: FibreTable | None = None) -> Fib
     total_ms = table.stretched_ms(tail_a_km) + sum(link.one_way_ms for _, link in route) + table.stretched_ms(tail_b_km)
     cities = " - ".join([city_a, *(city for city, _ in route)])
     sources = ", ".join(dict.fromkeys(link.source for _, link in route)) or "same city"
-    detail = f"{cities} ({sources}), tails {tail_a_km:.0f} and {tail_b_km:.0f} km x {table.path_factor:g}"
+    tails = f"{tail_a_km:.0f} km to the first city and {tail_b_km:.0f} km from the last x {table.path_factor:g}"
+    detail = f"{cities} ({sources}), with {tails}"
     if max(tail_a_km, tail_b_km) > table.access_radius_km:
         return min(direct, FibreDelay(total_ms, "great-circle", detail), key=lambda delay: delay.one_way_ms)
     weakest = max((_STRENGTH.index(link.basis) for _, link in route), default=len(_STRENGTH) - 1)

@@ -20,6 +20,7 @@ from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, si
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, limited_capacity, sibling
 from bentpipe.profiles.path import PathView
+from bentpipe.profiles.show import delay_times_s, known_at
 from bentpipe.profiles.table import DIRECTIONS, Direction
 
 #: What one opportunity carries [bit]: 1500 bytes.
@@ -59,11 +60,13 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
         raise UserError(
             f"{profile.name}: neither direction has a capacity limit; a packet-delivery trace cannot say that"
         )
-    at_s = np.linspace(0.0, view.duration_s, 1001)
-    up_ms, down_ms = (np.nanmedian(profile.delay_ms(direction, at_s)) for direction in DIRECTIONS)
+    at_s = delay_times_s(profile)
+    up_ms, down_ms = (
+        np.nanmedian(profile.delay_ms(direction, at_s[known_at(view, direction, at_s)])) for direction in DIRECTIONS
+    )
     notes.append(
-        f"delay, loss and queues are not in the format; median one-way delays are {up_ms:.1f} ms up and "
-        f"{down_ms:.1f} ms down (mm-delay takes one for both)"
+        f"delay, loss and queues are not in the format; median one-way delays are {up_ms:.2f} ms up and "
+        f"{down_ms:.2f} ms down (mm-delay takes one for both)"
     )
     return Written(files, notes)
 
@@ -98,7 +101,7 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
         notes.append(f"{'up' if directions == ('down',) else 'down'} has no trace: no capacity limit there")
     names = " and ".join(Path(path).name for path in paths)
     profile = single_hop_profile(
-        name=options.name_for(paths[0]),
+        name=options.name_for(_without_direction(paths[0])),
         hop="measured",
         start_unix_ns=options.start_unix_ns or 0,
         duration_s=duration_s,
@@ -112,6 +115,11 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
         down=side("down", options.delay_s),
     )
     return Converted(profile, notes)
+
+
+def _without_direction(path: str | os.PathLike[str]) -> Path:
+    """The name that `write_mahimahi` gave both directions' endings to."""
+    return Path(path).with_suffix("") if Path(path).suffix in {f".{d}" for d in DIRECTIONS} else Path(path)
 
 
 def _opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
