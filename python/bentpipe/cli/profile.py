@@ -94,9 +94,7 @@ def make(
     if start is None:
         note(f"no --start given: it begins at {DEFAULT_START_UTC}")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
-        note(
-            "--site and --to are one place: the path goes up, down to a gateway, and back to a server beside the terminal"
-        )
+        note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:
         print_json(summarise(made))
     else:
