@@ -78,6 +78,15 @@ def test_a_handover_whose_interruption_lasts_into_the_run_is_of_it(raced):
     assert RacedPath(view, at_s - 1.0, 5.0).handovers() == pytest.approx([1.0])
 
 
+def test_who_serves_is_told_for_the_whole_run(raced):
+    for run in raced:
+        path = raced_path(run)
+        turns = path.serving()
+        assert [turns[0][0], *(end for _, end, _ in turns)] == pytest.approx([*(start for start, _, _ in turns), 20.0])
+        assert [start for start, _, _ in turns[1:]] == pytest.approx(list(path.handovers()))
+        assert all(name.startswith("sat:") for _, _, name in turns)
+
+
 def test_without_the_kept_profile_there_is_none_until_it_is_back(tmp_path):
     bell = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="bell")
     (run,) = race([bell], ["reno"], out=tmp_path, duration_s=2.0).runs

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile, write_profile
 from bentpipe.report import write_report
-from bentpipe.report.content import parts
+from bentpipe.report.content import parts, shown_seed
 from bentpipe.report.path import buffers, facts
 from bentpipe.report.prose import opening
 from bentpipe.report.provenance import blocks
@@ -187,6 +187,9 @@ def test_the_recipe_is_a_table_and_not_json(tmp_path):
     assert "<th>name</th>" in text
     assert "<dt>Runs</dt><dd>1, all valid</dd>" in text
     assert "The run and its data" in text
+    race([path], ["reno"], out=tmp_path, duration_s=5.0, seeds=3)
+    (part,) = parts(tmp_path, find_runs(tmp_path))
+    assert "seed 0 met; seeds 1, 2: same geometry" in dict(part.sections[0].facts)["Drawn by seed"]
     recipe = json.loads(path.metadata_json())["provenance"]["recipe"]
     shown = blocks(recipe)
     slots = next(block for block in shown if block.title == "schedule: slots")
@@ -349,6 +352,30 @@ def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
     text = html.unescape(write_report(out).read_text(encoding="utf-8"))
     assert "Unfinished" not in text
     assert "profiles/far.parquet --cc reno,cubic --direction down --duration 5 --seeds 1 -o again" in text
+
+
+def test_every_seed_is_told_and_the_median_one_drawn(raced):
+    rates = {"bbr": [40e6, 4e6, 46e6], "cubic": [4e6, 5e6, 0]}
+    runs = [fake_run(raced, name, seed, bps) for name, found in rates.items() for seed, bps in enumerate(found)]
+    assert shown_seed(runs) == (0, "seed 0 (of 3, the median by the goodput of all entrants together)")
+    assert shown_seed(runs[:3])[0] == 0
+    assert shown_seed([runs[1], runs[2], runs[5]]) == (2, "seed 2")
+    (part,) = parts(raced, runs)
+    section = part.sections[0]
+    assert section.seed_heads == ["cubic", "bbr"]
+    assert section.seed_rows == [["0", "4.00", "40.0"], ["1", "5.00", "4.00"], ["2", "0", "46.0"]]
+    assert ("Drawn by seed", "every run met the path as it is in the file") in section.facts
+
+
+def test_runs_of_several_builds_are_told(page, raced, tmp_path):
+    assert "builds of bentpipe" not in page
+    out = tmp_path / "out"
+    shutil.copytree(raced, out)
+    run = find_runs(out)[0]
+    versions = {**run.record["versions"], "build": "another"}
+    (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
+    text = write_report(out).read_text(encoding="utf-8")
+    assert "These Runs come from 2 builds of bentpipe (" in text
 
 
 def test_nothing_from_a_file_becomes_markup(raced, tmp_path):

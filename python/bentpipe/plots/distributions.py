@@ -95,7 +95,9 @@ def plot_destinations(runs: Sequence[Run]) -> Figure:
             axis.set_ylabel(unit)
             axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
             axis.set_xlim(-0.6, len(labels) - 0.4)
-            axis.set_xticks(range(len(labels)), labels, rotation=0 if len(labels) <= 3 else 20)
+            # One Profile has nothing to be told from: its name would look like that of one of the boxes.
+            shown = labels if len(labels) > 1 else []
+            axis.set_xticks(range(len(shown)), shown, rotation=0 if len(labels) <= 3 else 20)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
     return figure
 

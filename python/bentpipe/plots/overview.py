@@ -8,17 +8,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bentpipe.plots import style
+from bentpipe.runs import counted, group_runs, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from bentpipe.runs import EntrantSummary, FlowSummary
+    from bentpipe.runs import FlowSummary, Run
 
 
-def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
-    """One panel per Profile, one row per entrant: the mean over seeds of each flow's goodput and its 95 % interval."""
+def plot_overview(runs: Sequence[Run]) -> Figure:
+    """One panel per Profile, one row per entrant: goodput of each flow, mean, 95 % interval and every seed."""
+    summaries, groups = summarise(runs), group_runs(runs)
     labels = list(dict.fromkeys(summary.profile for summary in summaries))
     with style.styled():
         rows = max(sum(summary.profile == label for summary in summaries) for label in labels)
@@ -30,6 +32,11 @@ def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
                 for i, flow in enumerate(summary.flows):
                     spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
                     _draw_estimate(axis, flow, y + spread)
+                    seeds = counted(groups[summary.experiment, label, summary.entrant])
+                    if len(seeds) > 1:
+                        found = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
+                        colour = style.look(flow.controller).colour
+                        axis.plot(found, [y + spread] * len(found), "|", color=colour, markersize=7, alpha=0.8)
             axis.set_title(label)
             axis.set_yticks(range(len(here)), [summary.entrant for summary in here])
             axis.set_ylim(len(here) - 0.45, -0.55)
@@ -37,7 +44,7 @@ def plot_overview(summaries: Sequence[EntrantSummary]) -> Figure:
             axis.grid(visible=False, axis="y")
         # After the last is drawn, and with room for a marker: margins are of the data's span, which may be nothing.
         axes[-1].set_xlim(0, 1.03 * axes[-1].get_xlim()[1])
-        axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval")
+        axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval; ticks: each seed")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
         handles = [_handle(controller) for controller in controllers]
         figure.legend(handles=handles, loc="outside upper center", ncols=6)

@@ -54,6 +54,12 @@ HANDOVER = "#A05A8C"
 OUTAGE = "#F6D5CC"
 """Where there is no path, behind everything."""
 
+SERVING = ("#DCE6F2", "#C3D3E8")
+"""Who serves, by turns."""
+
+LOSS = "#B5483A"
+"""Where packets are lost at random."""
+
 SLOT = "#C8CCD2"
 """Edges of the scheduler's slots."""
 

@@ -15,23 +15,28 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from bentpipe.profiles.table import Direction
     from bentpipe.runs import Run
+
+NAMED_SHARE = 0.09
+"""A satellite that serves for less of the run has no room for its name. Chosen here: a tenth of the figure's width."""
 
 BIN_S = 1.0
 """Goodput is drawn in bins of a second: at 100 ms a delayed ACK train already shows as a spike."""
 
 
 def plot_timeline(runs: Sequence[Run]) -> Figure:
-    """One panel each for goodput, cwnd, RTT and backlog; one line per Run.
+    """One panel each for the path (who serves, where it loses), goodput, cwnd, RTT and backlog; one line per Run.
 
     Args:
         runs: Runs of one flow each over the same Profile with the same seed, so that all met the same path.
     """
     with style.styled():
-        figure = Figure(figsize=(9.2, 8.2), layout="constrained")
-        axes = figure.subplots(4, 1, sharex=True, gridspec_kw={"height_ratios": [1.35, 1, 1, 1]})
+        figure = Figure(figsize=(9.2, 8.7), layout="constrained")
+        strip, *axes = figure.subplots(5, 1, sharex=True, gridspec_kw={"height_ratios": [0.28, 1.35, 1, 1, 1]})
         mark_path(runs[0], list(axes))
-        direction = str(runs[0].flows[0]["direction"])
+        direction = runs[0].flows[0]["direction"]
+        _draw_strip(strip, runs[0], direction)
         for i, run in enumerate(runs):
             controller = str(run.flows[0]["controller"])
             look = style.look(controller)
@@ -125,6 +130,26 @@ def draw_capacity(axis: Axes, run: Run) -> None:
         axis.stairs(
             capacity * 1e-6, edges, baseline=None, color=style.CAPACITY, linewidth=0.9, label="capacity", zorder=1.5
         )
+
+
+def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
+    """Who serves, by name, above; where packets are lost at random below."""
+    path = raced_path(run)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    axis.grid(visible=False)
+    axis.tick_params(length=0)
+    axis.set_ylim(0, 2)
+    if path is None:
+        axis.set_yticks([])
+        return
+    for i, (start, end, name) in enumerate(path.serving()):
+        axis.broken_barh([(start, end - start)], (1.1, 0.8), color=style.SERVING[i % 2], linewidth=0)
+        if end - start >= NAMED_SHARE * run.duration_s:
+            axis.text((start + end) / 2, 1.5, name, ha="center", va="center", fontsize=6.5, clip_on=True)
+    episodes = path.loss_episodes(direction)
+    axis.broken_barh([(start, end - start) for start, end in episodes], (0.1, 0.8), color=style.LOSS, linewidth=0)
+    axis.set_yticks([0.5, 1.5], ["loss", "serving"])
 
 
 def _draw_drops(axis: Axes, path: series.PathSeries, colour: str, row: int, rows: int) -> None:

@@ -15,7 +15,7 @@ from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import content
-from bentpipe.runs import find_runs, results_table, summarise, text
+from bentpipe.runs import find_runs, results_table, text
 from bentpipe.runs.store import safe_name, storing
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
             result_heads=content.RESULT_HEADS,
             start_up_heads=content.START_UP_HEADS,
             versions=sorted({str(run.record["versions"].get("bentpipe")) for run in runs}),
+            builds=sorted({str(run.record["versions"].get("build")) for run in runs}),
             commands=content.repeat_commands(out, runs),
             runs=len(runs),
         )
@@ -107,26 +108,32 @@ class _Artist:
     def draw_part(self, part: content.Part, runs: Sequence[Run]) -> None:
         if not runs:
             return
-        caption = "Goodput of every entrant after the warm-up: mean over the runs and its 95 % confidence interval."
-        part.figures.append(self._keep(plot_overview(summarise(runs)), part.experiment, "overview", caption))
+        caption = (
+            "Goodput of every entrant after the warm-up: mean over the runs, its 95 % confidence interval, and a tick "
+            "for every run."
+        )
+        part.figures.append(self._keep(plot_overview(runs), part.experiment, "overview", caption))
         if any(len(run.flows) == 1 for run in runs):
             caption = (
                 "After the warm-up. Boxes: one-second values of all runs, quartiles and median; whiskers to the last "
                 "value within 1.5 × the box. Bars: the share of segments that had to be sent again, mean of the runs; "
                 "dots: each run."
             )
+            if shared := dict.fromkeys(run.entrant for run in runs if len(run.flows) > 1):
+                caption += f" Flows that share the path ({', '.join(shared)}) are not among them."
             part.figures.append(self._keep(plot_destinations(runs), part.experiment, "destinations", caption))
 
     def draw_section(self, section: content.Section, runs: Sequence[Run]) -> None:
         if not runs:
             return
-        seed = min(run.seed for run in runs)
+        seed, why = content.shown_seed(runs)
         alone = [run for run in runs if len(run.flows) == 1]
         first = [run for run in alone if run.seed == seed]
         shared = [run for run in runs if len(run.flows) > 1 and run.seed == seed]
         if first:
             caption = (
-                f"Each controller alone, seed {seed}: all met the same path at the same moments. Triangles: "
+                f"Each controller alone, {why}: all met the same path at the same moments. Above: the satellite (and "
+                "what else changes) that serves, and when packets are lost at random (loss). Triangles: "
                 "handovers; thin lines: edges of the 15 s slots. Grey: what the path could have carried in each "
                 "second; goodput counts data when they arrive in order, so a repaired gap can lift a second above it. "
                 "Ticks above the queue: it overflowed."
@@ -137,7 +144,7 @@ class _Artist:
             )
             section.figures.append(self._keep(plot_cdfs(alone), section.anchor, "cdf", caption))
         if shared:
-            caption = f"Flows that share the path, seed {seed}."
+            caption = f"Flows that share the path, {why}."
             section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption))
 
     def _keep(self, figure: Figure, of: str, what: str, caption: str) -> content.Figure:

@@ -13,7 +13,7 @@ from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance
-from bentpipe.runs import Asked, counted, group_runs, read_asked, summarise, text
+from bentpipe.runs import Asked, counted, group_runs, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
 from bentpipe.times import format_utc
 
@@ -119,6 +119,8 @@ class Section:
     limits: list[Limits]
     losses: list[Losses]
     buffers: str
+    seed_heads: list[str]
+    seed_rows: list[list[str]]
     runs: list[RunLine]
     profile_file: str
     figures: list[Figure] = field(default_factory=list)
@@ -228,6 +230,7 @@ def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSumm
         ("Starts", format_utc(int(profile["start_unix_ns"]))),
         ("Lasts", f"{float(profile.get('duration_s', 0)):g} s"),
         ("Its delays hold", provenance.includes(origin.get("includes"))),
+        ("Drawn by seed", _seeds_fact(runs)),
         *path.facts(runs),
         ("Made by", str(origin.get("made_by", "not said"))),
         ("Content hash", str(profile.get("base_hash", "not said"))),
@@ -245,6 +248,8 @@ def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSumm
         limits=_limits(runs),
         losses=_losses(runs),
         buffers=path.buffers(runs),
+        seed_heads=_by_seed(runs)[0],
+        seed_rows=_by_seed(runs)[1],
         runs=[_run_line(out, run) for run in runs],
         profile_file=quote(file, safe=SAFE) if (out / file).is_file() else "",
     )
@@ -343,6 +348,55 @@ def _run_line(out: Path, run: Run) -> RunLine:
         content_hash=str(run.record["content_hash"]),
         folder=quote(run.path.relative_to(out).as_posix(), safe=SAFE),
     )
+
+
+def shown_seed(runs: Sequence[Run]) -> tuple[int, str]:
+    """The seed whose Runs are drawn over time, and that in words: the median by the goodput of all its Runs together.
+
+    Of the seeds that have the most Runs; of two in the middle the lower.
+    """
+    by_seed: dict[int, list[Run]] = {}
+    for run in runs:
+        by_seed.setdefault(run.seed, []).append(run)
+    most = max(map(len, by_seed.values()))
+    totals = sorted((sum(map(total_goodput_bps, found)), seed) for seed, found in by_seed.items() if len(found) == most)
+    seed = totals[(len(totals) - 1) // 2][1]
+    if len(totals) == 1:
+        return seed, f"seed {seed}"
+    return seed, f"seed {seed} (of {len(totals)}, the median by the goodput of all entrants together)"
+
+
+def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """Goodput by seed, one column per entrant [Mbit/s]; flows that share the path by ``+``; none of a single seed."""
+    entrants = list(dict.fromkeys(run.entrant for run in runs))
+    found = {(run.seed, run.entrant): run for run in runs if run.record["valid"]}
+    seeds = sorted({seed for seed, _ in found})
+    if len(seeds) < 2:
+        return [], []
+
+    def cell(run: Run | None) -> str:
+        if run is None:
+            return text.NONE
+        return " + ".join(text.number(flow["goodput_bps"] * text.MBIT) for flow in run.flows)
+
+    return entrants, [[str(seed), *(cell(found.get((seed, entrant))) for entrant in entrants)] for seed in seeds]
+
+
+def _seeds_fact(runs: Sequence[Run]) -> str:
+    """What a seed changed on this Profile."""
+    seeds = sorted({run.seed for run in runs})
+    again = [
+        run.seed
+        for run in runs
+        if any(profile.get("hash") != profile["base_hash"] for profile in run.record["profiles"])
+    ]
+    if again:
+        drawn = ("seeds " if len(set(again)) > 1 else "seed ") + ", ".join(map(str, sorted(set(again))))
+        return (
+            "the file (what `bentpipe profile show` shows) is what seed 0 met; "
+            f"{drawn}: same geometry, capacity, loss and jitter drawn anew"
+        )
+    return "every run met the path as it is in the file" if len(seeds) > 1 else "the path as it is in the file"
 
 
 def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:

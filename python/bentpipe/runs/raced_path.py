@@ -75,6 +75,26 @@ class RacedPath:
         ]
         return self._within([*no_path, *struck])
 
+    def serving(self) -> list[tuple[float, float, str]]:
+        """From when [s], to when [s], and the hops in use that others take turns with: satellite, gateway, PoP by name.
+
+        A path that stays the same has its first hop; no path is ``–``.
+        """
+        names = [str(hop["name"]) for hop in self.view.metadata["hops"]]
+        routes = [
+            (max(start - self.offset_s, 0.0), min(end - self.offset_s, self.duration_s), hops)
+            for start, end, hops in self.view.routes()
+            if end > self.offset_s and start < self.offset_s + self.duration_s
+        ]
+        always = set.intersection(*(set(hops) for _, _, hops in routes if hops)) if any(r[2] for r in routes) else set()
+        told = [
+            (start, end, [hop for hop in hops if hop not in always] or hops[:1], bool(hops))
+            for start, end, hops in routes
+        ]
+        return [
+            (start, end, ", ".join(names[hop] for hop in hops) if there else "–") for start, end, hops, there in told
+        ]
+
     def no_path_s(self) -> float:
         """How long nothing could pass [s]."""
         return sum(end - start for start, end in self.outages())
