@@ -77,6 +77,8 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
     ("arguments", "said"),
     [
         (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
+        (["PATH", "--cc", "vegas,bbr"], "bentpipe cc describes them"),
+        (["PATH", "--cc", "reno", "cubic+bbr"], "entrants go into one --cc, by comma: --cc reno,cubic+bbr"),
         (["PATH", "--cc", "cubic", "--duration", "31"], "is more than the Profile 'bell' lasts (30 s)"),
         (["PATH", "--direction", "left"], "wanted up or down"),
         (["PATH", "--seeds", "0"], "--seeds"),
@@ -231,6 +233,15 @@ def test_a_path_that_makes_a_race_say_little_is_warned_of(tmp_path):
     assert "has no capacity downwards: there flows are held back by windows and buffers alone" in said
     assert bentpipe("report", tmp_path / "out").exit_code == 0
     assert "knows no capacity" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_seeds_that_all_begin_at_one_moment_are_noted(path, tmp_path):
+    said = "note: bell is as long as a run, so all seeds begin at one moment of it"
+    asked = ["race", path, "--cc", "reno", "-o"]
+    assert said in bentpipe(*asked, tmp_path / "whole", "--seeds", 2).stderr
+    assert said not in bentpipe(*asked, tmp_path / "part", "--seeds", 2, "--duration", 2).stderr
+    assert said not in bentpipe(*asked, tmp_path / "one").stderr
+    assert said not in bentpipe(*asked, tmp_path / "given", "--seeds", 2, "--duration", 2, "--phase", 1).stderr
 
 
 def test_report_says_where_the_page_is(path, tmp_path):

@@ -114,6 +114,10 @@ def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
     from bentpipe.profiles import read_profile
 
     entrants = runs.parse_entrants(cc)
+    known = runs.known_controllers()
+    for path in profiles:
+        if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
+            raise UserError(f"PROFILES: {path}: no such file; entrants go into one --cc, by comma: --cc {cc},{path}")
     paths = [read_profile(path) for path in profiles]
     with progress("racing") as advance:
         return runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
@@ -132,5 +136,9 @@ def show_result(result: RaceResult, as_json: bool) -> None:
         table(title, RESULT_COLUMNS, rows)
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
+    if len({run.seed for run in result.runs if run.record.get("phase") == "drawn"}) > 1:
+        for label in dict.fromkeys(run.label for run in result.runs):
+            if len({run.offset_s for run in result.runs if run.label == label}) == 1:
+                note(f"{label} is as long as a run, so all seeds begin at one moment of it; 15 s more let that vary")
     count = plural(len(result.runs), "Run")
     note(f"{count} in {result.out}; figures and tables: bentpipe report {result.out}")

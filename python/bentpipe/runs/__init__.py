@@ -10,7 +10,7 @@ from bentpipe.errors import StoreError
 from bentpipe.runs.asked import Asked, AskedWarning
 from bentpipe.runs.asked import read as read_asked
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
-from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, parse_entrants
+from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, known_controllers, parse_entrants
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
 from bentpipe.runs.raced_path import RacedPath, raced_path
 from bentpipe.runs.racing import (
@@ -59,6 +59,7 @@ __all__ = [
     "find_runs",
     "group_runs",
     "jain_index",
+    "known_controllers",
     "paired_ratio",
     "paired_values",
     "parse_entrants",

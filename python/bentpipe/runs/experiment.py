@@ -121,7 +121,10 @@ def parse_entrant(entrant: str, known: Iterable[str]) -> tuple[str, ...]:
             raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {', '.join(names)}")
         if controller not in names:
             hint = did_you_mean(controller, names)
-            raise UserError(f"--cc: no controller {shown(controller)}{hint} (there are {', '.join(names)})")
+            raise UserError(
+                f"--cc: no controller {shown(controller)}{hint} (there are {', '.join(names)}; "
+                "bentpipe cc describes them)"
+            )
     return controllers
 
 
