@@ -393,7 +393,7 @@ def _seeds_fact(runs: Sequence[Run]) -> str:
     if again:
         drawn = ("seeds " if len(set(again)) > 1 else "seed ") + ", ".join(map(str, sorted(set(again))))
         return (
-            "the file (what `bentpipe profile show` shows) is what seed 0 met; "
+            "the file (what bentpipe profile show shows) is what seed 0 met; "
             f"{drawn}: same geometry, capacity, loss and jitter drawn anew"
         )
     return "every run met the path as it is in the file" if len(seeds) > 1 else "the path as it is in the file"
