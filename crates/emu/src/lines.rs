@@ -6,6 +6,7 @@ use crate::interface::Addresses;
 use crate::isolation::Privilege;
 use crate::programs::Ending;
 use crate::relay::RelayReport;
+use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{Column, Summary};
 use serde::Serialize;
@@ -58,13 +59,13 @@ impl Lines {
     }
 
     /// The namespaces and the path are up.
-    pub fn started(&mut self, hosts: &[Host; 2], addresses: [Addresses; 2], privilege: Privilege) {
+    pub fn started(&mut self, hosts: &[Host; 2], addresses: [Addresses; 2], start: Time, privilege: Privilege) {
         let ends: Map<String, Value> = hosts
             .iter()
             .zip(addresses)
             .map(|(host, a)| (host.end().to_owned(), json!({"ipv4": a.v4.to_string(), "ipv6": a.v6.to_string()})))
             .collect();
-        self.line(&json!({"kind": "started", "ends": ends, "user_namespace": privilege == Privilege::UserNamespace}));
+        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "user_namespace": privilege == Privilege::UserNamespace}));
     }
 
     /// Rows of one of the Run's tables.

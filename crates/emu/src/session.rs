@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Between looks at whether the server listens.
 const LISTEN_LOOK: Duration = Duration::from_millis(10);
@@ -90,7 +90,7 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     }
     let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?]);
     let profile = Arc::new(profile);
-    let start = spec.offset_ns;
+    let start = spec.begin.resolve(profile.start(), SystemTime::now());
     let streams = Streams::new(spec.seed);
     // A device by the direction of what the host behind it sends.
     let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, start, spec.at_end, [client_device, server_device])?;
@@ -101,7 +101,7 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
         .name("relay".to_owned())
         .spawn(move || relay.run(clock, &stop, |item| drop(news.send(Word::Relay(item)))))
         .map_err(system("thread of the relay"))?;
-    lines.started(&hosts, [client, server], privilege);
+    lines.started(&hosts, [client, server], start, privilege);
     Ok(Session {
         spec,
         profile,

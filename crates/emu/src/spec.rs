@@ -3,9 +3,10 @@
 use crate::error::EmuError;
 use bentpipe_profile::experiment::{Experiment, HostSpec};
 use bentpipe_profile::table::Table;
-use bentpipe_profile::{Nanos, Profile, Time};
+use bentpipe_profile::{Nanos, Profile, Time, Utc};
 use serde::Deserialize;
 use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What happens when the program runs longer than the Profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -17,6 +18,31 @@ pub enum AtEnd {
     Hold,
     /// The program is asked to stop.
     Stop,
+}
+
+/// Where in the Profile it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begin {
+    /// Here.
+    At(Time),
+    /// Where the Profile's clock and the machine's agree modulo so many nanoseconds: reconfigurations come at fixed seconds of the minute.
+    WallClock(Nanos),
+}
+
+impl Begin {
+    /// The Profile's time to begin at, when the machine's clock reads `now`.
+    #[must_use]
+    pub fn resolve(self, profile_start: Utc, now: SystemTime) -> Time {
+        match self {
+            Self::At(at) => at,
+            Self::WallClock(period) => {
+                let unix_ns = now.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(0));
+                let period = i128::from(period.0.max(1));
+                Time(u64::try_from((unix_ns - i128::from(profile_start.0)).rem_euclid(period)).unwrap_or(0))
+            }
+        }
+    }
 }
 
 /// Who makes the traffic.
@@ -47,8 +73,8 @@ pub struct Spec {
     pub role: String,
     /// Seed of the per-packet draws.
     pub seed: u64,
-    /// Where in the Profile it begins.
-    pub offset_ns: Time,
+    /// See [`Begin`].
+    pub begin: Begin,
     /// See [`AtEnd`].
     pub at_end: AtEnd,
     /// Largest IP packet [bytes].
@@ -128,4 +154,31 @@ pub fn decode_profile(mut bytes: &[u8]) -> Result<Profile, EmuError> {
         valid: part()?.into_iter().map(|v| v != 0).collect(),
     };
     Ok(Profile::from_table(&metadata, &table)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    #[test]
+    fn seconds_of_the_minute_agree() {
+        // The Profile starts at :05, the machine reads :17.25: 12.25 s into it.
+        let start = Utc(1_778_403_605_000_000_000);
+        let now = UNIX_EPOCH + Duration::from_nanos(1_800_000_017_250_000_000);
+        let minute = Nanos::from_secs(60);
+        assert_eq!(Begin::WallClock(minute).resolve(start, now), Time(12_250_000_000));
+        // Also before the Profile's own time.
+        let early = UNIX_EPOCH + Duration::from_nanos(17_250_000_000);
+        assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_no_specification_is_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(read_spec(&mut bytes.as_slice()).is_err());
+            prop_assert!(decode_profile(&bytes).is_err());
+        }
+    }
 }
