@@ -136,7 +136,7 @@ fn an_outage_that_began_before_the_run_is_among_its_events() {
     for (offset_s, seen) in [(1, Some(1.0)), (2, Some(0.0)), (4, Some(0.0)), (6, None)] {
         let mut later = experiment(4, 1, three());
         later.offset_ns = Nanos::from_secs(offset_s);
-        let events = run(later, &path).events;
+        let events = run(later, &path).tables.events;
         let outages: Vec<f64> = (0..events.kind.len()).filter(|&i| events.kind[i] == "outage").map(|i| events.t_s[i]).collect();
         assert_eq!(outages, Vec::from_iter(seen), "{offset_s} s");
     }
