@@ -8,7 +8,7 @@ use crate::programs::Ending;
 use crate::relay::RelayReport;
 use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{Column, Summary};
+use bentpipe_profile::run::{Column, RunTables, Summary};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -65,6 +65,11 @@ impl Lines {
             .zip(addresses)
             .map(|(host, a)| (host.end().to_owned(), json!({"ipv4": a.v4.to_string(), "ipv6": a.v6.to_string()})))
             .collect();
+        // Column types, so that a table without rows is one too.
+        for (name, columns) in RunTables::default().named() {
+            let types: Map<String, Value> = columns.iter().map(|(name, column)| ((*name).to_owned(), json!(type_of(column)))).collect();
+            self.line(&json!({"kind": "types", "table": name, "types": types}));
+        }
         self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "user_namespace": privilege == Privilege::UserNamespace}));
     }
 
@@ -105,5 +110,14 @@ impl Lines {
         let mut bytes = value.to_string().into_bytes();
         bytes.push(b'\n');
         let _ = self.to.write_all(&bytes);
+    }
+}
+
+const fn type_of(column: &Column<'_>) -> &'static str {
+    match column {
+        Column::F64(_) => "float64",
+        Column::U64(_) => "uint64",
+        Column::I64(_) => "int64",
+        Column::Text(_) => "str",
     }
 }

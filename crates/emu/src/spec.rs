@@ -166,11 +166,11 @@ mod tests {
     fn seconds_of_the_minute_agree() {
         // The Profile starts at :05, the machine reads :17.25: 12.25 s into it.
         let start = Utc(1_778_403_605_000_000_000);
-        let now = UNIX_EPOCH + Duration::from_nanos(1_800_000_017_250_000_000);
+        let now = UNIX_EPOCH + Duration::from_millis(1_800_000_017_250);
         let minute = Nanos::from_secs(60);
         assert_eq!(Begin::WallClock(minute).resolve(start, now), Time(12_250_000_000));
         // Also before the Profile's own time.
-        let early = UNIX_EPOCH + Duration::from_nanos(17_250_000_000);
+        let early = UNIX_EPOCH + Duration::from_millis(17_250);
         assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
     }
 

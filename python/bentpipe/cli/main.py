@@ -16,6 +16,7 @@ from bentpipe.cli.options import PlaceCommand
 from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
+from bentpipe.cli.run import run, shell
 from bentpipe.cli.sky import sky
 from bentpipe.cli.validate import validate
 
@@ -58,6 +59,8 @@ def bentpipe(
 
 
 app.add_typer(profile.app, name="profile")
+app.command()(run)
+app.command()(shell)
 app.command()(race)
 app.command()(report)
 app.command()(demo)

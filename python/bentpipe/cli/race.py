@@ -39,6 +39,10 @@ Phase = Annotated[
         help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
     ),
 ]
+OnKernel = Annotated[
+    bool,
+    typer.Option("--on-kernel", help="On this machine's own TCP, in real time, one run after the other."),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
@@ -59,6 +63,7 @@ def race(
     duration: Duration = None,
     seeds: Seeds = 1,
     phase: Phase = None,
+    on_kernel: OnKernel = False,
     jobs: Jobs = None,
     experiment: ExperimentOption = None,
     fresh: Fresh = False,
@@ -74,7 +79,7 @@ def race(
     from bentpipe.cli.console import keeping
 
     with keeping(out, "the same command does the rest"):
-        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
+        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
         if experiment is not None:
             given = {
                 "PROFILES": profiles,

@@ -7,6 +7,7 @@ what it says: one JSON object a line, written as things happen, so that what cam
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -29,6 +30,11 @@ AtEnd = Literal["loop", "hold", "stop"]
 
 LATENESS_BOUND_MS = 1.0
 """A 99th percentile above this means a disturbed machine (chosen: an idle one keeps a tenth of it; a busy one is ten times over)."""
+
+UNKNOWN = ("losses",)
+"""Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
+
+UNKNOWN_SUMMARY = ("losses", "timeouts")
 
 SAMPLE_STEP_NS = 100_000_000
 MINUTE_NS = 60 * 10**9
@@ -99,6 +105,7 @@ class Emulated:
     """What came of it. `tables` are columns by name; `done` is None if it ended before its end."""
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
     started: dict[str, Any] | None = None
     done: dict[str, Any] | None = None
 
@@ -129,6 +136,41 @@ class Emulated:
         ending = done.get("ending") or {"signal": int(signal.SIGKILL)}
         return int(ending["code"]) if "code" in ending else 128 + int(ending["signal"])
 
+    def samples(self) -> dict[str, Any]:
+        """The `samples` table's columns, as the simulator gives them; what the kernel does not keep is missing."""
+        return {name: values for name, values in self._table("samples").items() if name not in UNKNOWN}
+
+    def links(self) -> dict[str, Any]:
+        """The `links` table's columns."""
+        return self._table("links")
+
+    def events(self) -> dict[str, Any]:
+        """The `events` table's columns."""
+        return self._table("events")
+
+    def summary_json(self) -> str:
+        """The summary, with the emulator's own measurements of itself."""
+        done = self.done or {}
+        summary = dict(done.get("summary") or {"flows": [], "packets": 0})
+        for flow in summary["flows"]:
+            flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
+        why = self.why_invalid
+        emulator = {"relay": done.get("relay"), "device_drops": done.get("device_drops"), **(self.started or {})}
+        return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
+
+    def content_hash(self) -> str:
+        """Hex SHA-256 of tables and summary."""
+        return hashlib.sha256(json.dumps([self.tables, self.summary_json()], sort_keys=True).encode()).hexdigest()
+
+    def _table(self, name: str) -> dict[str, Any]:
+        import numpy as np
+
+        columns = self.tables.get(name, {})
+        return {
+            column: columns.get(column, []) if kind == "str" else np.array(columns.get(column, []), dtype=kind)
+            for column, kind in self.types[name].items()
+        }
+
     def take(self, line: Mapping[str, Any]) -> None:
         """One line of the emulator's."""
         if line["kind"] == "table":
@@ -138,6 +180,8 @@ class Emulated:
             table = self.tables.setdefault(line["table"], {name: [] for name in line["columns"]})
             for name, values in line["columns"].items():
                 table[name].extend(values)
+        elif line["kind"] == "types":
+            self.types[line["table"]] = dict(line["types"])
         elif line["kind"] == "started":
             self.started = dict(line)
         elif line["kind"] == "done":
