@@ -142,6 +142,7 @@ impl Events {
             let hop = &profile.hops()[event.hop].name;
             let gap_ms = event.interruption_ns.as_millis_f64();
             let (kind, detail) = match &event.kind {
+                EventKind::Handover { to_hop, .. } if *to_hop == event.hop => ("reconfiguration", format!("{hop}, {gap_ms} ms")),
                 EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", profile.hops()[*to_hop].name)),
                 EventKind::Outage => ("outage", format!("{hop}, {gap_ms} ms")),
                 EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
