@@ -72,6 +72,17 @@ pub enum EmuError {
     Orphaned,
 }
 
+impl EmuError {
+    /// Whether whoever asked can put it right: the machine's settings, the program's name.
+    #[must_use]
+    pub const fn is_users(&self) -> bool {
+        matches!(
+            self,
+            Self::Isolation { .. } | Self::Tun { .. } | Self::Spawn { .. } | Self::Server { .. } | Self::Network(_) | Self::Profile(_)
+        )
+    }
+}
+
 /// For `map_err` on system calls.
 pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> EmuError {
     move |source| EmuError::System { what, source: source.into() }

@@ -103,7 +103,7 @@ impl Lines {
 
     /// It could not start, or go on.
     pub fn error(&mut self, error: &EmuError) {
-        self.line(&json!({"kind": "error", "message": error.to_string()}));
+        self.line(&json!({"kind": "error", "message": error.to_string(), "users": error.is_users()}));
     }
 
     fn line(&mut self, value: &Value) {

@@ -4,8 +4,9 @@ use crate::error::{EmuError, system};
 use crate::interface::Addresses;
 use nix::mount::{MsFlags, mount};
 use nix::unistd::{mkstemp, unlink};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 const HOSTS: &str = "/etc/hosts";
 
@@ -19,7 +20,9 @@ pub fn name_server(server: Addresses) -> Result<(), EmuError> {
     let text = format!("{} server\n{} server\n{before}", server.v4, server.v6);
     let template = std::env::temp_dir().join("bentpipe-hosts-XXXXXX");
     let (fd, file) = mkstemp(&template).map_err(system("a temporary file"))?;
-    let written = File::from(fd).write_all(text.as_bytes()).map_err(system("a temporary file"));
+    let mut hosts = File::from(fd);
+    let written = hosts.write_all(text.as_bytes()).and_then(|()| hosts.set_permissions(Permissions::from_mode(0o644)));
+    let written = written.map_err(system("a temporary file"));
     let mounted = mount(Some(&file), HOSTS, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(system("mount over /etc/hosts"));
     // The mount keeps the content; nothing is left behind.
     unlink(&file).map_err(system("a temporary file"))?;

@@ -22,6 +22,10 @@ use serde::Serialize;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
@@ -61,6 +65,15 @@ pub struct RelayReport {
     pub lateness_max_ms: Option<f64>,
     /// How often the Profile began anew.
     pub loops: u64,
+    /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
+    pub realtime: bool,
+}
+
+/// Puts the calling thread before all ordinary ones; false: not allowed.
+fn realtime() -> bool {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let Ok(lowest) = ThreadPriorityValue::try_from(1) else { return false };
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok()
 }
 
 /// One passage through the Profile.
@@ -152,6 +165,7 @@ impl Relay {
     /// A device that fails.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
+        self.report.realtime = realtime();
         let mut events = [EpollEvent::empty(); 3];
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;

@@ -204,7 +204,7 @@ def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any
         keeper.send(request, _native.encode_profile(profile))
         for line in keeper.lines():
             if line["kind"] == "error":
-                raise UserError(line["message"]) if result.started is None else EmulationError(line["message"])
+                raise (UserError if line.get("users", True) else EmulationError)(line["message"])
             result.take(line)
             if on_line is not None:
                 on_line(line)
