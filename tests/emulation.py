@@ -28,7 +28,9 @@ def _missing() -> str | None:
     profile = preset_profile("fibre", duration_s=5.0)
     command = [sys.executable, "-c", ""]
     try:
-        emulate(profile, Spec(workload={"program": {"command": command, "server": None, "server_log": None}}, offset_s=0.0))
+        emulate(
+            profile, Spec(workload={"program": {"command": command, "server": None, "server_log": None}}, offset_s=0.0)
+        )
     except UserError as error:
         return str(error)
     return None
