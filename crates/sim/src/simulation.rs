@@ -230,11 +230,11 @@ impl Simulation {
 
     fn deliver_segment(&mut self, index: usize, segment: &Segment) {
         let flow = &mut self.flows[index];
-        let ack = flow.receiver.on_segment(self.now, segment, false);
+        let acks = flow.receiver.on_segment(self.now, segment, false);
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }
-        if let Some(ack) = ack {
+        for ack in acks.into_iter().flatten() {
             self.send_ack(index, ack);
         }
         self.ask(index);

@@ -156,6 +156,12 @@ impl AckPolicy {
         false
     }
 
+    /// Whether one that reports blocks waits to be joined by more. It must not wait until its blocks are out of reach (`tcp_sack_new_ofo_skb`,
+    /// `tcp_sack_compress_send_ack`).
+    pub const fn is_compressing(&self) -> bool {
+        self.compressed > 0
+    }
+
     /// An acknowledgement left.
     pub const fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);

@@ -126,7 +126,7 @@ def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
 def show_result(result: RaceResult, as_json: bool) -> None:
     """Print a race: JSON for machines, for people the means over the seeds."""
     from bentpipe import runs
-    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.cli.console import note, print_json, table, warn
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
     if as_json:
@@ -134,6 +134,9 @@ def show_result(result: RaceResult, as_json: bool) -> None:
         return
     for title, rows in result_tables(runs.summarise(result.runs)):
         table(title, RESULT_COLUMNS, rows)
+    if invalid := [run for run in result.runs if not run.record["valid"]]:
+        why = invalid[0].record["why_invalid"]
+        warn(f"{plural(len(invalid), 'Run')} of {len(result.runs)} left out as not valid; the first: {why}")
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
     count = plural(len(result.runs), "Run")
