@@ -137,8 +137,9 @@ class Emulated:
         return int(ending["code"]) if "code" in ending else 128 + int(ending["signal"])
 
     def samples(self) -> dict[str, Any]:
-        """The `samples` table's columns, as the simulator gives them; what the kernel does not keep is missing."""
-        return {name: values for name, values in self._table("samples").items() if name not in UNKNOWN}
+        """The `samples` table's columns, as the simulator gives them; what the kernel does not keep is NaN."""
+        columns = self._table("samples")
+        return {name: values * float("nan") if name in UNKNOWN else values for name, values in columns.items()}
 
     def links(self) -> dict[str, Any]:
         """The `links` table's columns."""

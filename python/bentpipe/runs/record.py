@@ -57,8 +57,7 @@ class Data(Protocol):
 def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataFrame]:
     """`samples`, `links` and `events`; samples say the `direction` and `controller` of their flow."""
     samples = store.frame(data.samples())
-    if "losses" not in samples.columns:
-        samples = samples.with_columns(pl.lit(None, pl.UInt64).alias("losses"))
+    samples = samples.with_columns(pl.col("losses").cast(pl.UInt64))  # null where the kernel does not keep them
     flows_table = pl.DataFrame(
         {
             "flow": range(len(flows)),
