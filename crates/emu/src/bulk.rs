@@ -1,13 +1,20 @@
 //! The flows of an Experiment over the kernel's own TCP: one socket at each end, the controller set before it connects.
+//!
+//! The sender works as iperf3's does: it waits until the socket is writable, and then writes until that would block, at most [`WRITES`] pieces. How an
+//! application writes decides what the send buffer means: `tcp_sendmsg_locked` looks at its limit only where a new skb begins, so one that blocks in
+//! `write` fills an open window past it (seen: 20 MB in a buffer of 4), and one that tries again on a timer does not wait until a third is free.
 
 use crate::clock::Clock;
 use crate::error::{EmuError, system};
 use crate::host::Host;
 use bentpipe_profile::experiment::{Application, FlowSpec};
 use bentpipe_profile::{Direction, Time};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -16,8 +23,11 @@ use std::time::Duration;
 /// Flow i's receiver listens here plus i.
 pub const FIRST_PORT: u16 = 5201;
 
-/// One write or read [bytes].
+/// One write or read [bytes]: iperf3's for TCP.
 const PIECE: usize = 1 << 17;
+
+/// Most pieces written between two looks at whether the socket is writable (iperf3's `multisend`).
+const WRITES: usize = 10;
 
 /// How often a sender that waits for room looks at the clock.
 const LOOK: Duration = Duration::from_millis(50);
@@ -90,32 +100,36 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_congestion(flow.controller.as_bytes())?;
     socket.connect(&to.into())?;
-    socket.set_write_timeout(Some(LOOK))?;
+    socket.set_nonblocking(true)?;
     let piece = vec![0; PIECE];
-    let write = |mut bytes: usize| -> std::io::Result<bool> {
+    let write = |mut bytes: u64| -> std::io::Result<bool> {
         while bytes > 0 {
             if clock.now() >= stop {
                 return Ok(false);
             }
-            match (&socket).write(&piece[..bytes.min(PIECE)]) {
-                Ok(n) => bytes -= n,
-                Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
-                Err(e) => return Err(e),
+            if !is_writable(&socket)? {
+                continue;
+            }
+            for _ in 0..WRITES {
+                let most = usize::try_from(bytes).unwrap_or(PIECE).min(PIECE);
+                match (&socket).write(&piece[..most]) {
+                    Ok(n) => bytes -= n as u64,
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(e) => return Err(e),
+                }
+                if bytes == 0 {
+                    break;
+                }
             }
         }
         Ok(true)
     };
     match &flow.application {
-        Application::Bulk => while write(PIECE)? {},
-        Application::Bytes(bytes) => {
-            let mut left = bytes.0;
-            while left > 0 && write(usize::try_from(left).unwrap_or(PIECE).min(PIECE))? {
-                left = left.saturating_sub(PIECE as u64);
-            }
-        }
+        Application::Bulk => drop(write(u64::MAX)?),
+        Application::Bytes(bytes) => drop(write(bytes.0)?),
         Application::Paced { write_bytes, every_ns } => {
             let mut next = begin;
-            while next < stop && write(usize::try_from(write_bytes.0).unwrap_or(usize::MAX))? {
+            while next < stop && write(write_bytes.0)? {
                 next = next + *every_ns;
                 wait_until(clock, next.min(stop));
             }
@@ -123,9 +137,20 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
     }
     socket.shutdown(std::net::Shutdown::Write)?;
     // The socket's life is its row in the socket table: closed when the other end has read everything, or with the process.
-    socket.set_read_timeout(None)?;
+    socket.set_nonblocking(false)?;
     let _ = (&socket).read(&mut [0]);
     Ok(())
+}
+
+/// Waits until a third of the buffer is free (`sk_stream_is_writeable`), or for [`LOOK`].
+fn is_writable(socket: &Socket) -> std::io::Result<bool> {
+    let wait = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+    let mut asked = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    match poll(&mut asked, wait) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn wait_until(clock: Clock, at: Time) {

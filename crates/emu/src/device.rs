@@ -34,6 +34,12 @@ impl Buffer {
     pub fn packet(&self) -> &[u8] {
         &self.bytes[HEADROOM..HEADROOM + self.length]
     }
+
+    /// To be rewritten, with its checksums.
+    #[must_use]
+    pub fn packet_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[HEADROOM..HEADROOM + self.length]
+    }
 }
 
 /// See the module.
@@ -82,6 +88,18 @@ impl Device {
             each(Buffer { bytes, length });
         }
         Ok(true)
+    }
+
+    /// A packet that came another way. `None`: it is larger than the device's MTU.
+    pub fn wrap(&mut self, packet: &[u8]) -> Option<Buffer> {
+        if packet.len() > self.mtu {
+            return None;
+        }
+        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; HEADROOM + self.mtu]);
+        bytes[..HEADROOM].fill(0);
+        bytes[0] = CHECKED;
+        bytes[HEADROOM..HEADROOM + packet.len()].copy_from_slice(packet);
+        Some(Buffer { bytes, length: packet.len() })
     }
 
     /// Hands a packet to the kernel. False: the kernel did not take it (it drops what has no receiver, is malformed, or finds the device down).

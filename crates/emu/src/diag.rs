@@ -1,6 +1,7 @@
 //! Sockets of a namespace as the kernel sees them (`inet_diag`, `TCP_INFO`).
 
 use crate::error::{EmuError, system};
+use crate::gateway::proxy::PORT;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, TCP_CLOSE, TCP_LISTEN};
@@ -58,7 +59,7 @@ impl Diag {
         Ok(found)
     }
 
-    /// Whether anything waits for packets: a listening TCP socket or a UDP socket without a peer.
+    /// Whether anything waits for packets: a listening TCP socket, other than the gateway's, or a UDP socket without a peer.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -67,7 +68,7 @@ impl Diag {
         for family in [AF_INET, AF_INET6] {
             for (protocol, state) in [(IPPROTO_TCP, TCP_LISTEN), (IPPROTO_UDP, TCP_CLOSE)] {
                 let states = StateFlags::from_bits_truncate(1 << state);
-                self.dump(family, protocol, &states, |_| served = true)?;
+                self.dump(family, protocol, &states, |response| served |= response.header.socket_id.source_port != PORT)?;
             }
         }
         Ok(served)

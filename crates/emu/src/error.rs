@@ -50,6 +50,14 @@ pub enum EmuError {
         /// What happened.
         found: String,
     },
+    /// A congestion controller that the gateway cannot have.
+    #[error("--gateway-cc {name}: {found}; wanted one of /proc/sys/net/ipv4/tcp_available_congestion_control")]
+    Controller {
+        /// As given.
+        name: String,
+        /// What the kernel said.
+        found: String,
+    },
     /// What the parent sent.
     #[error("the emulation's specification: {0}")]
     Spec(String),
@@ -78,7 +86,13 @@ impl EmuError {
     pub const fn is_users(&self) -> bool {
         matches!(
             self,
-            Self::Isolation { .. } | Self::Tun { .. } | Self::Spawn { .. } | Self::Server { .. } | Self::Network(_) | Self::Profile(_)
+            Self::Isolation { .. }
+                | Self::Tun { .. }
+                | Self::Spawn { .. }
+                | Self::Server { .. }
+                | Self::Controller { .. }
+                | Self::Network(_)
+                | Self::Profile(_)
         )
     }
 }

@@ -5,6 +5,7 @@
 //! | [`isolation`] | user, mount and PID namespaces |
 //! | [`host`] | a network namespace with a TUN device, and what runs in it ([`interface`], [`device`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`]) |
+//! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
 //! | [`sampler`] | … as rows of the Run's `samples` |
 //! | [`programs`], [`bulk`] | who makes the traffic: a user's program, or the flows of a race |
@@ -18,6 +19,7 @@ pub mod device;
 pub mod diag;
 mod error;
 pub mod flows;
+pub mod gateway;
 pub mod host;
 pub mod interface;
 pub mod isolation;

@@ -1,6 +1,7 @@
 //! What the parent hears: one JSON object a line, each with a `kind`. It is written as it happens, so what came before a sudden end is kept.
 
 use crate::error::EmuError;
+use crate::gateway::counters::Counters;
 use crate::host::Host;
 use crate::interface::Addresses;
 use crate::isolation::Privilege;
@@ -36,6 +37,8 @@ pub struct Done<'a> {
     pub ending: Option<Ending>,
     /// What the relay measured.
     pub relay: RelayReport,
+    /// What the gateway counted; `None`: there was none.
+    pub gateway: Option<&'a Counters>,
     /// Packets that each device lost before the relay could read them.
     pub device_drops: [u64; 2],
     /// What was done.
@@ -58,8 +61,8 @@ impl Lines {
         Self { to }
     }
 
-    /// The namespaces and the path are up.
-    pub fn started(&mut self, hosts: &[Host; 2], addresses: [Addresses; 2], start: Time, privilege: Privilege) {
+    /// The namespaces and the path are up; the Profile's clock read `start` when the machine's read `clock_unix_ns`.
+    pub fn started(&mut self, hosts: &[Host; 2], addresses: [Addresses; 2], start: Time, clock_unix_ns: u128, privilege: Privilege) {
         let ends: Map<String, Value> = hosts
             .iter()
             .zip(addresses)
@@ -67,10 +70,10 @@ impl Lines {
             .collect();
         // Column types, so that a table without rows is one too.
         for (name, columns) in RunTables::default().named() {
-            let types: Map<String, Value> = columns.iter().map(|(name, column)| ((*name).to_owned(), json!(type_of(column)))).collect();
+            let types: Vec<_> = columns.iter().map(|(name, column)| (*name, type_of(column))).collect(); // a list keeps the order
             self.line(&json!({"kind": "types", "table": name, "types": types}));
         }
-        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "user_namespace": privilege == Privilege::UserNamespace}));
+        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace}));
     }
 
     /// Rows of one of the Run's tables.

@@ -4,6 +4,7 @@
 //!   client's kernel ── TUN ──▶ Network (up)   ──▶ TUN ── server's kernel
 //!                   ◀── TUN ── Network (down) ◀── TUN ──
 //! ```
+//! What is not for the server itself goes to the [`Gateway`] there, and comes from it.
 //! The elements decide by *logical* time: a packet that is handed on late departs, for everything behind it, when it should have. So lateness is
 //! measured, packet by packet, and never adds up.
 
@@ -11,6 +12,7 @@ use crate::clock::{Alarm, Clock};
 use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header};
+use crate::gateway::{Exit, Gateway, Order};
 use crate::spec::AtEnd;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
@@ -30,10 +32,21 @@ use thread_priority::{
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
 
+/// Names of what wakes the relay, after the devices' 0 and 1.
+const ALARM: u64 = 2;
+const GATEWAY: u64 = 3;
+
 /// What the relay has to tell while it runs.
 pub enum News {
     /// A flow was seen for the first time.
     Flow(FlowKey, u32),
+    /// The gateway takes a connection: what it is for the client, and for the server's kernel.
+    Split {
+        /// As the client has it.
+        client: FlowKey,
+        /// As the server's kernel has it.
+        server: FlowKey,
+    },
     /// A window of the `links` table.
     Window(Box<Links>),
     /// The Profile is over and was asked to stop then.
@@ -96,6 +109,7 @@ pub struct Relay {
     epoll: Epoll,
     /// By the direction of what comes out of them: the client's, the server's.
     devices: [Device; 2],
+    gateway: Option<Gateway>,
     profile: Arc<Profile>,
     role: String,
     streams: Streams,
@@ -127,11 +141,14 @@ impl Relay {
         start: Time,
         at_end: AtEnd,
         devices: [Device; 2],
+        gateway: Option<Gateway>,
     ) -> Result<Self, EmuError> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
         let alarm = Alarm::new()?;
-        for (number, fd) in [devices[0].as_fd(), devices[1].as_fd(), alarm.as_fd()].into_iter().enumerate() {
-            epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)).map_err(system("epoll_ctl"))?;
+        let gateway_fd = gateway.as_ref().map(AsFd::as_fd);
+        let others = [(alarm.as_fd(), ALARM)].into_iter().chain(gateway_fd.map(|fd| (fd, GATEWAY)));
+        for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
+            epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
         }
         let mut network = Network::new(&[&profile], streams)?;
         network.run_until(start, &mut Vec::new()); // routes and events before the run
@@ -140,6 +157,7 @@ impl Relay {
             alarm,
             epoll,
             devices,
+            gateway,
             profile,
             role: role.to_owned(),
             streams,
@@ -166,7 +184,7 @@ impl Relay {
     pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
         self.report.realtime = realtime();
-        let mut events = [EpollEvent::empty(); 3];
+        let mut events = [EpollEvent::empty(); 4];
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;
             for direction in Direction::BOTH {
@@ -178,6 +196,7 @@ impl Relay {
                 }
                 self.hand_on(self.clock.now())?;
             }
+            idle &= !self.follow_gateway(&mut news)?;
             let now = self.clock.now();
             self.turn(now, &mut news)?;
             if !idle {
@@ -191,8 +210,12 @@ impl Relay {
                     Err(nix::errno::Errno::EINTR) => 0,
                     Err(e) => return Err(system("epoll_wait")(e)),
                 };
-                if events[..ready].iter().any(|event| event.data() == 2) {
+                let rang = |name: u64| events[..ready].iter().any(|event| event.data() == name);
+                if rang(ALARM) {
                     self.alarm.rang();
+                }
+                if rang(GATEWAY) {
+                    self.gateway.iter().for_each(Gateway::heard);
                 }
             }
             self.hand_on(self.clock.now())?;
@@ -210,27 +233,63 @@ impl Relay {
             return Ok(false);
         }
         self.hand_on(now)?;
-        for buffer in arrived.drain(..) {
-            let header = Header::read(buffer.packet()).filter(|h| !h.is_link_local_multicast());
-            let Some(header) = header else {
-                self.report.not_forwarded += 1;
-                self.devices[direction as usize].recycle(buffer);
-                continue;
-            };
-            let key = header.key(direction);
-            let (flow, new) = self.flows.number(key);
-            if new {
-                news(News::Flow(key, flow));
+        for mut buffer in arrived.drain(..) {
+            if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {
+                gateway.inbound(buffer.packet_mut());
             }
-            let (bytes, body) = self.keep(buffer);
-            let packet = Packet::new(self.course.time(now), 0, direction, flow, bytes, body);
-            if self.course.network.send(packet).is_err() {
-                self.report.refused += 1;
-                self.let_go(body, direction);
-            }
+            self.enter(buffer, direction, now, news);
         }
         self.arrived = arrived;
         Ok(true)
+    }
+
+    fn enter(&mut self, buffer: Buffer, direction: Direction, now: Time, news: &mut impl FnMut(News)) {
+        let header = Header::read(buffer.packet()).filter(|h| !h.is_link_local_multicast());
+        let Some(header) = header else {
+            self.report.not_forwarded += 1;
+            self.devices[direction as usize].recycle(buffer);
+            return;
+        };
+        let key = header.key(direction);
+        let (flow, new) = self.flows.number(key);
+        if new {
+            news(News::Flow(key, flow));
+        }
+        let (bytes, body) = self.keep(buffer);
+        let packet = Packet::new(self.course.time(now), 0, direction, flow, bytes, body);
+        if self.course.network.send(packet).is_err() {
+            self.report.refused += 1;
+            self.let_go(body, direction);
+        }
+    }
+
+    /// What the gateway wants. False: nothing.
+    fn follow_gateway(&mut self, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Some(order) = self.gateway.as_mut().and_then(Gateway::order) else { break };
+            any = true;
+            match order {
+                Order::Down(packet) => {
+                    let now = self.clock.now();
+                    self.hand_on(now)?;
+                    match self.devices[Direction::Down as usize].wrap(&packet) {
+                        Some(buffer) => self.enter(buffer, Direction::Down, now, news),
+                        None => self.report.not_forwarded += 1,
+                    }
+                }
+                Order::Admit { packet, client, server } => {
+                    news(News::Split { client, server });
+                    let device = &mut self.devices[Direction::Up.reverse() as usize];
+                    let Some(buffer) = device.wrap(&packet) else { continue };
+                    if !device.send(&buffer)? {
+                        self.report.not_taken += 1;
+                    }
+                    device.recycle(buffer);
+                }
+            }
+        }
+        Ok(any)
     }
 
     #[allow(clippy::cast_possible_truncation)] // packets and their number are small
@@ -273,8 +332,11 @@ impl Relay {
         for (outcome, packet) in outcomes.drain(..) {
             if outcome == Outcome::Delivered {
                 let exit = &self.devices[packet.direction.reverse() as usize];
-                let taken = match &self.bodies[packet.body as usize] {
-                    Some(buffer) => exit.send(buffer)?,
+                let taken = match &mut self.bodies[packet.body as usize] {
+                    Some(buffer) => {
+                        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
+                        way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken) || exit.send(buffer)?
+                    }
                     None => false,
                 };
                 self.lateness.record(self.clock.now().since(packet.at + shift));

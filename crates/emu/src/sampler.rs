@@ -3,12 +3,10 @@
 use crate::diag::{Diag, TcpState};
 use crate::error::EmuError;
 use crate::flows::{FlowKey, MOST_FLOWS};
+use crate::gateway::rewrite::TCP;
 use bentpipe_profile::Direction;
 use bentpipe_profile::run::Samples;
 use std::collections::BTreeMap;
-
-/// IP protocol number.
-pub const TCP: u8 = 6;
 
 /// A TCP flow, as last seen.
 #[derive(Clone, Debug)]
@@ -35,6 +33,8 @@ pub struct Observed {
 pub struct Sampler {
     ends: [Diag; 2],
     numbers: BTreeMap<FlowKey, u32>,
+    /// What the server's kernel takes for another flow.
+    aliases: BTreeMap<FlowKey, FlowKey>,
     seen: BTreeMap<u32, Observed>,
 }
 
@@ -42,7 +42,7 @@ impl Sampler {
     /// Over the client's and the server's socket tables.
     #[must_use]
     pub const fn new(ends: [Diag; 2]) -> Self {
-        Self { ends, numbers: BTreeMap::new(), seen: BTreeMap::new() }
+        Self { ends, numbers: BTreeMap::new(), aliases: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// The relay's number of a flow.
@@ -50,6 +50,11 @@ impl Sampler {
         if key.protocol == TCP && (number as usize) < MOST_FLOWS - 1 {
             self.numbers.insert(key, number);
         }
+    }
+
+    /// The server's kernel sees `client` as `server`: the gateway stands between.
+    pub fn split(&mut self, client: FlowKey, server: FlowKey) {
+        self.aliases.insert(server, client);
     }
 
     /// Flows by number, as last seen.
@@ -75,7 +80,11 @@ impl Sampler {
         for (end, diag) in self.ends.iter_mut().enumerate() {
             for state in diag.connections()? {
                 let (client, server) = if end == 0 { (state.local, state.remote) } else { (state.remote, state.local) };
-                flows.entry(FlowKey { client, server, protocol: TCP }).or_default()[end] = Some(state);
+                let mut key = FlowKey { client, server, protocol: TCP };
+                if end == 1 {
+                    key = self.aliases.get(&key).copied().unwrap_or(key);
+                }
+                flows.entry(key).or_default()[end] = Some(state);
             }
         }
         for (key, states) in flows {

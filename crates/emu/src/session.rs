@@ -6,6 +6,8 @@ use crate::bulk::{self, Progress};
 use crate::clock::Clock;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
+use crate::gateway::counters::Counters;
+use crate::gateway::office;
 use crate::host::{self, Host};
 use crate::interface::{self, Addresses};
 use crate::isolation::{Privilege, settle};
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between looks at whether the server listens.
 const LISTEN_LOOK: Duration = Duration::from_millis(10);
@@ -64,6 +66,7 @@ struct Session {
     start: Time,
     stop_relay: Arc<AtomicBool>,
     relay: JoinHandle<Result<RelayReport, EmuError>>,
+    gateway: Option<Arc<Counters>>,
     inbox: Receiver<Word>,
     words: Sender<Word>,
     samples: Samples,
@@ -92,16 +95,25 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     let profile = Arc::new(profile);
     let start = spec.begin.resolve(profile.start(), SystemTime::now());
     let streams = Streams::new(spec.seed);
+    let (gateway, counters) = match spec.workload {
+        Workload::Program { .. } => {
+            let (gateway, counters) = office::open(&hosts[1], [client, server], spec.mtu, spec.gateway_controller.as_deref())?;
+            (Some(gateway), Some(counters))
+        }
+        Workload::Race { .. } => (None, None), // its flows have both ends here
+    };
     // A device by the direction of what the host behind it sends.
-    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, start, spec.at_end, [client_device, server_device])?;
+    let devices = [client_device, server_device];
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, start, spec.at_end, devices, gateway)?;
     let stop_relay = Arc::new(AtomicBool::new(false));
     let clock = Clock::starting_at(start);
+    let clock_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     let (stop, news) = (Arc::clone(&stop_relay), words.clone());
     let relay = thread::Builder::new()
         .name("relay".to_owned())
         .spawn(move || relay.run(clock, &stop, |item| drop(news.send(Word::Relay(item)))))
         .map_err(system("thread of the relay"))?;
-    lines.started(&hosts, [client, server], start, privilege);
+    lines.started(&hosts, [client, server], start, clock_unix_ns, privilege);
     Ok(Session {
         spec,
         profile,
@@ -112,6 +124,7 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
         start,
         stop_relay,
         relay,
+        gateway: counters,
         inbox,
         words,
         samples: Samples::default(),
@@ -263,6 +276,7 @@ impl Session {
     fn hear(&mut self, word: Word, lines: &mut Lines) {
         match word {
             Word::Relay(News::Flow(key, number)) => self.sampler.learn(key, number),
+            Word::Relay(News::Split { client, server }) => self.sampler.split(client, server),
             Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
             Word::Ended(pid, ending) => drop(self.ended.insert(pid, ending)),
             Word::Relay(News::ProfileEnded) | Word::Terminate => {}
@@ -407,7 +421,8 @@ impl Session {
         let summary = Summary::of(experiment, facts, &self.samples, self.start, end, report.delivered);
         let endpoints = self.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
         lines.table("final_samples", &self.samples.columns());
-        lines.done(&Done { stopped, ending, relay: report, device_drops: dropped, experiment, summary, endpoints });
+        let gateway = self.gateway.as_deref();
+        lines.done(&Done { stopped, ending, relay: report, gateway, device_drops: dropped, experiment, summary, endpoints });
         Ok(())
     }
 }

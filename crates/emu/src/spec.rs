@@ -85,6 +85,8 @@ pub struct Spec {
     pub listen_within_ns: Nanos,
     /// How long a program may take to end after it was asked to.
     pub grace_ns: Nanos,
+    /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
+    pub gateway_controller: Option<String>,
     /// Settings of both hosts; `None`: the kernel's own.
     pub hosts: Option<HostSpec>,
     /// Who makes the traffic.

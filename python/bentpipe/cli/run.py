@@ -38,6 +38,14 @@ End = Annotated[
     typer.Option("--at-end", help="When the Profile is over: begin anew, keep its last values, or end PROGRAM."),
 ]
 Mtu = Annotated[int, typer.Option(help="Largest IP packet [bytes].")]
+GatewayCc = Annotated[
+    str | None,
+    typer.Option(
+        help="Congestion controller of this kernel for what TCP brings from the Internet. Such TCP is a split connection, "
+        "terminated by this kernel at the gateway end of the path. [default: the kernel's own]",
+        show_default=False,
+    ),
+]
 
 
 def run(
@@ -49,20 +57,30 @@ def run(
     offset: Offset = None,
     at_end: End = "loop",
     mtu: Mtu = 1500,
+    gateway_cc: GatewayCc = None,
 ) -> None:
     """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
 
     Needs no root where the kernel allows user namespaces (`bentpipe kernel check` tells). The program runs as you, with
-    your files and terminal; only its network is another.
+    your files and terminal; only its network is another: whatever it sends, to the Internet too, goes over the path.
 
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
+        bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
     """
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
 
     result = run_program(
-        read_profile(profile), command, server=server, out=out, seed=seed, offset_s=offset, at_end=at_end, mtu=mtu
+        read_profile(profile),
+        command,
+        server=server,
+        out=out,
+        seed=seed,
+        offset_s=offset,
+        at_end=at_end,
+        mtu=mtu,
+        gateway_controller=gateway_cc,
     )
     _tell(result)
     raise typer.Exit(result.exit_code)
@@ -76,6 +94,7 @@ def shell(
     offset: Offset = None,
     at_end: End = "loop",
     mtu: Mtu = 1500,
+    gateway_cc: GatewayCc = None,
 ) -> None:
     """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
 
@@ -85,7 +104,7 @@ def shell(
     from bentpipe.cli.console import note
 
     note("a shell behind the path; `exit` ends it")
-    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu)
+    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu, gateway_cc)
 
 
 def _tell(result: ProgramRun) -> None:

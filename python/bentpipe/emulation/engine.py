@@ -55,6 +55,8 @@ class Spec:
             :42 and :57.
         at_end: What happens if it runs longer than the Profile: begin anew, keep the last values, or end the program.
         mtu: Largest IP packet [bytes].
+        gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the Internet;
+            None: the kernel's default.
         hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
     """
 
@@ -64,6 +66,7 @@ class Spec:
     offset_s: float | None = None
     at_end: AtEnd = "loop"
     mtu: int = 1500
+    gateway_controller: str | None = None
     hosts: Mapping[str, Any] | None = None
     listen_within_s: float = 10.0
     grace_s: float = 3.0
@@ -82,6 +85,7 @@ class Spec:
                 "sample_step_ns": SAMPLE_STEP_NS,
                 "listen_within_ns": round(self.listen_within_s * 1e9),
                 "grace_ns": round(self.grace_s * 1e9),
+                "gateway_controller": self.gateway_controller,
                 "hosts": self.hosts,
                 "workload": self.workload,
             }
@@ -156,7 +160,8 @@ class Emulated:
         for flow in summary["flows"]:
             flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
         why = self.why_invalid
-        emulator = {"relay": done.get("relay"), "device_drops": done.get("device_drops"), **(self.started or {})}
+        measured = {name: done.get(name) for name in ("relay", "gateway", "device_drops")}
+        emulator = {**measured, **(self.started or {})}
         return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
 
     def content_hash(self) -> str:
@@ -168,7 +173,7 @@ class Emulated:
 
         columns = self.tables.get(name, {})
         return {
-            column: columns.get(column, []) if kind == "str" else np.array(columns.get(column, []), dtype=kind)
+            column: columns[column] if kind == "str" and columns.get(column) else np.array(columns.get(column, []), dtype=kind)
             for column, kind in self.types[name].items()
         }
 

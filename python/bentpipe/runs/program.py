@@ -46,6 +46,7 @@ def run_program(
     offset_s: float | None = None,
     at_end: AtEnd = "loop",
     mtu: int = 1500,
+    gateway_controller: str | None = None,
 ) -> ProgramRun:
     """Run `command` behind the Profile, with the terminal of this process, as the same user.
 
@@ -59,6 +60,8 @@ def run_program(
         offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
         at_end: What happens if the program runs longer than the Profile.
         mtu: Largest IP packet [bytes].
+        gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program (a split
+            connection: docs/concepts/emulation.md); None: the kernel's default.
 
     Raises:
         UserError: what cannot be run.
@@ -80,6 +83,7 @@ def run_program(
         offset_s=offset_s,
         at_end=at_end,
         mtu=mtu,
+        gateway_controller=gateway_controller,
     )
     start_unix_ns = time.time_ns()
     try:
