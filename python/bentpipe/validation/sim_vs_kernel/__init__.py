@@ -84,25 +84,18 @@ def _rows(verdict: Verdict) -> list[Row]:
     cell = f"{verdict.cell.profile}, {verdict.cell.flows} (n = {verdict.n})"
     ours, theirs = verdict.simulated, verdict.kernel
     because = f" ({why})" if (why := explained_by(verdict)) else ""
-    goodput = [f"{world.mean('goodput_bps') / 1e6:.2f}" for world in (ours, theirs)]
-    limit = "± 5 %" if verdict.cell.alone else "± 3 %"
-    rows = [Row(f"{cell}: goodput [Mbit/s]", *goodput, limit + because, "goodput" not in verdict.outside)]
-    if verdict.cell.alone:
-        delay = [f"{world.mean('delay_ms'):.2f}" for world in (ours, theirs)]
-        again = [f"{100 * world.mean('retransmit_rate'):.3f}" for world in (ours, theirs)]
-        rows.append(
-            Row(f"{cell}: one-way delay [ms]", *delay, "± 5 % or 1 ms" + because, "delay" not in verdict.outside)
-        )
-        rows.append(
-            Row(
-                f"{cell}: sent again [%]",
-                *again,
-                "± 20 % or 0.1 point" + because,
-                "retransmits" not in verdict.outside,
-            )
-        )
+
+    def row(what: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
+        values = [f"{scale * world.mean(quantity):.{digits}f}" for world in (ours, theirs)]
+        return Row(f"{cell}: {what}", values[0], values[1], limit + because, name not in verdict.outside)
+
+    alone = verdict.cell.alone
+    rows = [row("goodput [Mbit/s]", "goodput_bps", 1e-6, 2, "± 5 %" if alone else "± 3 %", "goodput")]
+    if alone:
+        rows.append(row("one-way delay [ms]", "delay_ms", 1.0, 2, "± 5 % or 1 ms", "delay"))
+        rows.append(row("sent again [%]", "retransmit_rate", 100.0, 3, "± 20 % or 0.1 point", "retransmits"))
     elif (test := verdict.share_test) is not None:
-        shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]
         limit = f"TOST ± 5 points, p {test.p:.3f}" + because
-        rows.append(Row(f"{cell}: first flow's share [%]", *shares, limit, test.equivalent))
+        shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]
+        rows.append(Row(f"{cell}: first flow's share [%]", shares[0], shares[1], limit, test.equivalent))
     return rows

@@ -31,9 +31,7 @@ class Cell:
         return "+" not in self.flows
 
 
-CELLS: tuple[Cell, ...] = tuple(
-    Cell(profile, flows) for profile, pairs in PAIRS.items() for flows in (*ALONE, *pairs)
-)
+CELLS: tuple[Cell, ...] = tuple(Cell(profile, flows) for profile, pairs in PAIRS.items() for flows in (*ALONE, *pairs))
 
 
 @dataclass(frozen=True, slots=True)

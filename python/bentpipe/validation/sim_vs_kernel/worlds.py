@@ -92,7 +92,7 @@ def _race(
     *,
     on_kernel: bool,
     heard: Callable[[float], None] = lambda _: None,
-) -> Sequence[Run]:
+) -> list[Run]:
     with warnings.catch_warnings():
         # The measured path has no limit upwards, where only acknowledgements go.
         warnings.simplefilter("ignore")
