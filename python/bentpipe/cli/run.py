@@ -23,7 +23,9 @@ Server = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not kept]", show_default=False)]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not kept]", show_default=False)
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the path's processes and of the packets' fates.")]
 Offset = Annotated[
     float | None,
@@ -41,8 +43,8 @@ Mtu = Annotated[int, typer.Option(help="Largest IP packet [bytes].")]
 GatewayCc = Annotated[
     str | None,
     typer.Option(
-        help="Congestion controller of this kernel for what TCP brings from the Internet. Such TCP is a split connection, "
-        "terminated by this kernel at the gateway end of the path. [default: the kernel's own]",
+        help="Congestion controller of this kernel for what TCP brings from the Internet. Such TCP is a split "
+        "connection, terminated by this kernel at the gateway end of the path. [default: the kernel's own]",
         show_default=False,
     ),
 ]

@@ -60,7 +60,9 @@ class KernelReport:
 
 def check_kernel(trial: Profile) -> KernelReport:
     """Try an emulation over `trial`, a short constant path, and look at what else matters."""
-    checks = [Check("kernel", platform.system() == "Linux", f"{platform.system()} {platform.release()}", "Linux is needed")]
+    checks = [
+        Check("kernel", platform.system() == "Linux", f"{platform.system()} {platform.release()}", "Linux is needed")
+    ]
     begin = time.monotonic()
     emulated: Emulated | None = None
     try:
@@ -85,7 +87,12 @@ def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
     how = "in a user namespace, without root" if started.get("user_namespace") else "with the rights of the process"
     late_ms = relay.get("lateness_p99_ms")
     return [
-        Check("emulation", True, f"namespaces {how}; up and down again in {took_s - 1.0:.2g} s", "programs run behind a Profile"),
+        Check(
+            "emulation",
+            True,
+            f"namespaces {how}; up and down again in {took_s - 1.0:.2g} s",
+            "programs run behind a Profile",
+        ),
         Check(
             "lateness",
             late_ms is not None and late_ms <= LATENESS_BOUND_MS,
@@ -106,7 +113,9 @@ def _tun() -> Check:
     if not device.exists():
         return Check("tun", False, f"no {device}", "load it: modprobe tun")
     free = os.access(device, os.R_OK | os.W_OK)
-    return Check("tun", free, f"{device} mode {device.stat().st_mode & 0o777:04o}", "must be readable and writable for you")
+    return Check(
+        "tun", free, f"{device} mode {device.stat().st_mode & 0o777:04o}", "must be readable and writable for you"
+    )
 
 
 def _controllers() -> Check:
@@ -118,7 +127,12 @@ def _controllers() -> Check:
 
 def _buffer(name: str, wanted: int, means: str) -> Check:
     largest = _sysctl(name).split()[-1:]
-    return Check(name, bool(largest) and int(largest[0]) >= wanted, f"largest {largest[0] if largest else 'unknown'} bytes", means)
+    return Check(
+        name,
+        bool(largest) and int(largest[0]) >= wanted,
+        f"largest {largest[0] if largest else 'unknown'} bytes",
+        means,
+    )
 
 
 def _sysctl(name: str) -> str:

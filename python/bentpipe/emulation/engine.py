@@ -1,7 +1,7 @@
 """Real programs, or the kernel's own TCP, behind a Profile, in real time.
 
-`emulate` starts the process that makes the namespaces (`bentpipe.emulation.keeper`), hands it what is asked for, and collects
-what it says: one JSON object a line, written as things happen, so that what came before a sudden end is kept.
+`emulate` starts the process that makes the namespaces (`bentpipe.emulation.keeper`), hands it what is asked for, and
+collects what it says: one JSON object a line, written as things happen, so that what came before a sudden end is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 AtEnd = Literal["loop", "hold", "stop"]
 
 LATENESS_BOUND_MS = 1.0
-"""A 99th percentile above this means a disturbed machine (chosen: an idle one keeps a tenth of it; a busy one is ten times over)."""
+"""A 99th percentile above this means a disturbed machine.
+
+Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
+"""
 
 UNKNOWN = ("losses",)
 """Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
@@ -50,13 +53,13 @@ class Spec:
     """What is asked for. `workload` is what crates/emu's `Workload` reads.
 
     Args:
-        offset_s: Where in the Profile to begin; None: where the machine's clock and the Profile's agree in the second of
-            the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations come at :12, :27,
-            :42 and :57.
+        offset_s: Where in the Profile to begin; None: where the machine's clock and the Profile's agree in the second
+            of the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations come at
+            :12, :27, :42 and :57.
         at_end: What happens if it runs longer than the Profile: begin anew, keep the last values, or end the program.
         mtu: Largest IP packet [bytes].
-        gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the Internet;
-            None: the kernel's default.
+        gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the
+            Internet; None: the kernel's default.
         hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
     """
 
@@ -95,7 +98,8 @@ class Spec:
         if self.offset_s is not None:
             if not 0 <= self.offset_s < profile.duration_s:
                 raise UserError(
-                    f"--offset: {self.offset_s:g} s; wanted 0 to the Profile's {profile.duration_s:g} s, its end not included"
+                    f"--offset: {self.offset_s:g} s; wanted 0 to the Profile's {profile.duration_s:g} s, its end not "
+                    "included"
                 )
             return {"at": round(self.offset_s * 1e9)}
         for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):
@@ -122,8 +126,8 @@ class Emulated:
         late_ms = self.done["relay"]["lateness_p99_ms"]
         if late_ms is not None and late_ms > LATENESS_BOUND_MS:
             reasons.append(
-                f"1 % of the packets were over {late_ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms): the machine is too busy or "
-                "too slow for this path"
+                f"1 % of the packets were over {late_ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms): the machine is "
+                "too busy or too slow for this path"
             )
         if lost := sum(self.done["device_drops"]):
             reasons.append(f"{lost} packets were lost in a TUN device's queue, before the path")
@@ -173,7 +177,9 @@ class Emulated:
 
         columns = self.tables.get(name, {})
         return {
-            column: columns[column] if kind == "str" and columns.get(column) else np.array(columns.get(column, []), dtype=kind)
+            column: columns[column]
+            if kind == "str" and columns.get(column)
+            else np.array(columns.get(column, []), dtype=kind)
             for column, kind in self.types[name].items()
         }
 
@@ -197,8 +203,8 @@ class Emulated:
 def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any]], None] | None = None) -> Emulated:
     """Run one emulation to its end.
 
-    Ctrl-C is the program's: whoever has the terminal hears it. The second one, or SIGTERM, asks the program to end, and a third
-    ends everything.
+    Ctrl-C is the program's: whoever has the terminal hears it. The second one, or SIGTERM, asks the program to end,
+    and a third ends everything.
 
     Raises:
         UserError: what cannot be run: no namespaces, no TUN, no such program, a server that does not listen.

@@ -1,7 +1,8 @@
-"""The process that leaves the machine's namespaces: ``python -m bentpipe.emulation.keeper CONTROL REPORT`` (descriptors).
+"""The process that leaves the machine's namespaces: ``python -m bentpipe.emulation.keeper CONTROL REPORT``.
 
-A user namespace can be entered by a process with one thread only, so this one loads nothing that starts threads. Its child is
-process 1 of a PID namespace and does everything else; when it ends, the kernel ends all that runs inside.
+Both are descriptors. A user namespace can be entered by a process with one thread only, so this one loads nothing that
+starts threads. Its child is process 1 of a PID namespace and does everything else; when it ends, the kernel ends all
+that runs inside.
 """
 
 from __future__ import annotations

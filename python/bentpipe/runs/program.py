@@ -60,8 +60,8 @@ def run_program(
         offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
         at_end: What happens if the program runs longer than the Profile.
         mtu: Largest IP packet [bytes].
-        gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program (a split
-            connection: docs/concepts/emulation.md); None: the kernel's default.
+        gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
+            (a split connection: docs/concepts/emulation.md); None: the kernel's default.
 
     Raises:
         UserError: what cannot be run.
@@ -97,9 +97,7 @@ def run_program(
     return ProgramRun(emulated, run)
 
 
-def _keep(
-    out: Path, base: plan.Base, drawn: Profile, spec: Spec, emulated: Emulated, start_unix_ns: int
-) -> store.Run:
+def _keep(out: Path, base: plan.Base, drawn: Profile, spec: Spec, emulated: Emulated, start_unix_ns: int) -> store.Run:
     command = spec.workload["program"]["command"]
     entrant = store.safe_name(Path(command[0]).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)

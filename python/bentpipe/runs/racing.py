@@ -17,8 +17,8 @@ from bentpipe import _native
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import plan as planning
 from bentpipe.runs import kernel, record, store
+from bentpipe.runs import plan as planning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
