@@ -29,7 +29,7 @@ pub struct Arrived {
     pub filled: bool,
     /// There already.
     pub duplicate: bool,
-    /// Shorter than a full segment, or the last.
+    /// Shorter than a full segment, or the last of a write: acknowledged as soon as it is read (`ICSK_ACK_PUSHED` in `tcp_measure_rcv_mss`).
     pub pushed: bool,
     /// It opened the window further.
     pub opened: bool,

@@ -10,7 +10,7 @@ use crate::flows::FlowKey;
 use crate::interface::Addresses;
 use etherparse::{IpNumber, UdpSlice};
 use nix::errno::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -104,7 +104,8 @@ impl Datagrams {
         flow.quote.replace(quote.to_vec());
         // A socket tells of an earlier datagram's fate first: then this one has not been sent yet.
         for _ in 0..2 {
-            match flow.socket.try_send(payload) {
+            // Not by the runtime, which takes a new socket for busy until it has heard of it.
+            match SockRef::from(&flow.socket).send(payload) {
                 Ok(_) => return,
                 Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
                 Err(_) => break,

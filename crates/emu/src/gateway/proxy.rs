@@ -64,6 +64,10 @@ fn listen(end: &'static str, address: IpAddr, controller: Option<&str>) -> Resul
             found: if e.kind() == io::ErrorKind::NotFound { "there is none of that name".to_owned() } else { e.to_string() },
         })?;
     }
+    if address.is_ipv6() {
+        // A new IPv6 address is tentative for a moment, and refused (RFC 4862 §5.4).
+        socket.set_freebind_v6(true).map_err(failed)?;
+    }
     socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)).map_err(failed)?;
     Ok(socket.into())
 }

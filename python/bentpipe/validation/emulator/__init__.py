@@ -28,7 +28,7 @@ from bentpipe.validation.emulator.prober import PORT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bentpipe._native import Profile
+    from bentpipe import Profile
     from bentpipe.emulation import Emulated
 
 P50_US, P99_US = 50.0, 300.0

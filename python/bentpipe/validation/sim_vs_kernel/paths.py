@@ -18,7 +18,7 @@ from bentpipe.profiles.path import PathView
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
-    from bentpipe._native import Profile
+    from bentpipe import Profile
 
 SLACK_S = 15.0
 """A slot longer than a Run, so that its phase can be anywhere in a slot [s]."""

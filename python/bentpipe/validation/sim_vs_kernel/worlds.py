@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe._native import Profile
+    from bentpipe import Profile
     from bentpipe.runs import Run
 
 ATTEMPTS = 3
