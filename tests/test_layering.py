@@ -16,17 +16,20 @@ ALLOWED = {
     "bentpipe-link": {"bentpipe-profile"},
     "bentpipe-transport": {"bentpipe-profile"},
     "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-transport"},
+    "bentpipe-emu": {"bentpipe-profile", "bentpipe-link"},
     "bentpipe-py": {
         "bentpipe-profile",
         "bentpipe-orbit",
         "bentpipe-link",
         "bentpipe-transport",
         "bentpipe-sim",
+        "bentpipe-emu",
     },
 }
 
 # The only modules that touch the native half; everything else goes through them.
 NATIVE_DOORS = {
+    "emulation",
     "orbit.py",
     "profiles",
     "runs",

@@ -367,6 +367,14 @@ impl Network {
         &mut self.paths[path].stats[hop][direction as usize]
     }
 
+    /// Goes on with the statistics of a network of the same Profiles that is at its end.
+    pub fn inherit_stats(&mut self, earlier: &mut Self) {
+        for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
+            std::mem::swap(&mut path.stats, &mut before.stats);
+            path.refused = before.refused;
+        }
+    }
+
     /// Bytes that wait for a hop's capacity.
     #[must_use]
     pub fn backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {

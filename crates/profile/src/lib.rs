@@ -11,12 +11,14 @@
 //! | [`path`] | hops, queues, routes, events: the Profile |
 //! | [`table`] | the Profile as one long table and back, with its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
+//! | [`run`] | what a Run leaves: samples, links, events, summary |
 
 pub mod error;
 pub mod experiment;
 mod lone;
 pub mod path;
 pub mod rng;
+pub mod run;
 pub mod series;
 pub mod table;
 pub mod units;

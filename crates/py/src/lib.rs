@@ -1,6 +1,7 @@
 //! Python bindings: one file per Python-visible object, one error bridge, no logic. Defaults and docstrings live in Python.
 
 mod access;
+mod emu;
 mod error;
 mod orbit;
 mod profile;
@@ -18,6 +19,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim::PyRunData>()?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;
     module.add_class::<orbit::PySatellites>()?;
     module.add_function(wrap_pyfunction!(orbit::scheduling_policies, module)?)?;
     Ok(())

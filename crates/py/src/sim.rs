@@ -4,7 +4,7 @@ use crate::error::user_error;
 use crate::profile::PyProfile;
 use bentpipe_profile::Nanos;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_sim::record::Column;
+use bentpipe_profile::run::Column;
 use bentpipe_sim::{RunData, Simulation};
 use bentpipe_transport::cc::registry::CONTROLLERS;
 use numpy::IntoPyArray;
@@ -21,15 +21,15 @@ pub struct PyRunData(RunData);
 #[pymethods]
 impl PyRunData {
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        table(py, &self.0.samples.columns())
+        table(py, &self.0.tables.samples.columns())
     }
 
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        table(py, &self.0.links.columns())
+        table(py, &self.0.tables.links.columns())
     }
 
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        table(py, &self.0.events.columns())
+        table(py, &self.0.tables.events.columns())
     }
 
     fn summary_json(&self) -> PyResult<String> {

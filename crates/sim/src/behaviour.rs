@@ -61,7 +61,7 @@ fn a_flow_of_a_given_size_ends_when_everything_arrived() {
     let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bytes(Bytes(500_000)))]), &path);
     let summary = &data.summary.flows[0];
     let took = summary.completed_s.expect("half a megabyte fits into ten seconds");
-    assert_eq!(data.samples.goodput_bytes.last(), Some(&500_000));
+    assert_eq!(data.tables.samples.goodput_bytes.last(), Some(&500_000));
     assert!((summary.goodput_bps - 500_000.0 * 8.0 / took).abs() < 1.0);
 }
 
@@ -72,7 +72,7 @@ fn an_application_limited_flow_gets_what_it_asks_for() {
     let data = run(experiment(10, 1, vec![flow("bbr", Direction::Down, paced)]), &path);
     let goodput = data.summary.flows[0].goodput_bps;
     assert!((goodput / 4e6 - 1.0).abs() < 0.02, "{goodput}");
-    assert!(data.samples.sender_limited_s.last().is_some_and(|&s| s > 5.0));
+    assert!(data.tables.samples.sender_limited_s.last().is_some_and(|&s| s > 5.0));
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn flows_start_and_stop_when_they_are_told() {
     late.start_ns = Time(2_000_000_000);
     late.stop_ns = Some(Time(4_000_000_000));
     let data = run(experiment(10, 1, vec![late]), &path);
-    assert!(data.samples.t_s.iter().all(|&t| t >= 2.0));
-    let at = |t: f64| data.samples.t_s.iter().position(|&s| s >= t).map(|i| data.samples.goodput_bytes[i]);
+    assert!(data.tables.samples.t_s.iter().all(|&t| t >= 2.0));
+    let at = |t: f64| data.tables.samples.t_s.iter().position(|&s| s >= t).map(|i| data.tables.samples.goodput_bytes[i]);
     assert_eq!(at(5.0), at(9.9));
     assert!(at(3.9) > at(2.5));
 }
@@ -92,10 +92,10 @@ fn flows_start_and_stop_when_they_are_told() {
 fn the_handover_is_seen_in_the_events_and_in_the_drops() {
     let path = handover_path(10, 0);
     let data = run(experiment(10, 1, three()), &path);
-    let handover = data.events.kind.iter().position(|k| k == "handover").expect("there is one");
-    assert!((data.events.t_s[handover] - 5.0).abs() < 1e-9);
-    assert!(data.links.drops_event.iter().any(|&n| n > 0));
-    assert!(data.events.t_s.is_sorted());
+    let handover = data.tables.events.kind.iter().position(|k| k == "handover").expect("there is one");
+    assert!((data.tables.events.t_s[handover] - 5.0).abs() < 1e-9);
+    assert!(data.tables.links.drops_event.iter().any(|&n| n > 0));
+    assert!(data.tables.events.t_s.is_sorted());
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn an_offset_begins_later_in_the_profile() {
     let mut later = experiment(10, 1, three());
     later.offset_ns = Nanos::from_secs(6);
     let data = run(later, &path);
-    assert!(!data.events.kind.iter().any(|k| k == "handover"));
+    assert!(!data.tables.events.kind.iter().any(|k| k == "handover"));
     // The second satellite's 30 Mbit/s from the beginning.
     assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
 }
@@ -136,7 +136,7 @@ fn an_outage_that_began_before_the_run_is_among_its_events() {
     for (offset_s, seen) in [(1, Some(1.0)), (2, Some(0.0)), (4, Some(0.0)), (6, None)] {
         let mut later = experiment(4, 1, three());
         later.offset_ns = Nanos::from_secs(offset_s);
-        let events = run(later, &path).events;
+        let events = run(later, &path).tables.events;
         let outages: Vec<f64> = (0..events.kind.len()).filter(|&i| events.kind[i] == "outage").map(|i| events.t_s[i]).collect();
         assert_eq!(outages, Vec::from_iter(seen), "{offset_s} s");
     }
@@ -146,10 +146,10 @@ fn an_outage_that_began_before_the_run_is_among_its_events() {
 fn the_links_table_accounts_for_what_arrived() {
     let path = handover_path(10, 0);
     let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bulk)]), &path);
-    let l = &data.links;
+    let l = &data.tables.links;
     let last = |hop: &str| (0..l.t_s.len()).rev().find(|&i| l.hop[i] == hop && l.direction[i] == "down" && l.flow[i] == -1);
     let carried: u64 = ["sat:a", "sat:b"].iter().filter_map(|hop| last(hop)).map(|i| l.delivered_bytes[i]).sum();
-    let goodput = *data.samples.goodput_bytes.last().unwrap();
+    let goodput = *data.tables.samples.goodput_bytes.last().unwrap();
     assert!(carried > goodput && carried < goodput + goodput / 10, "{carried} {goodput}");
     let i = last("sat:b").unwrap();
     assert!(l.delay_p50_ms[i] >= 9.0 && l.delay_p50_ms[i] <= l.delay_p95_ms[i] && l.delay_p95_ms[i] <= l.delay_max_ms[i] + 1e-9);

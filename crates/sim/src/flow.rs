@@ -3,6 +3,7 @@
 use crate::error::SimError;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Bytes, Direction, Nanos, Streams, Time};
 use bentpipe_transport::cc::registry;
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
@@ -100,6 +101,23 @@ impl Flow {
     #[must_use]
     pub fn may_send(&self, now: Time) -> bool {
         self.started && now < self.stop
+    }
+
+    /// What the summary wants to know.
+    #[must_use]
+    pub fn facts(&self) -> FlowFacts {
+        let stats = self.sender.stats();
+        FlowFacts {
+            start: self.start,
+            stop: self.stop,
+            completed: self.completed,
+            delivered_bytes: self.receiver.delivered().0,
+            retransmits: stats.retransmits,
+            losses: stats.lost,
+            timeouts: stats.timeouts,
+            rtt_median_ms: self.rtts.quantile_ms(50, 100),
+            rtt_p95_ms: self.rtts.quantile_ms(95, 100),
+        }
     }
 
     /// Whether it has opened.

@@ -5,15 +5,11 @@
 //! | [`simulation`] | the event loop |
 //! | [`flow`] | a flow: application, sender, receiver |
 //! | [`bodies`] | contents of the packets under way |
-//! | [`record`] | samples, links and events as columns |
-//! | [`summary`] | what a Run comes to: goodput, round-trip times, start-up apart |
 
 pub mod bodies;
 mod error;
 pub mod flow;
-pub mod record;
 pub mod simulation;
-pub mod summary;
 
 #[cfg(test)]
 mod behaviour;
@@ -21,6 +17,4 @@ mod behaviour;
 mod testing;
 
 pub use error::SimError;
-pub use record::{Events, Links, Samples};
 pub use simulation::{RunData, Simulation};
-pub use summary::Summary;

@@ -11,14 +11,12 @@
 use crate::bodies::{Bodies, Body};
 use crate::error::SimError;
 use crate::flow::Flow;
-use crate::record::{Column, Events, Links, Samples, hash_columns};
-use crate::summary::Summary;
-use bentpipe_link::element::DropCause;
-use bentpipe_link::stats::DelayHistogram;
+use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::series::Cursor;
-use bentpipe_profile::{Direction, Event, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_profile::run::tables::hash_columns;
+use bentpipe_profile::run::{RunTables, Summary};
+use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use bentpipe_transport::cc::Probe;
 use bentpipe_transport::{Ack, Segment};
 use sha2::{Digest, Sha256};
@@ -26,9 +24,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-
-/// Window of the links table.
-const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 
 /// A Run in the making.
 pub struct Simulation {
@@ -47,21 +42,15 @@ pub struct Simulation {
     next_sample: Time,
     next_window: Time,
     outcomes: Vec<(Outcome, Packet)>,
-    samples: Samples,
-    links: Links,
-    events: Events,
+    tables: RunTables,
     packets: u64,
 }
 
 /// A finished Run.
 #[derive(Debug)]
 pub struct RunData {
-    /// Per flow over time.
-    pub samples: Samples,
-    /// Per hop over time.
-    pub links: Links,
-    /// What happened.
-    pub events: Events,
+    /// Samples, links and events.
+    pub tables: RunTables,
     /// What it comes to.
     pub summary: Summary,
 }
@@ -74,20 +63,12 @@ impl RunData {
     #[must_use]
     pub fn content_hash(&self) -> String {
         let mut hash = Sha256::new();
-        hash_columns(&mut hash, &self.samples.columns());
-        hash_columns(&mut hash, &self.links.columns());
-        hash_columns(&mut hash, &self.events.columns());
+        self.tables.named().iter().for_each(|(_, columns)| hash_columns(&mut hash, columns));
         hash.update(serde_json::to_string(&self.summary).expect("a summary is plain data"));
         hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}"); // writing to a String cannot fail
             hex
         })
-    }
-
-    /// All tables by name, for the binding.
-    #[must_use]
-    pub fn tables(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 3] {
-        [("samples", self.samples.columns()), ("links", self.links.columns()), ("events", self.events.columns())]
     }
 }
 
@@ -141,15 +122,15 @@ impl Simulation {
             start,
             end,
             outcomes,
-            samples: Samples::default(),
-            links: Links::default(),
-            events: Events::default(),
+            tables: RunTables::default(),
             packets: 0,
         };
         for flow in 0..simulation.flows.len() {
             simulation.ask(flow);
         }
-        simulation.record_path_events();
+        for profile in &simulation.profiles {
+            simulation.tables.events.push_path(profile, start, end);
+        }
         Ok(simulation)
     }
 
@@ -186,9 +167,10 @@ impl Simulation {
     /// The Run, complete once [`Simulation::run_until`] has returned false.
     #[must_use]
     pub fn finish(mut self) -> RunData {
-        self.events.sort();
-        let summary = Summary::of(&self.experiment, &self.flows, &self.samples, self.start, self.end, self.packets);
-        RunData { samples: self.samples, links: self.links, events: self.events, summary }
+        self.tables.events.sort();
+        let facts: Vec<_> = self.flows.iter().map(Flow::facts).collect();
+        let summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
+        RunData { tables: self.tables, summary }
     }
 
     fn timer_at(&mut self) -> Time {
@@ -248,11 +230,11 @@ impl Simulation {
 
     fn deliver_segment(&mut self, index: usize, segment: &Segment) {
         let flow = &mut self.flows[index];
-        let ack = flow.receiver.on_segment(self.now, segment, false);
+        let acks = flow.receiver.on_segment(self.now, segment, false);
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }
-        if let Some(ack) = ack {
+        for ack in acks.into_iter().flatten() {
             self.send_ack(index, ack);
         }
         self.ask(index);
@@ -268,7 +250,7 @@ impl Simulation {
         flow.sender.controller().observe(&mut probe);
         if probe.0 != flow.state {
             flow.state = probe.0;
-            self.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
+            self.tables.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
         }
         self.transmit(index);
     }
@@ -287,7 +269,7 @@ impl Simulation {
             }
         }
         while let Some((_, event)) = flow.sender.next_event() {
-            self.events.push(run_s, index_i64(index), event.kind(), event.detail());
+            self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
         }
         self.ask(index);
     }
@@ -316,7 +298,7 @@ impl Simulation {
         let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
         for (index, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.is_started()) {
             let stats = flow.sender.stats();
-            let s = &mut self.samples;
+            let s = &mut self.tables.samples;
             s.t_s.push(t_s);
             s.flow.push(index as u64);
             s.goodput_bytes.push(flow.receiver.delivered().0);
@@ -339,68 +321,7 @@ impl Simulation {
         let t_s = at.since(self.start).as_secs_f64();
         for (path, profile) in self.profiles.iter().enumerate() {
             let role = &self.experiment.profiles[path].role;
-            let route = self.network.route(path).to_vec();
-            for (index, hop) in profile.hops().iter().enumerate() {
-                for direction in Direction::BOTH {
-                    let backlog = self.network.backlog_bytes(path, index, direction);
-                    let stats = self.network.stats_mut(path, index, direction);
-                    let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
-                    let in_route = route.iter().any(|&h| usize::from(h) == index);
-                    if carried == 0 && backlog == 0 && !in_route {
-                        continue;
-                    }
-                    let capacity = hop.side(direction).capacity.as_ref().map_or(f64::NAN, |c| c.at(&mut Cursor::default(), at) as f64);
-                    let drops = |cause| stats.drops.of(cause);
-                    let counters = (stats.delivered_bytes, drops(DropCause::QueueFull), drops(DropCause::Loss), drops(DropCause::Event));
-                    let rows = stats.delays.iter().enumerate().filter(|(_, d)| d.n() > 0);
-                    let mut all = DelayHistogram::default();
-                    for (_, delays) in rows.clone() {
-                        all.merge(delays);
-                    }
-                    let all = [(-1, &all)];
-                    for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (index_i64(flow), d))) {
-                        let l = &mut self.links;
-                        let total = flow < 0;
-                        l.t_s.push(t_s);
-                        l.profile.push(role.clone());
-                        l.hop.push(hop.name.clone());
-                        l.direction.push(direction.name().to_owned());
-                        l.flow.push(flow);
-                        l.capacity_bps.push(capacity);
-                        l.backlog_bytes.push(backlog);
-                        l.delivered_bytes.push(if total { counters.0 } else { 0 });
-                        l.drops_queue.push(if total { counters.1 } else { 0 });
-                        l.drops_loss.push(if total { counters.2 } else { 0 });
-                        l.drops_event.push(if total { counters.3 } else { 0 });
-                        l.delay_n.push(delays.n());
-                        l.delay_mean_ms.push(delays.mean_ms());
-                        l.delay_p50_ms.push(delays.quantile_ms(50, 100));
-                        l.delay_p95_ms.push(delays.quantile_ms(95, 100));
-                        l.delay_max_ms.push(delays.max_ms());
-                    }
-                    stats.clear_delays();
-                }
-            }
-        }
-    }
-
-    /// The Profiles' own events that fall into the run. An outage that began earlier and lasts into it counts from its beginning.
-    fn record_path_events(&mut self) {
-        for profile in &self.profiles {
-            let lasts = |e: &&Event| matches!(e.kind, EventKind::Outage) && e.at_ns + e.interruption_ns > self.start;
-            for event in profile.events().iter().filter(|e| (e.at_ns >= self.start || lasts(e)) && e.at_ns < self.end) {
-                let t_s = event.at_ns.max(self.start).since(self.start).as_secs_f64();
-                let hop = &profile.hops()[event.hop].name;
-                let gap_ms = event.interruption_ns.as_millis_f64();
-                let (kind, detail) = match &event.kind {
-                    EventKind::Handover { to_hop, .. } if *to_hop == event.hop => ("reconfiguration", format!("{hop}, {gap_ms} ms")),
-                    EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", profile.hops()[*to_hop].name)),
-                    EventKind::Outage => ("outage", format!("{hop}, {gap_ms} ms")),
-                    EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
-                    EventKind::Rain => ("rain", format!("{hop}, {gap_ms} ms")),
-                };
-                self.events.push(t_s, -1, kind, detail);
-            }
+            record_window(&mut self.network, path, profile, role, at, t_s, &mut self.tables.links);
         }
     }
 }

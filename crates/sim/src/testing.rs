@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A full segment at `seq`.
 pub fn segment(seq: u64) -> Segment {
-    Segment { seq, len: 1448, syn: false, fin: false, retransmission: false, tsval: Time::ZERO, ts_ecr: Time::ZERO }
+    Segment { seq, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval: Time::ZERO, ts_ecr: Time::ZERO }
 }
 
 /// One side: delay [ms] one way, rate [Mbit/s], a queue of 100 packets, loss [1e-9].

@@ -92,9 +92,9 @@ impl Loop {
             }
             if data == now
                 && let Some((_, segment)) = self.data.pop_front()
-                && let Some(ack) = self.receiver.on_segment(now, &segment, false)
             {
-                self.acks.push_back((now + self.path.one_way, ack));
+                let acks = self.receiver.on_segment(now, &segment, false).into_iter().flatten();
+                self.acks.extend(acks.map(|ack| (now + self.path.one_way, ack)));
             } else if receiver == now
                 && let Some(ack) = self.receiver.on_wake(now)
             {

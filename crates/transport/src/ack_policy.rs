@@ -29,7 +29,7 @@ pub struct Arrived {
     pub filled: bool,
     /// There already.
     pub duplicate: bool,
-    /// Shorter than a full segment, or the last.
+    /// Shorter than a full segment, or the last of a write: acknowledged as soon as it is read (`ICSK_ACK_PUSHED` in `tcp_measure_rcv_mss`).
     pub pushed: bool,
     /// It opened the window further.
     pub opened: bool,
@@ -154,6 +154,12 @@ impl AckPolicy {
         let delay = self.compression_delay.min(Nanos(rtt.unwrap_or(Nanos::ZERO).0 / 20));
         self.compressed_until = self.compressed_until.min(now + delay);
         false
+    }
+
+    /// Whether one that reports blocks waits to be joined by more. It must not wait until its blocks are out of reach (`tcp_sack_new_ofo_skb`,
+    /// `tcp_sack_compress_send_ack`).
+    pub const fn is_compressing(&self) -> bool {
+        self.compressed > 0
     }
 
     /// An acknowledgement left.

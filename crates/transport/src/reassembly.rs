@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 /// Blocks remembered (`TCP_NUM_SACKS`).
 const RECENT: usize = 4;
 
+/// Blocks that an acknowledgement surely reports (`TCP_SACK_BLOCKS_EXPECTED`).
+const EXPECTED: usize = 2;
+
 /// What became of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
@@ -54,6 +57,13 @@ impl Reassembly {
     /// Whether there is a hole.
     pub fn has_hole(&self) -> bool {
         !self.ranges.is_empty()
+    }
+
+    /// Whether a segment `[start, end)` beyond a hole would push a block out of an acknowledgement's reach: it neither begins the list nor extends
+    /// one of the first [`EXPECTED`] blocks of it.
+    pub fn displaces(&self, start: u64, end: u64) -> bool {
+        let known = &self.recent[..self.recent_len];
+        start > self.next && known.iter().position(|b| start <= b.1 && b.0 <= end).unwrap_or(known.len()) >= EXPECTED
     }
 
     /// A segment `[start, end)` arrives.
@@ -178,6 +188,20 @@ mod tests {
         assert_eq!(r.insert(0, 10), Placed::InOrder { filled: false });
         assert_eq!(r.next(), 40);
         assert_eq!(blocks(&mut r), (vec![(70, 80), (50, 60)], false));
+    }
+
+    #[test]
+    fn a_third_block_displaces_and_the_first_two_do_not() {
+        let mut r = Reassembly::default();
+        assert!(!r.displaces(10, 20), "the first");
+        r.insert(10, 20);
+        assert!(!r.displaces(30, 40), "the second");
+        r.insert(30, 40);
+        assert!(r.displaces(50, 60), "the third");
+        assert!(!r.displaces(20, 25) && !r.displaces(40, 45), "what extends one of the first two");
+        r.insert(50, 60);
+        assert!(r.displaces(20, 25), "the first block is the third of the list now");
+        assert!(!r.displaces(0, 10), "what is in order has no block");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! Source: Linux `tcp_sndbuf_expand`, `tcp_new_space` (`net/ipv4/tcp_input.c`), `sk_stream_write_space`, `tcp_sendmsg_locked`. The buffer counts memory, not
 //! payload; an application that found it full sleeps until a third of it is free.
+//!
+//! The application writes as iperf3 does: it waits until the socket is writable, then writes ten pieces of 128 kB, or until that would block. One that blocks
+//! in `write` would not be held back by the buffer while the window is open: `tcp_sendmsg_locked` looks at the limit only where a new skb begins.
 
 use crate::config::SenderConfig;
 
@@ -11,6 +14,8 @@ const SKB_OVERHEAD: u64 = 832;
 const SEGMENT_HEADROOM: u64 = 640;
 /// `struct sk_buff`, aligned (x86-64).
 const SK_BUFF: u64 = 256;
+/// What an application writes between two looks at whether there is room: ten times 128 kB (iperf3's `multisend` and its default length).
+const WRITE: u64 = 10 << 17;
 /// Segments that the buffer allows for at least (`TCP_INIT_CWND`).
 const MIN_SEGMENTS: u64 = 10;
 
@@ -99,35 +104,34 @@ impl SendBuffer {
         self.limit = self.limit.max(wanted.min(self.max));
     }
 
-    /// Whether the application may write now: at once, or, once it found the buffer full, when a third is free.
+    /// Whether the application may write now: a third is free (`sk_stream_is_writeable`).
     pub const fn may_write(&self, queued: Queued) -> bool {
         if !self.has_more() {
             return false;
         }
         // Payload alone mostly tells: no division then.
         let payload = self.written.saturating_sub(queued.una);
-        if !self.has_room(payload) {
-            return false;
-        }
-        self.has_room(self.memory(queued))
+        self.is_writable(payload) && self.is_writable(self.memory(queued))
     }
 
-    const fn has_room(&self, memory: u64) -> bool {
-        memory < self.limit && (!self.waiting || self.limit - memory >= memory / 2)
+    const fn is_writable(&self, memory: u64) -> bool {
+        memory < self.limit && self.limit - memory >= memory / 2
     }
 
-    /// The application writes until it has no more, or the buffer is full.
+    /// The application writes until it has no more, or finds that it may not.
     pub fn write(&mut self, queued: Queued) {
-        while self.has_more() {
-            let memory = self.memory(queued);
-            if memory >= self.limit {
-                self.waiting = true;
-                return;
+        while self.may_write(queued) {
+            let end = self.offered.min(self.written.saturating_add(WRITE));
+            while self.written < end {
+                let memory = self.memory(queued);
+                if memory >= self.limit {
+                    break;
+                }
+                let skbs = (self.limit - memory).div_ceil(self.chunk + SKB_OVERHEAD);
+                self.written = end.min(self.written + skbs * self.chunk);
             }
-            let skbs = (self.limit - memory).div_ceil(self.chunk + SKB_OVERHEAD);
-            self.written = self.offered.min(self.written + skbs * self.chunk);
         }
-        self.waiting = false;
+        self.waiting = self.has_more();
     }
 
     const fn memory(&self, queued: Queued) -> u64 {
@@ -171,6 +175,20 @@ mod tests {
         let acked = |una| Queued { una, nxt: written, bursts: 0 };
         assert!(!buffer.may_write(acked(written - 60_000)));
         assert!(buffer.may_write(acked(written - 58_000)), "two thirds of 87040 is 58026");
+    }
+
+    #[test]
+    fn an_application_writes_ten_pieces_and_looks_again() {
+        let mut buffer = bulk(4_194_304, 2);
+        buffer.expand(10_000, 2);
+        let sent = |una, nxt| Queued { una, nxt, bursts: 0 };
+        buffer.write(EMPTY);
+        let first = buffer.written();
+        assert!(first >= 2 * WRITE && buffer.is_full(), "after two thirds it finds no room: {first}");
+        let una = first - 2_700_000;
+        assert!(buffer.may_write(sent(una, first)));
+        buffer.write(sent(una, first));
+        assert_eq!(buffer.written(), first + WRITE, "less than what is free");
     }
 
     #[test]

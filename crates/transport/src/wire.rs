@@ -19,6 +19,8 @@ pub struct Segment {
     pub syn: bool,
     /// Whether the application closed behind it.
     pub fin: bool,
+    /// Whether nothing was written behind it when it left (PSH).
+    pub push: bool,
     /// Whether these bytes were sent before.
     pub retransmission: bool,
     /// The sender's clock (RFC 7323).

@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import catalogue, profile
+from bentpipe.cli import catalogue, kernel, profile
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand
 from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
+from bentpipe.cli.run import run, shell
 from bentpipe.cli.sky import sky
 from bentpipe.cli.validate import validate
 
@@ -58,6 +59,9 @@ def bentpipe(
 
 
 app.add_typer(profile.app, name="profile")
+app.add_typer(kernel.app, name="kernel")
+app.command()(run)
+app.command()(shell)
 app.command()(race)
 app.command()(report)
 app.command()(demo)

@@ -39,6 +39,10 @@ Phase = Annotated[
         help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
     ),
 ]
+OnKernel = Annotated[
+    bool,
+    typer.Option("--on-kernel", help="On this machine's own TCP, in real time, one run after the other."),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
@@ -59,6 +63,7 @@ def race(
     duration: Duration = None,
     seeds: Seeds = 1,
     phase: Phase = None,
+    on_kernel: OnKernel = False,
     jobs: Jobs = None,
     experiment: ExperimentOption = None,
     fresh: Fresh = False,
@@ -75,7 +80,7 @@ def race(
 
     # A fresh race that has not begun has nothing of its own: without --fresh it would take earlier Runs for done.
     with keeping(out, "the same command begins again" if fresh else "the same command does the rest"):
-        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh}
+        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
         if experiment is not None:
             given = {
                 "PROFILES": profiles,
@@ -126,7 +131,7 @@ def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
 def show_result(result: RaceResult, as_json: bool) -> None:
     """Print a race: JSON for machines, for people the means over the seeds."""
     from bentpipe import runs
-    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.cli.console import note, print_json, table, warn
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
     if as_json:
@@ -134,6 +139,9 @@ def show_result(result: RaceResult, as_json: bool) -> None:
         return
     for title, rows in result_tables(runs.summarise(result.runs)):
         table(title, RESULT_COLUMNS, rows)
+    if invalid := [run for run in result.runs if not run.record["valid"]]:
+        why = invalid[0].record["why_invalid"]
+        warn(f"{plural(len(invalid), 'Run')} of {len(result.runs)} left out as not valid; the first: {why}")
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
     if len({run.seed for run in result.runs if run.record.get("phase") == "drawn"}) > 1:

@@ -63,6 +63,12 @@ LOSS = "#B5483A"
 SLOT = "#C8CCD2"
 """Edges of the scheduler's slots."""
 
+DELAY = "#5B636D"
+"""One-way delay of all flows together."""
+
+WARM_UP = "#F1F3F5"
+"""What the figures after the warm-up leave out, behind everything."""
+
 
 def look(controller: str) -> Look:
     """The look of a controller; one that has none gets a spare colour by its name, the same in every figure."""

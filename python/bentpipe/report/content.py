@@ -184,7 +184,7 @@ def _direction(run: Run) -> str:
 
 def _missing(runs: Sequence[Run], asked: set[asking.Place]) -> int:
     """How many Runs of this Experiment were asked for and are not there."""
-    there = {(run.experiment, run.label, run.entrant, run.seed) for run in runs}
+    there = {(run.experiment, run.world, run.label, run.entrant, run.seed) for run in runs}
     return sum(place[0] == runs[0].experiment for place in asked - there)
 
 
@@ -407,22 +407,23 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
     commands: dict[str, None] = {}
     asked = read_asked(out)
     places = set[asking.Place]().union(*(entry.places() for entry in asked))
-    groups: dict[tuple[str, float, float | None], list[Run]] = {}
+    groups: dict[tuple[str, str, float, float | None], list[Run]] = {}
     for run in runs:
-        if (run.experiment, run.label, run.entrant, run.seed) not in places:
+        if (run.experiment, run.world, run.label, run.entrant, run.seed) not in places:
             phase_s = run.offset_s if run.record.get("phase") == "given" else None
-            groups.setdefault((run.experiment, run.duration_s, phase_s), []).append(run)
-    for (experiment, duration_s, phase_s), mine in groups.items():
+            groups.setdefault((run.experiment, run.world, run.duration_s, phase_s), []).append(run)
+    for (experiment, world, duration_s, phase_s), mine in groups.items():
         labels = list(dict.fromkeys(run.label for run in mine))
         entrants = list(dict.fromkeys(run.entrant for run in mine))
         seeds = list(range(max(run.seed for run in mine) + 1))
-        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s))
+        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s, world))
     for entry in asked:
         if entry.experiment in ("race-up", "race-down"):
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
             command += ["--cc", ",".join(entry.entrants)]
             command += ["--direction", entry.experiment.removeprefix("race-")]
             command += ["--duration", _seconds(entry.duration_s), "--seeds", str(max(entry.seeds) + 1)]
+            command += ["--on-kernel"] if entry.world == "emulated" else []
             command += ["--phase", _seconds(entry.phase_s)] if entry.phase_s is not None else []
             commands[shlex.join([*command, "-o", "again"])] = None
     return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []

@@ -23,8 +23,8 @@ T = TypeVar("T")
 FILE = "race.json"
 FORMAT = 1
 
-Place = tuple[str, str, str, int]
-"""Experiment, Profile's label, entrant, seed: one Run of the folder."""
+Place = tuple[str, str, str, str, int]
+"""Experiment, world, Profile's label, entrant, seed: one Run of the folder."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ class Asked:
     seeds: list[int]
     duration_s: float
     phase_s: float | None
+    world: str = "simulated"
 
     def places(self) -> set[Place]:
         """The Runs that it asks for."""
-        return set(product([self.experiment], self.profiles, self.entrants, self.seeds))
+        return set(product([self.experiment], [self.world], self.profiles, self.entrants, self.seeds))
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -50,6 +51,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "seeds": (list,),
     "duration_s": (int, float),
     "phase_s": (int, float, type(None)),
+    "world": (str,),
 }
 
 
@@ -58,7 +60,10 @@ class AskedWarning(UserWarning):
 
 
 def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
-    """Add what is about to be run to `race.json`; a fresh race takes the place of those that it replaces whole."""
+    """Add what is about to be run to `race.json`; a fresh race takes the place of those that it replaces whole.
+
+    Raises `UserError` for a folder with Runs of another world.
+    """
     given = any(item.phase == "given" for item in work)
     new = Asked(
         experiment=work[0].experiment.name,
@@ -67,7 +72,14 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
         seeds=_once(item.seed for item in work),
         duration_s=work[0].experiment.duration_ns / 1e9,
         phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
+        world=work[0].world,
     )
+    worlds = {asked.world for asked in read(out)} - {new.world}
+    if worlds:
+        raise UserError(
+            f"{out}: holds {worlds.pop()} Runs, and these would be {new.world}: means over both would say nothing; "
+            "choose another folder with -o"
+        )
     before = [
         asked for asked in read(out) if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
     ]

@@ -57,6 +57,7 @@ class Work:
     phase: str
     experiment: ex.Experiment
     folder: Path
+    world: store.World = "simulated"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -100,6 +101,7 @@ def plan_race(
     seeds: int,
     out: Path,
     phase_s: float | None,
+    world: store.World = "simulated",
 ) -> list[Work]:
     """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run."""
     known = ex.known_controllers()
@@ -125,13 +127,15 @@ def plan_race(
                     entrant, direction, reference, duration_ns=duration_ns, seed=seed, offset_ns=offset_ns
                 )
                 run = f"{base.label}.{entrant}.seed{seed}"
-                folder = store.run_folder(out, experiment.name, base.profile.start_unix_ns, run)
+                folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
                 phase = "drawn" if phase_s is None else "given"
-                work.append(Work((base,), entrant, seed, phase, experiment, folder))
+                work.append(Work((base,), entrant, seed, phase, experiment, folder, world))
     return work
 
 
-def plan_experiment(experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path) -> list[Work]:
+def plan_experiment(
+    experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path, world: store.World = "simulated"
+) -> list[Work]:
     """An Experiment from a file, repeated for seeds s, s + 1, … from its own seed s on."""
     check_seeds(seeds)
     for base in bases:
@@ -142,8 +146,8 @@ def plan_experiment(experiment: ex.Experiment, bases: Sequence[Base], seeds: int
     for seed in range(experiment.seed, experiment.seed + seeds):
         seeded = replace(experiment, seed=seed, profiles=references)
         run = f"{'+'.join(base.label for base in bases)}.{entrant}.seed{seed}"
-        folder = store.run_folder(out, experiment.name, bases[0].profile.start_unix_ns, run)
-        work.append(Work(tuple(bases), entrant, seed, "given", seeded, folder))
+        folder = store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
+        work.append(Work(tuple(bases), entrant, seed, "given", seeded, folder, world))
     return work
 
 

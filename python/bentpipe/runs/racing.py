@@ -17,7 +17,7 @@ from bentpipe import _native
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import asked, record, store
+from bentpipe.runs import asked, kernel, record, store
 from bentpipe.runs import plan as planning
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def race(
     duration_s: float | None = None,
     seeds: int = 1,
     phase_s: float | None = None,
+    on_kernel: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -87,6 +88,7 @@ def race(
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
+        on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
         jobs: Threads; None: as many as this process has cores. The result does not depend on it.
         fresh: Run again, and replace, what is already there.
         on_progress: Called from the waiting thread.
@@ -97,7 +99,7 @@ def race(
         StoreError: where the disk refuses; what was finished is kept.
     """
     bases = planning.label_profiles(paths)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
     return _execute(bases, work, out, jobs, fresh, on_progress)
 
 
@@ -107,6 +109,7 @@ def run_experiment(
     *,
     out: Path,
     seeds: int = 1,
+    on_kernel: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -117,7 +120,12 @@ def run_experiment(
     """
     roles = [reference.role for reference in file.experiment.profiles]
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
-    return _execute(bases, planning.plan_experiment(file.experiment, bases, seeds, out), out, jobs, fresh, on_progress)
+    work = planning.plan_experiment(file.experiment, bases, seeds, out, _world(on_kernel))
+    return _execute(bases, work, out, jobs, fresh, on_progress)
+
+
+def _world(on_kernel: bool) -> store.World:
+    return "emulated" if on_kernel else "simulated"
 
 
 def _execute(
@@ -130,6 +138,11 @@ def _execute(
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
         raise UserError(f"--jobs: {jobs}; wanted at least 1")
+    if any(item.world == "emulated" for item in work):
+        if jobs not in (None, 1):
+            raise UserError(f"--jobs: {jobs}; runs on the kernel are in real time and share the machine: wanted 1")
+        kernel.check(work)
+        jobs = 1
     store.check_folder(out)
     finished: dict[Path, store.Run] = {}
     try:
@@ -320,14 +333,17 @@ class _Crew:
             ),
         )
         try:
-            data = _native.simulate(experiment.to_json(), paths, heard)
+            if item.world == "emulated":
+                data: record.Data = kernel.run_on_kernel(experiment, paths[0], heard)
+            else:
+                data = _native.simulate(experiment.to_json(), paths, heard)
         except _StopRunError:
             return None
         finally:
             drawn.give_back(item)
         self._shares[number] = 1.0
         try:
-            tables = record.tables(experiment, data)
+            tables = record.tables(experiment.to_dict()["flows"], data)
             return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
         except KeyboardInterrupt:
             # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.

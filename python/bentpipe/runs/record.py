@@ -1,4 +1,4 @@
-"""What the simulator returns, as a Run's tables and `run.json`."""
+"""What a driver returns, as a Run's tables and `run.json`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
@@ -14,11 +14,11 @@ from bentpipe import _native
 from bentpipe.runs import store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from bentpipe._native import Profile, RunData
+    from bentpipe._native import Profile
     from bentpipe.runs.experiment import Experiment
-    from bentpipe.runs.plan import Work
+    from bentpipe.runs.plan import Base, Work
     from bentpipe.runs.store import Run
 
 ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
@@ -35,53 +35,83 @@ def build() -> str:
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
 
 
-def tables(experiment: Experiment, data: RunData) -> dict[str, pl.DataFrame]:
-    """`samples`, `links` and `events`; samples say the direction and controller of their flow."""
+class Data(Protocol):
+    """What a driver returns: `RunData` of the simulator, `Emulated` of the emulator."""
+
+    def samples(self) -> dict[str, Any]:
+        """Columns of `samples`."""
+
+    def links(self) -> dict[str, Any]:
+        """Columns of `links`."""
+
+    def events(self) -> dict[str, Any]:
+        """Columns of `events`."""
+
+    def summary_json(self) -> str:
+        """The summary, with `valid` and `why_invalid`."""
+
+    def content_hash(self) -> str:
+        """Of tables and summary."""
+
+
+def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataFrame]:
+    """`samples`, `links` and `events`; samples say the `direction` and `controller` of their flow."""
     samples = store.frame(data.samples())
-    flows = pl.DataFrame(
+    samples = samples.with_columns(pl.col("losses").cast(pl.UInt64))  # null where the kernel does not keep them
+    flows_table = pl.DataFrame(
         {
-            "flow": range(len(experiment.flows)),
-            "direction": [flow.direction for flow in experiment.flows],
-            "controller": [flow.controller for flow in experiment.flows],
+            "flow": range(len(flows)),
+            "direction": [flow["direction"] for flow in flows],
+            "controller": [flow["controller"] for flow in flows],
         },
-        schema_overrides={"flow": samples.schema["flow"]},
+        schema={"flow": samples.schema["flow"], "direction": pl.String, "controller": pl.String},
     )
     first = ["t_s", "flow", "direction", "controller"]
-    named = samples.join(flows, on="flow", how="left", maintain_order="left")
+    named = samples.join(flows_table, on="flow", how="left", maintain_order="left")
     ordered = named.select(first + [column for column in samples.columns if column not in first])
     return {"samples": ordered, "links": store.frame(data.links()), "events": store.frame(data.events())}
 
 
-def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: RunData) -> dict[str, Any]:
+def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
     """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
     summary = json.loads(data.summary_json())
     return {
         "format": store.FORMAT,
-        "world": "simulated",
-        "node": store.NODE,
+        "world": item.world,
+        "node": item.world,
         "entrant": item.entrant,
         "seed": item.seed,
         "phase": item.phase,
         "profiles": [
-            {
-                "role": base.role,
-                "label": base.label,
-                "name": path.name,
-                "hash": reference.hash,
-                "base_hash": base.hash,
-                "start_unix_ns": path.start_unix_ns,
-                "duration_s": path.duration_s,
-                "provenance": json.loads(path.metadata_json())["provenance"],
-            }
+            profile_record(base, path, reference.hash)
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ],
         "experiment": experiment.to_dict(),
-        "versions": {"bentpipe": _native.__version__, "build": build()},
+        "versions": versions(),
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,
         "content_hash": data.content_hash(),
     }
+
+
+def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]:
+    """A Profile in `run.json`: as it was given, and as it was drawn."""
+    return {
+        "role": base.role,
+        "label": base.label,
+        "name": path.name,
+        "hash": drawn_hash,
+        "base_hash": base.hash,
+        "start_unix_ns": path.start_unix_ns,
+        "duration_s": path.duration_s,
+        "provenance": json.loads(path.metadata_json())["provenance"],
+    }
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    return {"bentpipe": _native.__version__, "build": build()}
 
 
 def race_row(run: Run) -> dict[str, Any]:

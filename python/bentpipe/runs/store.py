@@ -1,7 +1,7 @@
 """The Run on disk: a folder with `run.json` and three Parquet tables, there whole or not at all.
 
-``<root>/<experiment>/<node>/<start time>/<run>/``, a hierarchy anybody can walk. Nothing in it comes from a clock: the
-start time is the Profile's. Layout and columns: `docs/reference/run.md`.
+``<root>/<experiment>/<node>/<start time>/<run>/``, a hierarchy anybody can walk. Of a simulated Run
+or a race nothing comes from a clock: the start time is the Profile's. Layout and columns: `docs/reference/run.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -33,8 +33,8 @@ FORMAT = 1
 
 TABLES = ("samples", "links", "events")
 
-NODE = "simulated"
-"""The node of a Run that no real machine took part in."""
+World = Literal["simulated", "emulated"]
+"""Where a Run happened; also the name of its node in the hierarchy, as no terminal took part in either."""
 
 PARTIAL = ".partial-"
 """How the folder of a Run begins while it is being written."""
@@ -71,6 +71,11 @@ class Run:
     def experiment(self) -> str:
         """The name of its Experiment."""
         return str(self.record["experiment"]["name"])
+
+    @property
+    def world(self) -> str:
+        """Where it happened: ``simulated`` or ``emulated``."""
+        return str(self.record["world"])
 
     @property
     def entrant(self) -> str:
@@ -129,9 +134,9 @@ class Run:
         return pl.read_parquet(io.BytesIO(data))
 
 
-def run_folder(root: Path, experiment: str, start_unix_ns: int, run: str) -> Path:
-    """Where a simulated Run belongs below `root`."""
-    return root / safe_name(experiment) / NODE / basic_utc(start_unix_ns) / safe_name(run)
+def run_folder(root: Path, experiment: str, world: World, start_unix_ns: int, run: str) -> Path:
+    """Where a Run belongs below `root`."""
+    return root / safe_name(experiment) / world / basic_utc(start_unix_ns) / safe_name(run)
 
 
 def basic_utc(unix_ns: int) -> str:

@@ -21,7 +21,16 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
     "access-model": ("access_model", "modelled round trips against measured ones: rank test, negative controls"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
+    "emulator": ("emulator", "delay, capacity, loss and handovers as a program inside meets them"),
+    "emulator-faults": ("emulator.faults", "sudden ends of the emulator, its program and its parent leave nothing"),
+    "sim-vs-kernel": ("sim_vs_kernel", "24 cells against this machine's own kernel, in real time: hours"),
 }
+
+#: Claims that ``all`` leaves out: they take hours, and the machine for themselves.
+BY_NAME_ONLY = frozenset({"sim-vs-kernel"})
+
+#: Claims that know a quick version and keep their work in a folder.
+MEASURED_HERE = frozenset({"sim-vs-kernel"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +46,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found; `skipped` says why it could not be made."""
+    """What a check found; `skipped` says why it could not be made.
+
+    `cells` are records of a comparison that has more to say than its rows; None: it has not.
+    """
 
     claim: str
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: str | None = None
+    cells: list[dict[str, Any]] | None = None
 
     @property
     def holds(self) -> bool:
@@ -50,20 +63,31 @@ class Outcome:
         return all(row.within for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``validate --json`` prints it."""
-        return {**asdict(self), "holds": None if self.skipped else self.holds}
+        """As ``validate --json`` prints it; `cells` stand apart."""
+        plain = {key: value for key, value in asdict(self).items() if key != "cells"}
+        return {**plain, "holds": None if self.skipped else self.holds}
 
 
-def check(name: str, data: Path | None = None, on_progress: OnProgress | None = None) -> Outcome:
+def check(
+    name: str,
+    data: Path | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+) -> Outcome:
     """Hold a claim against its reference.
 
     Args:
         name: One of `CLAIMS`.
         data: Folder with the measurements that some claims need (docs/guides/validation.md); None: those are skipped.
         on_progress: Called with the part done, 0 to 1.
+        quick: Fewer and shorter runs, where a claim knows how (`MEASURED_HERE`).
+        out: Folder for what is run, likewise; None: the claim's own below ``out/``.
 
     Raises:
-        UserError: an unknown claim, or a missing extra (`pip install bentpipe[validation]`).
+        UserError: an unknown claim, an option that it does not have, or a missing extra
+            (`pip install bentpipe[validation]`).
     """
     if name not in CLAIMS:
         raise UserError(f"unknown claim {name!r}; known: {', '.join(CLAIMS)}, all")
@@ -73,5 +97,19 @@ def check(name: str, data: Path | None = None, on_progress: OnProgress | None = 
         if error.name is None or error.name.startswith("bentpipe"):
             raise
         raise UserError(f"{name} needs {error.name}: pip install 'bentpipe[validation]'") from error
-    outcome: Outcome = module.check(data, on_progress or (lambda _: None))
+    how = {"quick": quick, "out": out} if name in MEASURED_HERE else {}
+    if not how and (quick or out is not None):
+        raise UserError(f"{name}: --quick and --out are for {', '.join(sorted(MEASURED_HERE))}")
+    outcome: Outcome = module.check(data, on_progress or (lambda _: None), **how)
     return outcome
+
+
+def real_time(name: str, *, quick: bool) -> str:
+    """One line on how long a claim of `MEASURED_HERE` takes: its runs are in real time."""
+    module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
+    minutes = module.effort_of(quick).kernel_s / 60
+    span = f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+    return (
+        f"{name}: about {span} on this machine's kernel, in real time and best alone on it; what is finished is kept, "
+        "the same command goes on"
+    )

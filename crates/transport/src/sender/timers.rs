@@ -97,7 +97,7 @@ impl Sender {
         let doublings = before.saturating_sub(LINEAR_SYN_TIMEOUTS).min(16);
         let wait = Nanos(INITIAL_RTO.0 << doublings).min(self.config.rto_max);
         self.handshake = Handshake::Sent { at: now, resend_at: now + wait, count: before + 1 };
-        Some(Segment { seq: 0, len: 0, syn: true, fin: false, retransmission: before > 0, tsval: now, ts_ecr: Time::ZERO })
+        Some(Segment { seq: 0, len: 0, syn: true, fin: false, push: false, retransmission: before > 0, tsval: now, ts_ecr: Time::ZERO })
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, ack: &Ack) {

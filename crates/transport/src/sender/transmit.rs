@@ -107,7 +107,9 @@ impl Sender {
         self.rearm_after_new_data(now, first);
         self.sent_new = true;
         self.leave(now, len);
-        Segment { seq, len, syn: false, fin, retransmission: false, tsval: now, ts_ecr: self.ts_recent }
+        // `tcp_push` marks the last of the queue at the end of every write; what is appended to it takes the mark away.
+        let push = seq + u64::from(len) == self.buffer.written();
+        Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: now, ts_ecr: self.ts_recent }
     }
 
     fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
@@ -126,6 +128,7 @@ impl Sender {
             len: packet.len,
             syn: false,
             fin: packet.is_fin(),
+            push: false,
             retransmission: true,
             tsval: now,
             ts_ecr: self.ts_recent,

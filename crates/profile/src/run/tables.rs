@@ -1,5 +1,7 @@
 //! What a Run leaves: columns, as they go to Parquet. Units are in the names; counters are cumulative.
 
+use crate::path::{Event, EventKind, Profile};
+use crate::units::Time;
 use sha2::{Digest, Sha256};
 
 /// A column's values.
@@ -26,6 +28,11 @@ macro_rules! table {
             #[must_use]
             pub fn columns(&self) -> Vec<(&'static str, Column<'_>)> {
                 vec![$((stringify!($field), Column::$kind(&self.$field)),)*]
+            }
+
+            /// Takes another's rows.
+            pub fn append(&mut self, other: &mut Self) {
+                $(self.$field.append(&mut other.$field);)*
             }
         }
     };
@@ -119,7 +126,32 @@ table! {
     }
 }
 
+impl Samples {
+    /// Gives flows other numbers.
+    pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
+        self.flow.iter_mut().for_each(|flow| *flow = number(*flow));
+    }
+}
+
 impl Events {
+    /// The Profile's own events between `start` and `end`. An outage that began earlier and lasts into it counts from its beginning.
+    pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
+        let lasts = |e: &&Event| matches!(e.kind, EventKind::Outage) && e.at_ns + e.interruption_ns > start;
+        for event in profile.events().iter().filter(|e| (e.at_ns >= start || lasts(e)) && e.at_ns < end) {
+            let t_s = event.at_ns.max(start).since(start).as_secs_f64();
+            let hop = &profile.hops()[event.hop].name;
+            let gap_ms = event.interruption_ns.as_millis_f64();
+            let (kind, detail) = match &event.kind {
+                EventKind::Handover { to_hop, .. } if *to_hop == event.hop => ("reconfiguration", format!("{hop}, {gap_ms} ms")),
+                EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", profile.hops()[*to_hop].name)),
+                EventKind::Outage => ("outage", format!("{hop}, {gap_ms} ms")),
+                EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
+                EventKind::Rain => ("rain", format!("{hop}, {gap_ms} ms")),
+            };
+            self.push(t_s, -1, kind, detail);
+        }
+    }
+
     /// One more.
     pub fn push(&mut self, t_s: f64, flow: i64, kind: &str, detail: String) {
         self.t_s.push(t_s);
@@ -154,5 +186,24 @@ pub fn hash_columns(hash: &mut Sha256, columns: &[(&'static str, Column<'_>)]) {
                 hash.update(v.as_bytes());
             }),
         }
+    }
+}
+
+/// The three tables of a Run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunTables {
+    /// Per flow over time.
+    pub samples: Samples,
+    /// Per hop over time.
+    pub links: Links,
+    /// What happened.
+    pub events: Events,
+}
+
+impl RunTables {
+    /// All tables by name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 3] {
+        [("samples", self.samples.columns()), ("links", self.links.columns()), ("events", self.events.columns())]
     }
 }

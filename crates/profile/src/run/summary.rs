@@ -1,10 +1,32 @@
 //! What a Run comes to.
 
-use crate::flow::Flow;
-use crate::record::Samples;
-use bentpipe_profile::Time;
-use bentpipe_profile::experiment::Experiment;
+use crate::experiment::Experiment;
+use crate::run::Samples;
+use crate::units::Time;
 use serde::Serialize;
+
+/// What a driver knows of a flow at the end beside its samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowFacts {
+    /// When it opened.
+    pub start: Time,
+    /// When it stopped sending; `Time::MAX`: not before the end.
+    pub stop: Time,
+    /// When everything had arrived.
+    pub completed: Option<Time>,
+    /// Delivered in order to the receiving application [bytes].
+    pub delivered_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments held for lost.
+    pub losses: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// Median round-trip time [ms]; NaN: none known.
+    pub rtt_median_ms: f64,
+    /// 95th percentile [ms].
+    pub rtt_p95_ms: f64,
+}
 
 /// Summary of a Run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,12 +83,12 @@ pub struct Startup {
 impl Summary {
     /// From what was recorded.
     #[must_use]
-    pub fn of(experiment: &Experiment, flows: &[Flow], samples: &Samples, start: Time, end: Time, packets: u64) -> Self {
+    pub fn of(experiment: &Experiment, flows: &[FlowFacts], samples: &Samples, start: Time, end: Time, packets: u64) -> Self {
         let flows = flows
             .iter()
             .zip(&experiment.flows)
             .enumerate()
-            .map(|(index, (flow, spec))| summarise(index, flow, &spec.controller, experiment, samples, (start, end)))
+            .map(|(index, (flow, _))| summarise(index, flow, experiment, samples, (start, end)))
             .collect();
         Self { flows, packets, valid: true, why_invalid: None }
     }
@@ -80,11 +102,11 @@ struct Row {
     retransmits: u64,
 }
 
-fn summarise(index: usize, flow: &Flow, controller: &str, experiment: &Experiment, samples: &Samples, run: (Time, Time)) -> FlowSummary {
+fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &Samples, run: (Time, Time)) -> FlowSummary {
     let (start, end) = run;
-    let stats = flow.sender.stats();
+    let spec = &experiment.flows[index];
     let until = flow.completed.unwrap_or(end).min(flow.stop).min(end);
-    let delivered = flow.receiver.delivered().0;
+    let delivered = flow.delivered_bytes;
     let rows: Vec<Row> = (0..samples.t_s.len())
         .filter(|&i| samples.flow[i] == index as u64)
         .map(|i| Row {
@@ -105,15 +127,15 @@ fn summarise(index: usize, flow: &Flow, controller: &str, experiment: &Experimen
     let goodput_bps = if steady_s > 0.0 { per_second(delivered.saturating_sub(split_bytes), steady_s) } else { whole_run_bps };
     let known = |ms: f64| ms.is_finite().then_some(ms);
     FlowSummary {
-        controller: controller.to_owned(),
-        direction: flow.direction.name(),
+        controller: spec.controller.clone(),
+        direction: spec.direction.name(),
         goodput_bps,
         whole_run_bps,
-        rtt_median_ms: known(flow.rtts.quantile_ms(50, 100)),
-        rtt_p95_ms: known(flow.rtts.quantile_ms(95, 100)),
-        retransmits: stats.retransmits,
-        losses: stats.lost,
-        timeouts: stats.timeouts,
+        rtt_median_ms: known(flow.rtt_median_ms),
+        rtt_p95_ms: known(flow.rtt_p95_ms),
+        retransmits: flow.retransmits,
+        losses: flow.losses,
+        timeouts: flow.timeouts,
         startup: Startup {
             time_to_90_s: time_to_90(&rows, goodput_bps).map(|t_s| t_s - flow.start.since(start).as_secs_f64()),
             overshoot: overshoot(&rows[..split], &rows[split..]),

@@ -1,0 +1,159 @@
+//! The flows of an Experiment over the kernel's own TCP: one socket at each end, the controller set before it connects.
+//!
+//! The sender works as iperf3's does: it waits until the socket is writable, and then writes until that would block, at most [`WRITES`] pieces. How an
+//! application writes decides what the send buffer means: `tcp_sendmsg_locked` looks at its limit only where a new skb begins, so one that blocks in
+//! `write` fills an open window past it (seen: 20 MB in a buffer of 4), and one that tries again on a timer does not wait until a third is free.
+
+use crate::clock::Clock;
+use crate::error::{EmuError, system};
+use crate::host::Host;
+use bentpipe_profile::experiment::{Application, FlowSpec};
+use bentpipe_profile::{Direction, Time};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Flow i's receiver listens here plus i.
+pub const FIRST_PORT: u16 = 5201;
+
+/// One write or read [bytes]: iperf3's for TCP.
+const PIECE: usize = 1 << 17;
+
+/// Most pieces written between two looks at whether the socket is writable (iperf3's `multisend`).
+const WRITES: usize = 10;
+
+/// How often a sender that waits for room looks at the clock.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the ends of a flow say while it runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Read by the receiving application so far.
+    pub received_bytes: AtomicU64,
+    /// When the receiver saw the end, as Profile time [ns] plus one; 0: not yet.
+    completed: AtomicU64,
+}
+
+impl Progress {
+    /// When everything had arrived.
+    #[must_use]
+    pub fn completed(&self) -> Option<Time> {
+        self.completed.load(Ordering::Relaxed).checked_sub(1).map(Time)
+    }
+}
+
+/// Starts both ends; `addresses` are the client's and the server's. The sender waits for its time by itself; errors of a running flow end it.
+///
+/// # Errors
+/// A port that cannot be had.
+pub fn start(
+    hosts: [&Host; 2],
+    addresses: [IpAddr; 2],
+    index: u16,
+    flow: &FlowSpec,
+    clock: Clock,
+    begin: Time,
+    end: Time,
+) -> Result<Arc<Progress>, EmuError> {
+    let (from, to) = match flow.direction {
+        Direction::Up => (0, 1),
+        Direction::Down => (1, 0),
+    };
+    let progress = Arc::new(Progress::default());
+    let address = SocketAddr::new(addresses[to], FIRST_PORT + index);
+    let heard = Arc::clone(&progress);
+    hosts[to].run(move || {
+        let listener = TcpListener::bind(address).map_err(system("bind of a receiver"))?;
+        spawn("receiver", move || receive(&listener, clock, &heard))
+    })?;
+    let (flow, begin) = (flow.clone(), Time(begin.0 + flow.start_ns.0));
+    let stop = flow.stop_ns.map_or(end, |stop| Time(begin.0 - flow.start_ns.0 + stop.0).min(end));
+    hosts[from].run(move || spawn("sender", move || drop(send(&flow, address, clock, begin, stop))))?;
+    Ok(progress)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), EmuError> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(system("thread of a flow"))
+}
+
+fn receive(listener: &TcpListener, clock: Clock, progress: &Progress) {
+    let Ok((mut stream, _)) = listener.accept() else { return };
+    let mut piece = vec![0; PIECE];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break progress.completed.store(clock.now().0 + 1, Ordering::Relaxed),
+            Ok(n) => drop(progress.received_bytes.fetch_add(n as u64, Ordering::Relaxed)),
+            Err(_) => break,
+        }
+    }
+}
+
+fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) -> std::io::Result<()> {
+    wait_until(clock, begin);
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(flow.controller.as_bytes())?;
+    socket.connect(&to.into())?;
+    socket.set_nonblocking(true)?;
+    let piece = vec![0; PIECE];
+    let write = |mut bytes: u64| -> std::io::Result<bool> {
+        while bytes > 0 {
+            if clock.now() >= stop {
+                return Ok(false);
+            }
+            if !is_writable(&socket)? {
+                continue;
+            }
+            for _ in 0..WRITES {
+                let most = usize::try_from(bytes).unwrap_or(PIECE).min(PIECE);
+                match (&socket).write(&piece[..most]) {
+                    Ok(n) => bytes -= n as u64,
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(e) => return Err(e),
+                }
+                if bytes == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    };
+    match &flow.application {
+        Application::Bulk => drop(write(u64::MAX)?),
+        Application::Bytes(bytes) => drop(write(bytes.0)?),
+        Application::Paced { write_bytes, every_ns } => {
+            let mut next = begin;
+            while next < stop && write(write_bytes.0)? {
+                next = next + *every_ns;
+                wait_until(clock, next.min(stop));
+            }
+        }
+    }
+    socket.shutdown(std::net::Shutdown::Write)?;
+    // The socket's life is its row in the socket table: closed when the other end has read everything, or with the process.
+    socket.set_nonblocking(false)?;
+    let _ = (&socket).read(&mut [0]);
+    Ok(())
+}
+
+/// Waits until a third of the buffer is free (`sk_stream_is_writeable`), or for [`LOOK`].
+fn is_writable(socket: &Socket) -> std::io::Result<bool> {
+    let wait = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+    let mut asked = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    match poll(&mut asked, wait) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn wait_until(clock: Clock, at: Time) {
+    let left = at.since(clock.now());
+    thread::sleep(Duration::from_nanos(left.0));
+}

@@ -1,0 +1,180 @@
+//! TCP connections that the gateway terminates: what the client connected to, and as whom the server's kernel sees it.
+//!
+//! Two connections of the client's to different destinations may have the same port of its own (Linux looks for four-tuples that are free). At the
+//! gateway end all have one destination, the listening socket; so each has an *alias*, the client's port if it is free, else another.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long an ended connection's packets are still known (RFC 5382 REQ-5: transitory connections 4 minutes).
+const LINGER: Duration = Duration::from_secs(240);
+
+/// Between looks for ended connections (chosen here: seldom, for it goes through all).
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// A connection as the client knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// Its own end.
+    pub client: SocketAddr,
+    /// What it connected to.
+    pub destination: SocketAddr,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+pub enum Stage {
+    /// The gateway connects outside; the client's SYN waits.
+    Connecting(Vec<u8>),
+    /// Packets pass.
+    Open,
+    /// The gateway is through with it; last packets pass. With the time of the last one.
+    Ended(Instant),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The client's end as the server's kernel sees it.
+    pub alias: SocketAddr,
+    /// See [`Stage`].
+    pub stage: Stage,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Connections {
+    by_flow: BTreeMap<Flow, Connection>,
+    by_alias: BTreeMap<SocketAddr, Flow>,
+    swept: Instant,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { by_flow: BTreeMap::new(), by_alias: BTreeMap::new(), swept: Instant::now() }
+    }
+}
+
+impl Connections {
+    /// The connection of a packet from the client.
+    pub fn get(&mut self, flow: Flow) -> Option<&mut Connection> {
+        let connection = self.by_flow.get_mut(&flow)?;
+        if let Stage::Ended(last) = &mut connection.stage {
+            *last = Instant::now();
+        }
+        Some(connection)
+    }
+
+    /// Whose connection a packet to `alias` belongs to.
+    #[must_use]
+    pub fn behind(&self, alias: SocketAddr) -> Option<Flow> {
+        self.by_alias.get(&alias).copied()
+    }
+
+    /// Begins a connection, or begins an ended one anew; `None`: every port is taken.
+    pub fn begin(&mut self, flow: Flow, syn: &[u8]) -> Option<SocketAddr> {
+        self.sweep();
+        let alias = match self.by_flow.get(&flow) {
+            Some(connection) => connection.alias,
+            None => self.free_alias(flow.client)?,
+        };
+        self.by_alias.insert(alias, flow);
+        self.by_flow.insert(flow, Connection { alias, stage: Stage::Connecting(syn.to_vec()) });
+        Some(alias)
+    }
+
+    fn free_alias(&self, client: SocketAddr) -> Option<SocketAddr> {
+        let ports = (client.port()..=u16::MAX).chain(1024..client.port());
+        ports.map(|port| SocketAddr::new(client.ip(), port)).find(|alias| !self.by_alias.contains_key(alias))
+    }
+
+    /// Packets may pass from now on; the SYN that waited.
+    pub fn open(&mut self, alias: SocketAddr) -> Option<(Flow, Vec<u8>)> {
+        let flow = self.behind(alias)?;
+        let connection = self.by_flow.get_mut(&flow)?;
+        match std::mem::replace(&mut connection.stage, Stage::Open) {
+            Stage::Connecting(syn) => Some((flow, syn)),
+            _ => None,
+        }
+    }
+
+    /// The gateway is through with it.
+    pub fn end(&mut self, alias: SocketAddr) {
+        if let Some(connection) = self.behind(alias).and_then(|flow| self.by_flow.get_mut(&flow)) {
+            connection.stage = Stage::Ended(Instant::now());
+        }
+    }
+
+    /// It came to nothing; the SYN that waited.
+    pub fn fail(&mut self, alias: SocketAddr) -> Option<Vec<u8>> {
+        let flow = self.by_alias.remove(&alias)?;
+        match self.by_flow.remove(&flow)?.stage {
+            Stage::Connecting(syn) => Some(syn),
+            _ => None,
+        }
+    }
+
+    fn sweep(&mut self) {
+        if self.swept.elapsed() < SWEEP {
+            return;
+        }
+        self.swept = Instant::now();
+        self.by_flow.retain(|_, c| !matches!(c.stage, Stage::Ended(last) if last.elapsed() > LINGER));
+        let known = &self.by_flow;
+        self.by_alias.retain(|_, flow| known.contains_key(flow));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(client: &str, destination: &str) -> Flow {
+        Flow { client: client.parse().unwrap(), destination: destination.parse().unwrap() }
+    }
+
+    #[test]
+    fn one_port_to_two_destinations_is_two_connections() {
+        let mut table = Connections::default();
+        let (one, two) = (flow("100.64.0.2:40000", "192.0.2.1:80"), flow("100.64.0.2:40000", "192.0.2.2:80"));
+        let first = table.begin(one, b"one").unwrap();
+        let second = table.begin(two, b"two").unwrap();
+        assert_eq!(first, one.client);
+        assert_ne!(second, first);
+        assert_eq!(table.behind(first), Some(one));
+        assert_eq!(table.behind(second), Some(two));
+        assert_eq!(table.open(second), Some((two, b"two".to_vec())));
+        assert_eq!(table.open(second), None, "once");
+    }
+
+    #[test]
+    fn what_failed_is_forgotten_and_its_port_free() {
+        let mut table = Connections::default();
+        let one = flow("[fd00::2]:65535", "[2001:db8::1]:80");
+        let alias = table.begin(one, b"syn").unwrap();
+        assert_eq!(table.fail(alias), Some(b"syn".to_vec()));
+        assert!(table.get(one).is_none());
+        assert_eq!(table.begin(one, b"syn"), Some(alias));
+    }
+
+    #[test]
+    fn the_ports_wrap_around() {
+        let mut table = Connections::default();
+        let at = |destination: &str| flow("100.64.0.2:65535", destination);
+        table.begin(at("192.0.2.1:80"), b"").unwrap();
+        assert_eq!(table.begin(at("192.0.2.2:80"), b"").unwrap().port(), 1024);
+    }
+
+    #[test]
+    fn an_ended_one_begins_anew_as_itself() {
+        let mut table = Connections::default();
+        let one = flow("100.64.0.2:40000", "192.0.2.1:80");
+        let alias = table.begin(one, b"").unwrap();
+        table.open(alias).unwrap();
+        table.end(alias);
+        assert!(matches!(table.get(one).unwrap().stage, Stage::Ended(_)));
+        assert_eq!(table.begin(one, b"again"), Some(alias));
+        assert!(matches!(table.get(one).unwrap().stage, Stage::Connecting(_)));
+    }
+}

@@ -1,0 +1,51 @@
+//! What the gateway counts. The relay and the gateway's own thread both do.
+
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// One more.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default, Serialize)]
+pub struct Counters {
+    /// TCP connections that the outside took.
+    pub connections: Count,
+    /// … that it refused.
+    pub connections_refused: Count,
+    /// … that could not be made: no route, nobody there, forbidden.
+    pub connections_unreachable: Count,
+    /// … that got no answer.
+    pub connections_unanswered: Count,
+    /// Flows of UDP datagrams.
+    pub udp_flows: Count,
+    /// Series of ICMP echo requests.
+    pub echo_flows: Count,
+    /// UDP and echo flows that had to make room for others.
+    pub flows_evicted: Count,
+    /// Packets to where no packet goes from here (loopback, link-local, multicast …).
+    pub dropped_forbidden: Count,
+    /// Packets with a source address that is not the client's.
+    pub dropped_foreign: Count,
+    /// TCP segments of no connection, answered with a reset.
+    pub dropped_strays: Count,
+    /// Packets of protocols other than TCP, UDP and ICMP echo.
+    pub dropped_protocol: Count,
+    /// Packets that could not be read: malformed, fragments of TCP or too many of the others.
+    pub dropped_malformed: Count,
+    /// Echo requests where the machine allows no ping socket (`net.ipv4.ping_group_range`).
+    pub dropped_echo_not_allowed: Count,
+    /// Packets that the machine's kernel did not take: no descriptor, no room, no route.
+    pub dropped_outside: Count,
+    /// Packets that the gateway had no time for.
+    pub dropped_busy: Count,
+}

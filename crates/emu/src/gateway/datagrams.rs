@@ -1,0 +1,272 @@
+//! UDP and ICMP echo: a socket of the machine's for each flow of the client's, and its answers as packets.
+
+use super::answers::Speaker;
+use super::counters::Counters;
+use super::destinations::Destinations;
+use super::proxy::unreachable_by;
+use super::reassembly::{Carried, Reassembly};
+use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
+use crate::flows::FlowKey;
+use crate::interface::Addresses;
+use etherparse::{IpNumber, UdpSlice};
+use nix::errno::Errno;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{Instant, timeout_at};
+
+/// How long a flow may be silent (RFC 4787 REQ-5: at least two minutes).
+const IDLE: Duration = Duration::from_secs(120);
+
+/// Asked for as a socket's receive buffer [bytes]: 80 ms of 100 Mbit/s (chosen here; the kernel gives what `net.core.rmem_max` allows).
+const RECEIVE_BUFFER: usize = 1 << 20;
+
+/// Largest datagram [bytes].
+const LARGEST: usize = 65_536;
+
+/// Bytes of an ICMP echo's header.
+const ECHO_HEADER: usize = 8;
+
+/// What a flow's task and its sender share.
+struct Flow {
+    socket: UdpSocket,
+    last: Cell<Instant>,
+    /// Beginning of the client's last packet, for ICMP errors; empty if it came in fragments.
+    quote: RefCell<Vec<u8>>,
+}
+
+/// See the module.
+pub struct Datagrams {
+    destinations: Destinations,
+    router: Addresses,
+    speaker: Speaker,
+    counters: Arc<Counters>,
+    mtu: usize,
+    /// At most so many flows at a time.
+    most: usize,
+    flows: RefCell<BTreeMap<FlowKey, (Rc<Flow>, AbortHandle)>>,
+    reassembly: RefCell<Reassembly>,
+    identification: Cell<u32>,
+}
+
+impl Datagrams {
+    /// Without flows; `router` is who says what cannot be reached.
+    #[must_use]
+    pub fn new(
+        destinations: Destinations,
+        router: Addresses,
+        speaker: Speaker,
+        counters: Arc<Counters>,
+        mtu: u16,
+        most: usize,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            destinations,
+            router,
+            speaker,
+            counters,
+            mtu: mtu.into(),
+            most,
+            flows: RefCell::default(),
+            reassembly: RefCell::default(),
+            identification: Cell::new(0),
+        })
+    }
+
+    /// A packet of the client's, as it left the path.
+    pub fn take(self: &Rc<Self>, packet: &[u8]) {
+        match self.reassembly.borrow_mut().take(packet) {
+            Ok(Some(carried)) => {
+                let quote = if carried.fragmented { &[] } else { &packet[..packet.len().min(QUOTE_BYTES)] };
+                self.send(&carried, quote);
+            }
+            Ok(None) => {}
+            Err(_) => self.counters.dropped_malformed.add(),
+        }
+    }
+
+    fn send(self: &Rc<Self>, carried: &Carried, quote: &[u8]) {
+        let Some((key, payload)) = flow_of(carried) else { return self.counters.dropped_protocol.add() };
+        let known = self.flows.borrow().get(&key).map(|(flow, _)| Rc::clone(flow));
+        let flow = match known.map_or_else(|| self.open(key), |flow| Ok(Some(flow))) {
+            Ok(Some(flow)) => flow,
+            Ok(None) => return,
+            Err(e) => return self.refused(key, &e, quote),
+        };
+        flow.last.set(Instant::now());
+        flow.quote.replace(quote.to_vec());
+        // A socket tells of an earlier datagram's fate first: then this one has not been sent yet.
+        for _ in 0..2 {
+            // Not by the runtime, which takes a new socket for busy until it has heard of it.
+            match SockRef::from(&flow.socket).send(payload) {
+                Ok(_) => return,
+                Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
+                Err(_) => break,
+            }
+        }
+        self.counters.dropped_outside.add();
+    }
+
+    /// `None`: dropped and counted.
+    fn open(self: &Rc<Self>, key: FlowKey) -> io::Result<Option<Rc<Flow>>> {
+        let Some(outside) = self.destinations.outside(key.server) else {
+            self.counters.dropped_forbidden.add();
+            return Err(Errno::EHOSTUNREACH.into());
+        };
+        while self.flows.borrow().len() >= self.most {
+            self.evict();
+        }
+        let socket = match open(key.protocol, outside) {
+            Err(e) if is_echo(key.protocol) && matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EACCES | Errno::EPERM)) => {
+                self.counters.dropped_echo_not_allowed.add();
+                return Ok(None);
+            }
+            other => other?,
+        };
+        if is_echo(key.protocol) { &self.counters.echo_flows } else { &self.counters.udp_flows }.add();
+        let flow = Rc::new(Flow { socket, last: Cell::new(Instant::now()), quote: RefCell::default() });
+        let task = spawn_local(Rc::clone(self).listen(key, Rc::clone(&flow)));
+        self.flows.borrow_mut().insert(key, (Rc::clone(&flow), task.abort_handle()));
+        Ok(Some(flow))
+    }
+
+    fn evict(&self) {
+        let mut flows = self.flows.borrow_mut();
+        let oldest = flows.iter().min_by_key(|(_, (flow, _))| flow.last.get()).map(|(key, _)| *key);
+        if let Some((_, task)) = oldest.and_then(|key| flows.remove(&key)) {
+            task.abort();
+            self.counters.flows_evicted.add();
+        }
+    }
+
+    fn refused(&self, key: FlowKey, error: &io::Error, quote: &[u8]) {
+        let Some(why) = unreachable_by(error) else { return self.counters.dropped_outside.add() };
+        let router = match key.client.ip() {
+            IpAddr::V4(_) => self.router.v4.into(),
+            IpAddr::V6(_) => self.router.v6.into(),
+        };
+        if !quote.is_empty()
+            && let Some(packet) = unreachable(router, key.client.ip(), why, quote)
+        {
+            self.speaker.packet(packet);
+        }
+    }
+
+    async fn listen(self: Rc<Self>, key: FlowKey, flow: Rc<Flow>) {
+        let mut buffer = vec![0; LARGEST];
+        loop {
+            match timeout_at(flow.last.get() + IDLE, flow.socket.recv(&mut buffer)).await {
+                Ok(Ok(size)) => {
+                    flow.last.set(Instant::now());
+                    self.answer(key, &buffer[..size]);
+                }
+                Ok(Err(e)) => {
+                    let quote = flow.quote.borrow().clone();
+                    self.refused(key, &e, &quote);
+                }
+                Err(_) if flow.last.get().elapsed() < IDLE => {}
+                Err(_) => break,
+            }
+        }
+        self.flows.borrow_mut().remove(&key);
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // IPv4's has 16 bits
+    fn answer(&self, key: FlowKey, payload: &[u8]) {
+        let identification = self.identification.get().wrapping_add(1);
+        self.identification.set(identification);
+        let packet = if is_echo(key.protocol) {
+            // The socket's own identifier is the machine's; the client knows its flow by its own.
+            payload.get(6..ECHO_HEADER).and_then(|sequence| {
+                let echo = Echo { id: key.client.port(), sequence: u16::from_be_bytes([sequence[0], sequence[1]]) };
+                echo_reply(key.server.ip(), key.client.ip(), identification as u16, echo, &payload[ECHO_HEADER..])
+            })
+        } else {
+            datagram(key.server, key.client, identification as u16, payload)
+        };
+        let parts = packet.map(|packet| fragments(packet, self.mtu, identification)).unwrap_or_default();
+        for part in parts {
+            self.speaker.packet(part);
+        }
+    }
+}
+
+fn is_echo(protocol: u8) -> bool {
+    protocol != IpNumber::UDP.0
+}
+
+/// The flow of what the gateway carries, and what its socket takes. An echo's identifier stands for the client's port.
+fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
+    let key = |from: u16, to: u16| FlowKey {
+        client: SocketAddr::new(carried.source, from),
+        server: SocketAddr::new(carried.destination, to),
+        protocol: carried.protocol.0,
+    };
+    match (carried.protocol, carried.payload.first()) {
+        (IpNumber::UDP, _) => {
+            let udp = UdpSlice::from_slice(&carried.payload).ok()?;
+            Some((key(udp.source_port(), udp.destination_port()), udp.payload()))
+        }
+        // Types 8 (RFC 792) and 128 (RFC 4443): echo requests, code 0.
+        (IpNumber::ICMP, Some(8)) | (IpNumber::IPV6_ICMP, Some(128)) if carried.payload.len() >= ECHO_HEADER && carried.payload[1] == 0 => {
+            Some((key(u16::from_be_bytes([carried.payload[4], carried.payload[5]]), 0), &carried.payload))
+        }
+        _ => None,
+    }
+}
+
+fn open(protocol: u8, outside: SocketAddr) -> io::Result<UdpSocket> {
+    let protocol = match (is_echo(protocol), outside) {
+        (false, _) => Protocol::UDP,
+        (true, SocketAddr::V4(_)) => Protocol::ICMPV4,
+        (true, SocketAddr::V6(_)) => Protocol::ICMPV6,
+    };
+    let socket = Socket::new(Domain::for_address(outside), Type::DGRAM.nonblocking(), Some(protocol))?;
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.connect(&outside.into())?;
+    UdpSocket::from_std(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn carried(protocol: IpNumber, payload: Vec<u8>) -> Carried {
+        let (source, destination) = ("100.64.0.2".parse().unwrap(), "192.0.2.1".parse().unwrap());
+        Carried { source, destination, protocol, payload, fragmented: false }
+    }
+
+    #[test]
+    fn an_echo_is_a_flow_by_its_identifier() {
+        let request = carried(IpNumber::ICMP, vec![8, 0, 0, 0, 0x12, 0x34, 0, 1, 7, 7]);
+        let (key, payload) = flow_of(&request).unwrap();
+        assert_eq!((key.client.port(), key.server.port(), key.protocol), (0x1234, 0, 1));
+        assert_eq!(payload, &request.payload[..]);
+        assert!(flow_of(&carried(IpNumber::ICMP, vec![3, 3, 0, 0, 0, 0, 0, 0])).is_none(), "an error is no request");
+    }
+
+    #[test]
+    fn a_datagram_ends_where_it_says() {
+        let datagram = carried(IpNumber::UDP, vec![0x0f, 0xa0, 0, 53, 0, 10, 0, 0, 1, 2, 99]);
+        let (key, payload) = flow_of(&datagram).unwrap();
+        assert_eq!((key.client.port(), key.server.port()), (4000, 53));
+        assert_eq!(payload, [1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_carried_is_too_strange(protocol in any::<u8>(), payload in prop::collection::vec(any::<u8>(), 0..40)) {
+            for protocol in [IpNumber(protocol), IpNumber::UDP, IpNumber::ICMP, IpNumber::IPV6_ICMP] {
+                let _ = flow_of(&carried(protocol, payload.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The gateway's thread. It stays in the machine's own network namespace, as every thread does that does not leave it; all its sockets but the
+//! listening ones are of that network.
+
+use super::answers::{Speaker, channel};
+use super::counters::Counters;
+use super::datagrams::Datagrams;
+use super::destinations::Destinations;
+use super::proxy::{Proxy, listeners};
+use super::{Gateway, resolver};
+use crate::error::{EmuError, system};
+use crate::host::Host;
+use crate::interface::Addresses;
+use nix::sys::resource::{Resource, getrlimit};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{Receiver, channel as requests};
+use tokio::task::{LocalSet, spawn_local};
+
+/// Requests that may wait, as long as a device's queue.
+const ROOM: usize = 20_000;
+
+/// Most TCP connections, and most flows of datagrams, however many descriptors there are (chosen here: a busy host of one user).
+const MOST: u64 = 4096;
+
+/// What the relay asks of the thread.
+#[derive(Debug)]
+pub enum Request {
+    /// Connect to `destination` for the client known as `alias`.
+    Connect {
+        /// The client's end at the server's kernel.
+        alias: SocketAddr,
+        /// Where it wants to.
+        destination: SocketAddr,
+    },
+    /// A packet other than TCP.
+    Packet(Vec<u8>),
+}
+
+/// Opens the way out behind `host`, which has `ends[1]`; call it from the machine's network namespace. The relay's side, and what is counted.
+///
+/// # Errors
+/// [`EmuError::Controller`]; [`EmuError::System`], [`EmuError::Interface`].
+pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str>) -> Result<(Gateway, Arc<Counters>), EmuError> {
+    let [client, server] = ends;
+    let listeners = listeners(host, server, controller)?;
+    let destinations = Destinations::new(server, resolver::take_over(server, mtu)?);
+    let counters = Arc::<Counters>::default();
+    let (speaker, listener) = channel(Arc::clone(&counters))?;
+    let (sender, receiver) = requests(ROOM);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(system("runtime of the gateway"))?;
+    let most = most();
+    let proxy = {
+        let (speaker, counters) = (speaker.clone(), Arc::clone(&counters));
+        move || Proxy::new(destinations, speaker, counters, most)
+    };
+    let datagrams = {
+        let counters = Arc::clone(&counters);
+        move |speaker: Speaker| Datagrams::new(destinations, server, speaker, counters, mtu, most)
+    };
+    let work = move || serve(&runtime, receiver, listeners, proxy, || datagrams(speaker));
+    thread::Builder::new().name("gateway".to_owned()).spawn(work).map_err(system("thread of the gateway"))?;
+    Ok((Gateway::new(client, server, sender, listener, Arc::clone(&counters)), counters))
+}
+
+/// Connections take two descriptors and flows one: three quarters of them all, so that the rest of the emulator has some.
+fn most() -> usize {
+    let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    usize::try_from((descriptors / 4).min(MOST)).unwrap_or(256)
+}
+
+fn serve(
+    runtime: &Runtime,
+    mut requests: Receiver<Request>,
+    listeners: Vec<std::net::TcpListener>,
+    proxy: impl FnOnce() -> std::rc::Rc<Proxy>,
+    datagrams: impl FnOnce() -> std::rc::Rc<Datagrams>,
+) {
+    let (proxy, datagrams) = (proxy(), datagrams());
+    LocalSet::new().block_on(runtime, async move {
+        for listener in listeners {
+            if let Ok(listener) = TcpListener::from_std(listener) {
+                spawn_local(std::rc::Rc::clone(&proxy).serve(listener));
+            }
+        }
+        while let Some(request) = requests.recv().await {
+            match request {
+                Request::Connect { alias, destination } => proxy.connect(alias, destination),
+                Request::Packet(packet) => datagrams.take(&packet),
+            }
+        }
+    });
+}

@@ -1,0 +1,213 @@
+//! TCP, in two halves: from the client to a listening socket in the server's namespace, over the path; and from the machine to where the client
+//! wanted. Each half has the kernel's own TCP at both ends of it.
+
+use super::answers::{Answer, Failure, Speaker};
+use super::counters::Counters;
+use super::destinations::Destinations;
+use super::replies::Unreachable;
+use crate::error::EmuError;
+use crate::host::Host;
+use crate::interface::Addresses;
+use nix::errno::Errno;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+
+/// Where the gateway listens, on the server's addresses (chosen here: the highest port, since it is nobody's).
+pub const PORT: u16 = 65_535;
+
+/// Connections that may wait to be accepted, as many as the kernel allows by default (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+
+/// How long a connection of the outside waits for the client's last word of the handshake (chosen here: as long as the kernel, by default,
+/// repeats a SYN-ACK: 5 times, each twice as long after the last: 63 s).
+const HANDSHAKE: Duration = Duration::from_secs(63);
+
+/// Read from one side before the other gets its turn [bytes].
+const PIECE: usize = 1 << 17;
+
+/// The listening sockets in the server's namespace, with the congestion controller of what is sent to the client. IPv6 where the server has it.
+///
+/// # Errors
+/// [`EmuError::Controller`]; [`EmuError::Interface`] where the port cannot be had.
+pub fn listeners(host: &Host, server: Addresses, controller: Option<&str>) -> Result<Vec<std::net::TcpListener>, EmuError> {
+    let end = host.end();
+    let controller = controller.map(str::to_owned);
+    host.run(move || {
+        let v4 = listen(end, server.v4.into(), controller.as_deref())?;
+        let has_v6 = nix::ifaddrs::getifaddrs().is_ok_and(|mut all| {
+            all.any(|i| i.address.and_then(|a| a.as_sockaddr_in6().map(nix::sys::socket::SockaddrIn6::ip)) == Some(server.v6))
+        });
+        if !has_v6 {
+            return Ok(vec![v4]);
+        }
+        Ok(vec![v4, listen(end, server.v6.into(), controller.as_deref())?])
+    })
+}
+
+fn listen(end: &'static str, address: IpAddr, controller: Option<&str>) -> Result<std::net::TcpListener, EmuError> {
+    let failed = |e: io::Error| EmuError::Interface { end, what: "listening socket of the gateway", found: e.to_string() };
+    let address = SocketAddr::new(address, PORT);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP)).map_err(failed)?;
+    if let Some(name) = controller {
+        // Sockets inherit it from the one that accepts them.
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|e| EmuError::Controller {
+            name: name.to_owned(),
+            found: if e.kind() == io::ErrorKind::NotFound { "there is none of that name".to_owned() } else { e.to_string() },
+        })?;
+    }
+    if address.is_ipv6() {
+        // A new IPv6 address is tentative for a moment, and refused (RFC 4862 §5.4).
+        socket.set_freebind_v6(true).map_err(failed)?;
+    }
+    socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)).map_err(failed)?;
+    Ok(socket.into())
+}
+
+/// Connections of the gateway, from when the outside is asked until both sides are through.
+pub struct Proxy {
+    destinations: Destinations,
+    speaker: Speaker,
+    counters: Arc<Counters>,
+    /// At most so many at a time.
+    most: usize,
+    count: Cell<usize>,
+    /// Those that the outside took, by the client's alias, until the client's handshake is through; each with its serial number.
+    waiting: RefCell<BTreeMap<SocketAddr, (u64, TcpStream)>>,
+    serial: Cell<u64>,
+}
+
+impl Proxy {
+    /// Without connections.
+    #[must_use]
+    pub fn new(destinations: Destinations, speaker: Speaker, counters: Arc<Counters>, most: usize) -> Rc<Self> {
+        Rc::new(Self { destinations, speaker, counters, most, count: Cell::new(0), waiting: RefCell::default(), serial: Cell::new(0) })
+    }
+
+    /// Connects to `destination` for the client that is known as `alias`.
+    pub fn connect(self: &Rc<Self>, alias: SocketAddr, destination: SocketAddr) {
+        let Some(outside) = self.destinations.outside(destination) else {
+            self.counters.dropped_forbidden.add();
+            return self.failed(alias, Failure::Unreachable(Unreachable::Host));
+        };
+        if self.count.get() >= self.most {
+            self.counters.dropped_outside.add();
+            return self.failed(alias, Failure::Silence); // the client tries again
+        }
+        self.count.set(self.count.get() + 1);
+        let proxy = Rc::clone(self);
+        spawn_local(async move {
+            match TcpStream::connect(outside).await {
+                Ok(stream) => proxy.opened(alias, stream).await,
+                Err(e) => {
+                    proxy.left();
+                    proxy.failed(alias, failure(&e));
+                }
+            }
+        });
+    }
+
+    async fn opened(&self, alias: SocketAddr, stream: TcpStream) {
+        self.counters.connections.add();
+        let serial = self.serial.get() + 1;
+        self.serial.set(serial);
+        if self.waiting.borrow_mut().insert(alias, (serial, stream)).is_some() {
+            self.left();
+        }
+        self.speaker.say(Answer::Opened(alias));
+        tokio::time::sleep(HANDSHAKE).await;
+        let waits_still = self.waiting.borrow().get(&alias).is_some_and(|(number, _)| *number == serial);
+        if waits_still {
+            self.waiting.borrow_mut().remove(&alias);
+            self.left();
+            self.speaker.say(Answer::Ended(alias));
+        }
+    }
+
+    fn failed(&self, alias: SocketAddr, why: Failure) {
+        match why {
+            Failure::Refused => self.counters.connections_refused.add(),
+            Failure::Unreachable(_) => self.counters.connections_unreachable.add(),
+            Failure::Silence => self.counters.connections_unanswered.add(),
+        }
+        self.speaker.say(Answer::Failed(alias, why));
+    }
+
+    fn left(&self) {
+        self.count.set(self.count.get() - 1);
+    }
+
+    /// Accepts for ever.
+    pub async fn serve(self: Rc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((inside, alias)) => {
+                    // One that nobody announced is a program's that looks for open ports: closed at once.
+                    let Some((_, outside)) = self.waiting.borrow_mut().remove(&alias) else { continue };
+                    let proxy = Rc::clone(&self);
+                    spawn_local(async move {
+                        join(inside, outside).await;
+                        proxy.left();
+                        proxy.speaker.say(Answer::Ended(alias));
+                    });
+                }
+                // Out of descriptors, for instance: connections that end give some back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    }
+}
+
+/// Copies both ways until both are through. An end is handed on as an end, and an abort as an abort.
+async fn join(mut inside: TcpStream, mut outside: TcpStream) {
+    for stream in [&inside, &outside] {
+        let _ = stream.set_nodelay(true); // the ends decide what goes together, not the gateway
+    }
+    if copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE).await.is_err() {
+        for stream in [&inside, &outside] {
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+fn failure(error: &io::Error) -> Failure {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ECONNREFUSED | Errno::ECONNRESET) => Failure::Refused,
+        _ => unreachable_by(error).map_or(Failure::Silence, Failure::Unreachable),
+    }
+}
+
+/// What ICMP says where the machine's kernel says `error`.
+#[must_use]
+pub fn unreachable_by(error: &io::Error) -> Option<Unreachable> {
+    match error.raw_os_error().map(Errno::from_raw)? {
+        Errno::ENETUNREACH | Errno::EADDRNOTAVAIL | Errno::EAFNOSUPPORT => Some(Unreachable::Network),
+        Errno::EHOSTUNREACH | Errno::EHOSTDOWN => Some(Unreachable::Host),
+        Errno::ECONNREFUSED => Some(Unreachable::Port),
+        Errno::EACCES | Errno::EPERM => Some(Unreachable::Prohibited),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_becomes_what_the_client_hears() {
+        let of = |errno: Errno| failure(&io::Error::from(errno));
+        assert_eq!(of(Errno::ECONNREFUSED), Failure::Refused);
+        assert_eq!(of(Errno::ENETUNREACH), Failure::Unreachable(Unreachable::Network));
+        assert_eq!(of(Errno::EHOSTUNREACH), Failure::Unreachable(Unreachable::Host));
+        assert_eq!(of(Errno::EPERM), Failure::Unreachable(Unreachable::Prohibited));
+        assert_eq!(of(Errno::ETIMEDOUT), Failure::Silence);
+    }
+}

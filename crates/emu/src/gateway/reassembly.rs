@@ -1,0 +1,118 @@
+//! IP packets' payloads, put together from fragments where need be.
+
+use etherparse::defrag::IpDefragPool;
+use etherparse::{IpNumber, NetSlice, SlicedPacket};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How long the first fragments wait for the last (RFC 8200 §4.5; RFC 791 leaves IPv4 15 s at least).
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Fragments that may wait: some 6 MB. Beyond it all are given up (chosen here: the pool itself has no bound).
+const MOST_FRAGMENTS: usize = 4096;
+
+/// What an IP packet carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Sender.
+    pub source: IpAddr,
+    /// Receiver.
+    pub destination: IpAddr,
+    /// What `payload` is.
+    pub protocol: IpNumber,
+    /// Transport header and all behind it.
+    pub payload: Vec<u8>,
+    /// Whether it came in fragments.
+    pub fragmented: bool,
+}
+
+/// A packet that is none, or fragments that contradict each other or came in too great a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    pool: IpDefragPool<Option<Instant>, ()>,
+    fragments: usize,
+    swept: Option<Instant>,
+}
+
+impl Reassembly {
+    /// What `packet` carries; `None`: a fragment, and others are missing.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn take(&mut self, packet: &[u8]) -> Result<Option<Carried>, Malformed> {
+        // Only IP is read here: a fragment's beginning is no transport header.
+        let sliced = SlicedPacket::from_ip(packet).or(Err(Malformed))?;
+        let (source, destination, part): (IpAddr, IpAddr, _) = match sliced.net.as_ref().ok_or(Malformed)? {
+            NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into(), ip.payload()),
+            NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into(), ip.payload()),
+            NetSlice::Arp(_) => return Err(Malformed),
+        };
+        if !part.fragmented {
+            let payload = part.payload.to_vec();
+            return Ok(Some(Carried { source, destination, protocol: part.ip_number, payload, fragmented: false }));
+        }
+        let now = Instant::now();
+        self.sweep(now);
+        self.fragments += 1;
+        if self.fragments > MOST_FRAGMENTS {
+            *self = Self::default();
+            return Err(Malformed);
+        }
+        let whole = self.pool.process_sliced_packet(&sliced, Some(now), ()).or(Err(Malformed))?;
+        Ok(whole.map(|whole| {
+            self.fragments = self.fragments.saturating_sub(whole.payload.len().div_ceil(part.payload.len().max(8)));
+            Carried { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }
+        }))
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_none_or(|at| now.duration_since(at) > PATIENCE) {
+            self.pool.retain(|at| at.is_some_and(|at| now.duration_since(at) < PATIENCE));
+            self.swept = Some(now);
+            self.fragments = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::replies::{datagram, fragments};
+    use proptest::prelude::*;
+
+    #[test]
+    fn too_many_fragments_are_given_up() {
+        let mut reassembly = Reassembly::default();
+        let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
+        let refused = (0..=u16::try_from(MOST_FRAGMENTS).unwrap()).filter(|&id| {
+            let whole = datagram(ends[0], ends[1], id, &[0; 2000]).unwrap();
+            reassembly.take(&fragments(whole, 1500, 0)[0]).is_err()
+        });
+        assert_eq!(refused.count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_is_too_strange(version in prop::sample::select(vec![0x45_u8, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..120)) {
+            let mut packet = vec![version];
+            packet.extend(rest);
+            let _ = Reassembly::default().take(&packet);
+        }
+
+        #[test]
+        fn no_fragments_are_too_strange(parts in prop::collection::vec((0..64_u16, any::<bool>(), prop::collection::vec(any::<u8>(), 0..64)), 0..40)) {
+            let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
+            let mut reassembly = Reassembly::default();
+            for (offset, more, payload) in parts {
+                let mut packet = datagram(ends[0], ends[1], 1, &payload).unwrap();
+                let field = offset | if more { 0x2000 } else { 0 };
+                packet[6..8].copy_from_slice(&field.to_be_bytes());
+                let _ = reassembly.take(&packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Packets that the gateway itself sends to the client: datagrams, echo replies, TCP resets, and what ICMP says of what cannot be reached.
+
+use etherparse::{
+    IcmpEchoHeader, Icmpv4Type, Icmpv6Type, IpFragOffset, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv6Extensions,
+    Ipv6FragmentHeader, Ipv6Header, PacketBuilder, PacketBuilderStep, SlicedPacket, TransportSlice, icmpv4, icmpv6,
+};
+use std::net::{IpAddr, SocketAddr};
+
+/// RFC 1700, "IP time to live parameter".
+const TTL: u8 = 64;
+
+/// How much of the packet an ICMP error carries: its headers and at least 8 bytes more (RFC 792); here, with the longest TCP options, a whole SYN.
+pub const QUOTE_BYTES: usize = 128;
+
+/// Why a destination does not answer, as ICMP has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// No route.
+    Network,
+    /// A route, but nobody there.
+    Host,
+    /// Nobody listens.
+    Port,
+    /// Somebody forbids it.
+    Prohibited,
+}
+
+/// What the client asked for with an echo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Its identifier.
+    pub id: u16,
+    /// Its sequence number.
+    pub sequence: u16,
+}
+
+fn ip(source: IpAddr, destination: IpAddr, identification: u16) -> Option<PacketBuilderStep<IpHeaders>> {
+    let headers = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let (source, destination) = (source.octets(), destination.octets());
+            let header = Ipv4Header { identification, time_to_live: TTL, source, destination, ..Default::default() };
+            IpHeaders::Ipv4(header, Ipv4Extensions::default())
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let (source, destination) = (source.octets(), destination.octets());
+            let header = Ipv6Header { hop_limit: TTL, source, destination, ..Default::default() };
+            IpHeaders::Ipv6(header, Ipv6Extensions::default())
+        }
+        _ => return None,
+    };
+    Some(PacketBuilder::ip(headers))
+}
+
+/// A UDP datagram as one IP packet, however large. `None`: the ends' IP versions differ, or it is larger than any packet.
+#[must_use]
+pub fn datagram(source: SocketAddr, destination: SocketAddr, identification: u16, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = Vec::with_capacity(payload.len() + 48);
+    ip(source.ip(), destination.ip(), identification)?.udp(source.port(), destination.port()).write(&mut packet, payload).ok()?;
+    Some(packet)
+}
+
+/// The answer to an echo request.
+#[must_use]
+pub fn echo_reply(source: IpAddr, destination: IpAddr, identification: u16, echo: Echo, data: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = Vec::with_capacity(data.len() + 48);
+    let step = ip(source, destination, identification)?;
+    let header = IcmpEchoHeader { id: echo.id, seq: echo.sequence };
+    match source {
+        IpAddr::V4(_) => step.icmpv4(Icmpv4Type::EchoReply(header)).write(&mut packet, data).ok()?,
+        IpAddr::V6(_) => step.icmpv6(Icmpv6Type::EchoReply(header)).write(&mut packet, data).ok()?,
+    }
+    Some(packet)
+}
+
+/// What `router` says to the sender of a packet, of which `quote` is the beginning.
+#[must_use]
+pub fn unreachable(router: IpAddr, sender: IpAddr, why: Unreachable, quote: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = Vec::with_capacity(QUOTE_BYTES + 48);
+    let step = ip(router, sender, 0)?;
+    let quote = &quote[..quote.len().min(QUOTE_BYTES)];
+    match router {
+        IpAddr::V4(_) => {
+            use icmpv4::DestUnreachableHeader as Code;
+            let code = match why {
+                Unreachable::Network => Code::Network,
+                Unreachable::Host => Code::Host,
+                Unreachable::Port => Code::Port,
+                Unreachable::Prohibited => Code::FilterProhibited,
+            };
+            step.icmpv4(Icmpv4Type::DestinationUnreachable(code)).write(&mut packet, quote).ok()?;
+        }
+        IpAddr::V6(_) => {
+            use icmpv6::DestUnreachableCode as Code;
+            let code = match why {
+                Unreachable::Network => Code::NoRoute,
+                Unreachable::Host => Code::Address,
+                Unreachable::Port => Code::Port,
+                Unreachable::Prohibited => Code::Prohibited,
+            };
+            step.icmpv6(Icmpv6Type::DestinationUnreachable(code)).write(&mut packet, quote).ok()?;
+        }
+    }
+    Some(packet)
+}
+
+/// What a host says to a TCP segment for which it has no connection (RFC 9293 §3.10.7.1); to a reset, nothing.
+#[must_use]
+pub fn reset(segment: &[u8]) -> Option<Vec<u8>> {
+    let sliced = SlicedPacket::from_ip(segment).ok()?;
+    let addresses = sliced.net?;
+    let (source, destination): (IpAddr, IpAddr) = match &addresses {
+        etherparse::NetSlice::Ipv4(ip) => (ip.header().source().into(), ip.header().destination().into()),
+        etherparse::NetSlice::Ipv6(ip) => (ip.header().source().into(), ip.header().destination().into()),
+        etherparse::NetSlice::Arp(_) => return None,
+    };
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { return None };
+    if tcp.rst() {
+        return None;
+    }
+    let step = ip(destination, source, 0)?;
+    let step = if tcp.ack() {
+        step.tcp(tcp.destination_port(), tcp.source_port(), tcp.acknowledgment_number(), 0).rst()
+    } else {
+        let length = u32::try_from(tcp.payload().len()).ok()? + u32::from(tcp.syn()) + u32::from(tcp.fin());
+        let next = tcp.sequence_number().wrapping_add(length);
+        step.tcp(tcp.destination_port(), tcp.source_port(), 0, 0).rst().ack(next)
+    };
+    let mut packet = Vec::with_capacity(60);
+    step.write(&mut packet, &[]).ok()?;
+    Some(packet)
+}
+
+/// One of our own packets (no IPv4 options, no IPv6 extension headers) as packets of at most `mtu` bytes. None, where it cannot be.
+#[must_use]
+pub fn fragments(packet: Vec<u8>, mtu: usize, identification: u32) -> Vec<Vec<u8>> {
+    if packet.len() <= mtu {
+        return vec![packet];
+    }
+    fragment(&packet, mtu, identification).unwrap_or_default()
+}
+
+fn fragment(packet: &[u8], mtu: usize, identification: u32) -> Option<Vec<Vec<u8>>> {
+    let (headers, payload) = IpHeaders::from_slice(packet).ok()?;
+    let payload = payload.payload;
+    let room = (mtu - if headers.ipv4().is_some() { 20 } else { 48 }) / 8 * 8;
+    let count = payload.len().div_ceil(room);
+    let parts = payload.chunks(room).enumerate().map(|(index, part)| {
+        let offset = IpFragOffset::try_new(u16::try_from(index * room / 8).ok()?).ok()?;
+        let more = index + 1 < count;
+        let mut headers = headers.clone();
+        match &mut headers {
+            IpHeaders::Ipv4(header, _) => (header.more_fragments, header.fragment_offset) = (more, offset),
+            IpHeaders::Ipv6(header, extensions) => {
+                extensions.fragment = Some(Ipv6FragmentHeader::new(header.next_header, offset, more, identification));
+                header.next_header = IpNumber::IPV6_FRAGMENTATION_HEADER;
+            }
+        }
+        headers.set_payload_len(part.len()).ok()?;
+        let mut bytes = Vec::with_capacity(mtu);
+        headers.write(&mut bytes).ok()?;
+        bytes.extend(part);
+        Some(bytes)
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::reassembly::Reassembly;
+    use proptest::prelude::*;
+
+    fn pair(v6: bool) -> [SocketAddr; 2] {
+        let ends = if v6 { ["[2001:db8::1]:53", "[fd00::2]:4000"] } else { ["192.0.2.1:53", "100.64.0.2:4000"] };
+        ends.map(|end| end.parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn fragments_fit_and_come_together_again(
+            v6 in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..20_000), mtu in 1280..1501_usize, reversed in any::<bool>(),
+        ) {
+            let [from, to] = pair(v6);
+            let whole = datagram(from, to, 77, &payload).unwrap();
+            let mut parts = fragments(whole.clone(), mtu, 77);
+            prop_assert!(parts.iter().all(|p| p.len() <= mtu));
+            if reversed {
+                parts.reverse();
+            }
+            let mut reassembly = Reassembly::default();
+            let mut found: Vec<_> = parts.iter().filter_map(|part| reassembly.take(part).ok().flatten()).collect();
+            prop_assert_eq!(found.len(), 1);
+            let found = found.remove(0);
+            let udp = etherparse::UdpSlice::from_slice(&found.payload).unwrap();
+            prop_assert_eq!(udp.payload(), &payload[..]);
+            prop_assert_eq!((found.source, found.destination), (from.ip(), to.ip()));
+        }
+
+        #[test]
+        fn nothing_is_too_strange_to_be_reset(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = reset(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_syn_is_refused_with_its_number() {
+        for v6 in [false, true] {
+            let [client, server] = pair(v6);
+            let mut syn = Vec::new();
+            ip(client.ip(), server.ip(), 0).unwrap().tcp(client.port(), server.port(), u32::MAX, 1000).syn().write(&mut syn, &[]).unwrap();
+            let answer = reset(&syn).unwrap();
+            let sliced = SlicedPacket::from_ip(&answer).unwrap();
+            let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("TCP") };
+            assert!(tcp.rst() && tcp.ack());
+            assert_eq!((tcp.sequence_number(), tcp.acknowledgment_number()), (0, 0));
+            assert_eq!((tcp.source_port(), tcp.destination_port()), (server.port(), client.port()));
+            assert_eq!(reset(&answer), None);
+        }
+    }
+
+    #[test]
+    fn what_is_unreachable_is_quoted() {
+        for v6 in [false, true] {
+            let [from, to] = pair(v6);
+            let packet = datagram(from, to, 0, &[7; 1000]).unwrap();
+            for why in [Unreachable::Network, Unreachable::Host, Unreachable::Port, Unreachable::Prohibited] {
+                let error = unreachable(to.ip(), from.ip(), why, &packet).unwrap();
+                let sliced = SlicedPacket::from_ip(&error).unwrap();
+                let quote = match &sliced.transport {
+                    Some(TransportSlice::Icmpv4(icmp)) => icmp.payload(),
+                    Some(TransportSlice::Icmpv6(icmp)) => icmp.payload(),
+                    _ => panic!("ICMP"),
+                };
+                assert_eq!(quote, &packet[..QUOTE_BYTES]);
+            }
+        }
+    }
+}

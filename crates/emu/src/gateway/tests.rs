@@ -1,0 +1,158 @@
+//! The relay's side, with the thread's part played by the test.
+
+use super::answers::{Speaker, channel};
+use super::replies::{Unreachable, datagram};
+use super::*;
+use crate::interface::addresses;
+use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use tokio::sync::mpsc::Receiver;
+
+struct Scene {
+    gateway: Gateway,
+    requests: Receiver<Request>,
+    speaker: Speaker,
+    counters: Arc<Counters>,
+}
+
+fn scene() -> Scene {
+    let (client, server) = addresses(0);
+    let counters = Arc::<Counters>::default();
+    let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
+    let (sender, requests) = tokio::sync::mpsc::channel(4);
+    Scene { gateway: Gateway::new(client, server, sender, listener, Arc::clone(&counters)), requests, speaker, counters }
+}
+
+fn count(scene: &Scene, name: &str) -> u64 {
+    serde_json::to_value(&*scene.counters).unwrap()[name].as_u64().unwrap()
+}
+
+fn segment(from: SocketAddr, to: SocketAddr, syn: bool) -> Vec<u8> {
+    let builder = match (from.ip(), to.ip()) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => PacketBuilder::ipv4(a.octets(), b.octets(), 64),
+        (IpAddr::V6(a), IpAddr::V6(b)) => PacketBuilder::ipv6(a.octets(), b.octets(), 64),
+        _ => panic!("one family"),
+    };
+    let tcp = builder.tcp(from.port(), to.port(), 100, 1000);
+    let mut packet = Vec::new();
+    if syn { tcp.syn() } else { tcp.ack(1) }.write(&mut packet, &[]).unwrap();
+    packet
+}
+
+fn ends(v6: bool) -> [SocketAddr; 3] {
+    let all = if v6 {
+        ["[fd62:656e:7470::2]:40000", "[fd62:656e:7470::1]:65535", "[2001:db8::1]:443"]
+    } else {
+        ["100.64.0.2:40000", "100.64.0.1:65535", "192.0.2.1:443"]
+    };
+    all.map(|end| end.parse().unwrap())
+}
+
+#[test]
+fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
+    for v6 in [false, true] {
+        let mut scene = scene();
+        let [client, proxy, outside] = ends(v6);
+        assert_eq!(scene.gateway.outbound(&mut segment(client, outside, true)), Exit::Taken);
+        let Ok(Request::Connect { alias, destination }) = scene.requests.try_recv() else { panic!("connect") };
+        assert_eq!((alias, destination), (client, outside));
+        assert_eq!(scene.gateway.outbound(&mut segment(client, outside, true)), Exit::Taken, "repeated");
+        assert!(scene.requests.try_recv().is_err(), "asked once");
+        assert_eq!(scene.gateway.order(), None);
+
+        scene.speaker.say(Answer::Opened(alias));
+        let Some(Order::Admit { packet, client: seen, server }) = scene.gateway.order() else { panic!("admit") };
+        assert_eq!(packet, segment(client, proxy, true));
+        assert_eq!((seen.client, seen.server), (client, outside));
+        assert_eq!((server.client, server.server), (client, proxy));
+
+        let mut up = segment(client, outside, false);
+        assert_eq!(scene.gateway.outbound(&mut up), Exit::Device);
+        assert_eq!(up, segment(client, proxy, false));
+        let mut down = segment(proxy, client, false);
+        scene.gateway.inbound(&mut down);
+        assert_eq!(down, segment(outside, client, false));
+    }
+}
+
+#[test]
+fn the_servers_own_packets_pass_untouched() {
+    for v6 in [false, true] {
+        let mut scene = scene();
+        let [client, proxy, _] = ends(v6);
+        let server = SocketAddr::new(proxy.ip(), 80);
+        for packet in [segment(client, server, true), segment(client, server, false), datagram(client, server, 0, b"hello").unwrap()] {
+            let mut seen = packet.clone();
+            assert_eq!(scene.gateway.outbound(&mut seen), Exit::Device);
+            assert_eq!(seen, packet);
+        }
+        for packet in [segment(server, client, false), segment(proxy, client, false)] {
+            let mut seen = packet.clone();
+            scene.gateway.inbound(&mut seen);
+            assert_eq!(seen, packet, "nobody's connection");
+        }
+    }
+}
+
+#[test]
+fn what_the_outside_says_reaches_the_client() {
+    for v6 in [false, true] {
+        for why in [Failure::Refused, Failure::Unreachable(Unreachable::Network), Failure::Silence] {
+            let mut scene = scene();
+            let [client, _, outside] = ends(v6);
+            scene.gateway.outbound(&mut segment(client, outside, true));
+            scene.speaker.say(Answer::Failed(client, why));
+            let order = scene.gateway.order();
+            if why == Failure::Silence {
+                assert_eq!(order, None);
+            } else {
+                let Some(Order::Down(packet)) = order else { panic!("an answer to {why:?}") };
+                let sliced = SlicedPacket::from_ip(&packet).unwrap();
+                match sliced.transport {
+                    Some(TransportSlice::Tcp(tcp)) => assert!(why == Failure::Refused && tcp.rst() && tcp.acknowledgment_number() == 101),
+                    Some(TransportSlice::Icmpv4(_) | TransportSlice::Icmpv6(_)) => assert_ne!(why, Failure::Refused),
+                    _ => panic!("no transport"),
+                }
+            }
+            scene.requests.try_recv().unwrap();
+            scene.gateway.outbound(&mut segment(client, outside, true));
+            assert!(scene.requests.try_recv().is_ok(), "the client may try again");
+        }
+    }
+}
+
+#[test]
+fn what_is_nobodys_is_counted() {
+    let mut scene = scene();
+    let [client, _, outside] = ends(false);
+    assert_eq!(scene.gateway.outbound(&mut segment(client, outside, false)), Exit::Taken);
+    assert!(matches!(scene.gateway.order(), Some(Order::Down(_))), "a reset");
+    assert_eq!(count(&scene, "dropped_strays"), 1);
+    let stranger = "100.64.0.9:1".parse().unwrap();
+    assert_eq!(scene.gateway.outbound(&mut segment(stranger, outside, true)), Exit::Taken);
+    assert_eq!(count(&scene, "dropped_foreign"), 1);
+    for _ in 0..5 {
+        scene.gateway.outbound(&mut datagram(client, outside, 0, b"x").unwrap());
+    }
+    assert_eq!(count(&scene, "dropped_busy"), 1, "four wait");
+    let mut fragment = segment(client, outside, true);
+    fragment[6] = 0x20;
+    scene.gateway.outbound(&mut fragment);
+    assert_eq!(count(&scene, "dropped_malformed"), 1);
+}
+
+proptest! {
+    #[test]
+    fn no_packet_is_too_strange(version in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..90)) {
+        let mut scene = scene();
+        let mut packet = vec![version];
+        packet.extend(rest);
+        if packet.len() > 20 {
+            packet[9] = TCP;
+            packet[12..16].copy_from_slice(&[100, 64, 0, 2]);
+        }
+        scene.gateway.outbound(&mut packet);
+        scene.gateway.inbound(&mut packet);
+        scene.gateway.order();
+    }
+}

@@ -1,0 +1,68 @@
+//! An end host: a thread in a network namespace of its own, with a TUN device. What is made or started by its thread lives there.
+
+use crate::device::Device;
+use crate::error::EmuError;
+use crate::interface::{Addresses, configure};
+use nix::sched::{CloneFlags, unshare};
+use std::fs;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// See the module.
+pub struct Host {
+    end: &'static str,
+    jobs: Sender<Job>,
+}
+
+impl Host {
+    /// A host with its device up and addressed; `everywhere`: whether all destinations are behind the path, or its peer alone.
+    ///
+    /// # Errors
+    /// [`EmuError::Isolation`], [`EmuError::Tun`], [`EmuError::Interface`].
+    pub fn start(end: &'static str, addresses: Addresses, mtu: u16, everywhere: bool) -> Result<(Self, Device), EmuError> {
+        let (jobs, inbox) = channel::<Job>();
+        let host = Self { end, jobs };
+        let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()));
+        spawned.map_err(|source| EmuError::System { what: "thread of a host", source })?;
+        let device = host.run(move || -> Result<Device, EmuError> {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|e| EmuError::Isolation {
+                what: "network namespace",
+                found: e.desc().to_owned(),
+                hint: "run as root, or on a machine that allows user namespaces".to_owned(),
+            })?;
+            let device = Device::create(DEVICE, mtu)?;
+            // Ping without privileges, for every group that there may be here.
+            set("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
+            set(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");
+            configure(end, DEVICE, addresses, mtu, everywhere)?;
+            Ok(device)
+        })?;
+        Ok((host, device))
+    }
+
+    /// Does `job` in the host's namespace and waits for it.
+    ///
+    /// # Panics
+    /// Where the host's thread is gone, which only a panic in it brings about.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = channel();
+        self.jobs.send(Box::new(move || drop(done.send(job())))).expect("the host's thread lives as long as the host");
+        result.recv().expect("the host's thread answers")
+    }
+
+    /// `client` or `server`.
+    #[must_use]
+    pub const fn end(&self) -> &'static str {
+        self.end
+    }
+}
+
+/// Name of the device in both namespaces.
+pub const DEVICE: &str = "bentpipe";
+
+/// Writes a network setting of the calling thread's namespace; one that this kernel does not have, or does not let us change, stays as it is.
+pub fn set(name: &str, value: &str) {
+    let _ = fs::write(format!("/proc/sys/net/{name}"), value);
+}

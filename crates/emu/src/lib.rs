@@ -1,0 +1,34 @@
+//! The emulator: real programs, on a real kernel, behind a Profile. Drives the same link elements as the simulator, in real time.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`isolation`] | user, mount and PID namespaces |
+//! | [`host`] | a network namespace with a TUN device, and what runs in it ([`interface`], [`device`]) |
+//! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`]) |
+//! | [`gateway`] | the way from the server's end of the path to the Internet |
+//! | [`diag`] | the kernel's view of every TCP socket inside |
+//! | [`sampler`] | … as rows of the Run's `samples` |
+//! | [`programs`], [`bulk`] | who makes the traffic: a user's program, or the flows of a race |
+//! | [`names`] | the name `server` |
+//! | [`spec`], [`lines`] | what is asked for, and what is said |
+//! | [`session`] | one emulation from beginning to end |
+
+pub mod bulk;
+pub mod clock;
+pub mod device;
+pub mod diag;
+mod error;
+pub mod flows;
+pub mod gateway;
+pub mod host;
+pub mod interface;
+pub mod isolation;
+pub mod lines;
+pub mod names;
+pub mod programs;
+pub mod relay;
+pub mod sampler;
+pub mod session;
+pub mod spec;
+
+pub use error::EmuError;

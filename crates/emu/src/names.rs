@@ -1,0 +1,44 @@
+//! The name `server`: an `/etc/hosts` of the emulation's own, mounted over the machine's inside the namespace only.
+
+use crate::error::{EmuError, system};
+use crate::interface::Addresses;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::unistd::mkdtemp;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+const HOSTS: &str = "/etc/hosts";
+
+/// Makes `server` resolve to `server`. Where the machine has no `/etc/hosts` there is nothing to mount over, and the address must do.
+///
+/// # Errors
+/// [`EmuError::System`].
+pub fn name_server(server: Addresses) -> Result<(), EmuError> {
+    let Ok(before) = fs::read_to_string(HOSTS) else { return Ok(()) };
+    // The first match counts: ours goes before what the machine, or an outer emulation, has.
+    let text = format!("{} server\n{} server\n{before}", server.v4, server.v6);
+    mount_over(HOSTS, &text)
+}
+
+/// Gives the file at `path` another content, inside the namespace only. It lies in a file system of its own that vanishes with the mount: the
+/// machine is left nothing, and unlike an unlinked file it can be mounted over again by an emulation inside this one.
+///
+/// # Errors
+/// [`EmuError::System`].
+pub fn mount_over(path: &str, content: &str) -> Result<(), EmuError> {
+    let template = std::env::temp_dir().join("bentpipe-XXXXXX");
+    let folder = mkdtemp(&template).map_err(system("a temporary folder"))?;
+    let mounted = mount(Some("bentpipe"), &folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("size=1m"))
+        .map_err(system("a file system of our own"));
+    let done = mounted.and_then(|()| {
+        let file = folder.join("content");
+        let written = fs::write(&file, content).and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)));
+        let over = written.map_err(system("a temporary file")).and_then(|()| {
+            mount(Some(&file), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(system("mount over a file of /etc"))
+        });
+        umount2(&folder, MntFlags::MNT_DETACH).map_err(system("umount"))?;
+        over
+    });
+    fs::remove_dir(&folder).map_err(system("a temporary folder"))?;
+    done
+}

@@ -1,0 +1,419 @@
+//! The event loop: packets from one TUN device go through the Profile's elements and out of the other, in real time.
+//!
+//! ```text
+//!   client's kernel ── TUN ──▶ Network (up)   ──▶ TUN ── server's kernel
+//!                   ◀── TUN ── Network (down) ◀── TUN ──
+//! ```
+//! What is not for the server itself goes to the [`Gateway`] there, and comes from it.
+//! The elements decide by *logical* time: a packet that is handed on late departs, for everything behind it, when it should have. So lateness is
+//! measured, packet by packet, and never adds up.
+
+use crate::clock::{Alarm, Clock};
+use crate::device::{Buffer, Device};
+use crate::error::{EmuError, system};
+use crate::flows::{FlowKey, FlowTable, Header};
+use crate::gateway::{Exit, Gateway, Order};
+use crate::spec::AtEnd;
+use bentpipe_link::stats::DelayHistogram;
+use bentpipe_link::windows::{LINK_WINDOW, record_window};
+use bentpipe_link::{Network, Outcome, Packet};
+use bentpipe_profile::run::Links;
+use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use serde::Serialize;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+
+/// Reads from one device before the other gets its turn and what is due is handed on.
+const BATCH: usize = 16;
+
+/// Names of what wakes the relay, after the devices' 0 and 1.
+const ALARM: u64 = 2;
+const GATEWAY: u64 = 3;
+
+/// What the relay has to tell while it runs.
+pub enum News {
+    /// A flow was seen for the first time.
+    Flow(FlowKey, u32),
+    /// The gateway takes a connection: what it is for the client, and for the server's kernel.
+    Split {
+        /// As the client has it.
+        client: FlowKey,
+        /// As the server's kernel has it.
+        server: FlowKey,
+    },
+    /// A window of the `links` table.
+    Window(Box<Links>),
+    /// The Profile is over and was asked to stop then.
+    ProfileEnded,
+}
+
+/// What the relay measured of itself.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RelayReport {
+    /// Packets handed on.
+    pub delivered: u64,
+    /// Packets lost in the elements.
+    pub lost: u64,
+    /// Packets refused since the path had no route.
+    pub refused: u64,
+    /// Packets still inside at the end.
+    pub held: u64,
+    /// Packets that a kernel did not take.
+    pub not_taken: u64,
+    /// Packets that were no IP, or stay on their link (multicast): never on the path.
+    pub not_forwarded: u64,
+    /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
+    pub lateness_p50_ms: Option<f64>,
+    /// 99th percentile.
+    pub lateness_p99_ms: Option<f64>,
+    /// 99.9th percentile.
+    pub lateness_p999_ms: Option<f64>,
+    /// Largest.
+    pub lateness_max_ms: Option<f64>,
+    /// How often the Profile began anew.
+    pub loops: u64,
+    /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
+    pub realtime: bool,
+}
+
+/// Puts the calling thread before all ordinary ones; false: not allowed.
+fn realtime() -> bool {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let Ok(lowest) = ThreadPriorityValue::try_from(1) else { return false };
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok()
+}
+
+/// One passage through the Profile.
+struct Course {
+    network: Network,
+    /// Relay time less Profile time.
+    shift: Nanos,
+}
+
+impl Course {
+    fn time(&self, now: Time) -> Time {
+        Time(now.0 - self.shift.0)
+    }
+}
+
+/// See the module.
+pub struct Relay {
+    clock: Clock,
+    alarm: Alarm,
+    epoll: Epoll,
+    /// By the direction of what comes out of them: the client's, the server's.
+    devices: [Device; 2],
+    gateway: Option<Gateway>,
+    profile: Arc<Profile>,
+    role: String,
+    streams: Streams,
+    at_end: AtEnd,
+    start: Time,
+    course: Course,
+    /// The last passage, while packets are inside.
+    before: Option<Course>,
+    flows: FlowTable,
+    bodies: Vec<Option<Buffer>>,
+    free: Vec<u32>,
+    outcomes: Vec<(Outcome, Packet)>,
+    arrived: Vec<Buffer>,
+    next_window: Time,
+    ended: bool,
+    lateness: DelayHistogram,
+    report: RelayReport,
+}
+
+impl Relay {
+    /// A relay over `profile` from its time `start` on; `streams` are the per-packet draws.
+    ///
+    /// # Errors
+    /// A Profile that is no network, or no descriptor left.
+    pub fn new(
+        profile: Arc<Profile>,
+        role: &str,
+        streams: Streams,
+        start: Time,
+        at_end: AtEnd,
+        devices: [Device; 2],
+        gateway: Option<Gateway>,
+    ) -> Result<Self, EmuError> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
+        let alarm = Alarm::new()?;
+        let gateway_fd = gateway.as_ref().map(AsFd::as_fd);
+        let others = [(alarm.as_fd(), ALARM)].into_iter().chain(gateway_fd.map(|fd| (fd, GATEWAY)));
+        for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
+            epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
+        }
+        let mut network = Network::new(&[&profile], streams)?;
+        network.run_until(start, &mut Vec::new()); // routes and events before the run
+        Ok(Self {
+            clock: Clock::starting_at(start),
+            alarm,
+            epoll,
+            devices,
+            gateway,
+            profile,
+            role: role.to_owned(),
+            streams,
+            at_end,
+            start,
+            course: Course { network, shift: Nanos(0) },
+            before: None,
+            flows: FlowTable::default(),
+            bodies: Vec::new(),
+            free: Vec::new(),
+            outcomes: Vec::new(),
+            arrived: Vec::new(),
+            next_window: start + LINK_WINDOW,
+            ended: false,
+            lateness: DelayHistogram::default(),
+            report: RelayReport::default(),
+        })
+    }
+
+    /// Relays until `stop` is set (looked at twice a second, and whenever something happens), by `clock`, which started at the relay's `start`.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
+        self.clock = clock;
+        self.report.realtime = realtime();
+        let mut events = [EpollEvent::empty(); 4];
+        while !stop.load(Ordering::Relaxed) {
+            let mut idle = true;
+            for direction in Direction::BOTH {
+                for _ in 0..BATCH {
+                    if !self.take(direction, &mut news)? {
+                        break;
+                    }
+                    idle = false;
+                }
+                self.hand_on(self.clock.now())?;
+            }
+            idle &= !self.follow_gateway(&mut news)?;
+            let now = self.clock.now();
+            self.turn(now, &mut news)?;
+            if !idle {
+                continue;
+            }
+            let wake = self.wake_at();
+            if wake > now {
+                self.alarm.set(&self.clock, Some(wake))?;
+                let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
+                    Ok(ready) => ready,
+                    Err(nix::errno::Errno::EINTR) => 0,
+                    Err(e) => return Err(system("epoll_wait")(e)),
+                };
+                let rang = |name: u64| events[..ready].iter().any(|event| event.data() == name);
+                if rang(ALARM) {
+                    self.alarm.rang();
+                }
+                if rang(GATEWAY) {
+                    self.gateway.iter().for_each(Gateway::heard);
+                }
+            }
+            self.hand_on(self.clock.now())?;
+        }
+        self.window(self.clock.now(), &mut news);
+        Ok(self.finish())
+    }
+
+    /// Packets from the device at the beginning of `direction` into the network. False: there were none.
+    fn take(&mut self, direction: Direction, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
+        let now = self.clock.now();
+        let mut arrived = std::mem::take(&mut self.arrived);
+        if !self.devices[direction as usize].receive(|buffer| arrived.push(buffer))? {
+            self.arrived = arrived;
+            return Ok(false);
+        }
+        self.hand_on(now)?;
+        for mut buffer in arrived.drain(..) {
+            if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {
+                gateway.inbound(buffer.packet_mut());
+            }
+            self.enter(buffer, direction, now, news);
+        }
+        self.arrived = arrived;
+        Ok(true)
+    }
+
+    fn enter(&mut self, buffer: Buffer, direction: Direction, now: Time, news: &mut impl FnMut(News)) {
+        let header = Header::read(buffer.packet()).filter(|h| !h.is_link_local_multicast());
+        let Some(header) = header else {
+            self.report.not_forwarded += 1;
+            self.devices[direction as usize].recycle(buffer);
+            return;
+        };
+        let key = header.key(direction);
+        let (flow, new) = self.flows.number(key);
+        if new {
+            news(News::Flow(key, flow));
+        }
+        let (bytes, body) = self.keep(buffer);
+        let packet = Packet::new(self.course.time(now), 0, direction, flow, bytes, body);
+        if self.course.network.send(packet).is_err() {
+            self.report.refused += 1;
+            self.let_go(body, direction);
+        }
+    }
+
+    /// What the gateway wants. False: nothing.
+    fn follow_gateway(&mut self, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Some(order) = self.gateway.as_mut().and_then(Gateway::order) else { break };
+            any = true;
+            match order {
+                Order::Down(packet) => {
+                    let now = self.clock.now();
+                    self.hand_on(now)?;
+                    match self.devices[Direction::Down as usize].wrap(&packet) {
+                        Some(buffer) => self.enter(buffer, Direction::Down, now, news),
+                        None => self.report.not_forwarded += 1,
+                    }
+                }
+                Order::Admit { packet, client, server } => {
+                    news(News::Split { client, server });
+                    let device = &mut self.devices[Direction::Up.reverse() as usize];
+                    let Some(buffer) = device.wrap(&packet) else { continue };
+                    if !device.send(&buffer)? {
+                        self.report.not_taken += 1;
+                    }
+                    device.recycle(buffer);
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // packets and their number are small
+    fn keep(&mut self, buffer: Buffer) -> (u32, u32) {
+        let bytes = buffer.packet().len() as u32;
+        let body = self.free.pop().unwrap_or_else(|| {
+            self.bodies.push(None);
+            self.bodies.len() as u32 - 1
+        });
+        self.bodies[body as usize] = Some(buffer);
+        (bytes, body)
+    }
+
+    fn let_go(&mut self, body: u32, direction: Direction) {
+        if let Some(buffer) = self.bodies[body as usize].take() {
+            self.free.push(body);
+            self.devices[direction as usize].recycle(buffer);
+        }
+    }
+
+    /// Everything that is due by `now`.
+    fn hand_on(&mut self, now: Time) -> Result<(), EmuError> {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        if let Some(before) = &mut self.before {
+            let (time, shift) = (before.time(now), before.shift);
+            before.network.run_until(time, &mut outcomes);
+            if before.network.packets() == 0 {
+                self.before = None;
+            }
+            self.deliver(&mut outcomes, shift)?;
+        }
+        let (time, shift) = (self.course.time(now), self.course.shift);
+        self.course.network.run_until(time, &mut outcomes);
+        self.deliver(&mut outcomes, shift)?;
+        self.outcomes = outcomes;
+        Ok(())
+    }
+
+    fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos) -> Result<(), EmuError> {
+        for (outcome, packet) in outcomes.drain(..) {
+            if outcome == Outcome::Delivered {
+                let exit = &self.devices[packet.direction.reverse() as usize];
+                let taken = match &mut self.bodies[packet.body as usize] {
+                    Some(buffer) => {
+                        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
+                        way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken) || exit.send(buffer)?
+                    }
+                    None => false,
+                };
+                self.lateness.record(self.clock.now().since(packet.at + shift));
+                if taken {
+                    self.report.delivered += 1;
+                } else {
+                    self.report.not_taken += 1;
+                }
+            } else {
+                self.report.lost += 1;
+            }
+            self.let_go(packet.body, packet.direction);
+        }
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Time {
+        let due = |course: &Course| course.network.wake_at().map(|at| at + course.shift);
+        let profile_end = Some(self.profile_end()).filter(|_| !self.ended && self.at_end != AtEnd::Hold);
+        let times = [due(&self.course), self.before.as_ref().and_then(due), profile_end];
+        times.into_iter().flatten().fold(self.next_window, Time::min)
+    }
+
+    fn profile_end(&self) -> Time {
+        Time(self.profile.duration().0) + self.course.shift
+    }
+
+    /// Windows of the `links` table, and the Profile's end.
+    fn turn(&mut self, now: Time, news: &mut impl FnMut(News)) -> Result<(), EmuError> {
+        if now >= self.next_window {
+            self.window(self.next_window, news);
+            while self.next_window <= now {
+                self.next_window = self.next_window + LINK_WINDOW;
+            }
+        }
+        if !self.ended && now >= self.profile_end() {
+            match self.at_end {
+                AtEnd::Hold => self.ended = true,
+                AtEnd::Stop => {
+                    self.ended = true;
+                    news(News::ProfileEnded);
+                }
+                AtEnd::Loop => self.begin_anew()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The Profile from its beginning. What is inside goes on through the last passage's elements, so for one queue's length there are two.
+    fn begin_anew(&mut self) -> Result<(), EmuError> {
+        let shift = Nanos(self.profile_end().0);
+        let mut network = Network::new(&[&self.profile], self.streams)?;
+        network.run_until(Time::ZERO, &mut Vec::new());
+        network.inherit_stats(&mut self.course.network);
+        let before = std::mem::replace(&mut self.course, Course { network, shift });
+        self.before = (before.network.packets() > 0).then_some(before);
+        self.report.loops += 1;
+        Ok(())
+    }
+
+    fn window(&mut self, at: Time, news: &mut impl FnMut(News)) {
+        let mut links = Links::default();
+        let t_s = at.since(self.start).as_secs_f64();
+        let time = self.course.time(at);
+        record_window(&mut self.course.network, 0, &self.profile, &self.role, time, t_s, &mut links);
+        news(News::Window(Box::new(links)));
+    }
+
+    fn finish(mut self) -> RelayReport {
+        let inside = |course: &Course| course.network.packets() as u64;
+        self.report.held = inside(&self.course) + self.before.as_ref().map_or(0, inside);
+        if self.lateness.n() > 0 {
+            self.report.lateness_p50_ms = Some(self.lateness.quantile_ms(50, 100));
+            self.report.lateness_p99_ms = Some(self.lateness.quantile_ms(99, 100));
+            self.report.lateness_p999_ms = Some(self.lateness.quantile_ms(999, 1000));
+            self.report.lateness_max_ms = Some(self.lateness.max_ms());
+        }
+        self.report
+    }
+}

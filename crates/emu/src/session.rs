@@ -1,0 +1,441 @@
+//! One emulation from beginning to end, as process 1 of its namespaces.
+//!
+//! Everything that happens comes in as a [`Word`] on one channel; what the parent is to know goes out as one JSON object a line ([`crate::lines`]).
+
+use crate::bulk::{self, Progress};
+use crate::clock::Clock;
+use crate::diag::Diag;
+use crate::error::{EmuError, system};
+use crate::gateway::counters::Counters;
+use crate::gateway::office;
+use crate::host::{self, Host};
+use crate::interface::{self, Addresses};
+use crate::isolation::{Privilege, settle};
+use crate::lines::{Done, Lines, Stopped};
+use crate::names::name_server;
+use crate::programs::{self, Ending};
+use crate::relay::{News, Relay, RelayReport};
+use crate::sampler::Sampler;
+use crate::spec::{Spec, Workload, read_spec};
+use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec, ProfileRef};
+use bentpipe_profile::run::{Events, FlowFacts, Samples, Summary};
+use bentpipe_profile::{Nanos, Profile, Streams, Time};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between looks at whether the server listens.
+const LISTEN_LOOK: Duration = Duration::from_millis(10);
+
+/// Something happened.
+enum Word {
+    Relay(News),
+    Ended(Pid, Ending),
+    Terminate,
+}
+
+/// Runs one emulation; `control` brings the specification and then stays open as long as the parent lives, `keeper` as long as the process
+/// does that made the namespaces, `report` takes the lines. Returns the exit status.
+#[must_use]
+pub fn run(privilege: Privilege, mut control: File, keeper: File, report: File) -> i32 {
+    let mut lines = Lines::new(report);
+    match start(privilege, &mut control, keeper, &mut lines).and_then(|session| session.run(control, &mut lines)) {
+        Ok(()) => 0,
+        Err(error) => {
+            lines.error(&error);
+            1
+        }
+    }
+}
+
+struct Session {
+    spec: Spec,
+    profile: Arc<Profile>,
+    hosts: [Host; 2],
+    addresses: [Addresses; 2],
+    sampler: Sampler,
+    clock: Clock,
+    start: Time,
+    stop_relay: Arc<AtomicBool>,
+    relay: JoinHandle<Result<RelayReport, EmuError>>,
+    gateway: Option<Arc<Counters>>,
+    inbox: Receiver<Word>,
+    words: Sender<Word>,
+    samples: Samples,
+    ended: BTreeMap<Pid, Ending>,
+}
+
+fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lines) -> Result<Session, EmuError> {
+    settle(privilege)?;
+    let (spec, profile) = read_spec(control)?;
+    let (words, inbox) = channel();
+    // Without the process that made the namespaces, nobody would hear of the end.
+    lifeline(keeper, |_| {})?;
+    let reaped = words.clone();
+    programs::reap(move |pid, ending| drop(reaped.send(Word::Ended(pid, ending))))?;
+    let (client, server) = interface::addresses(interface::free_depth()?);
+    let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
+    let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
+    name_server(server)?;
+    let hosts = [client_host, server_host];
+    for host in &hosts {
+        let settings = spec.hosts.clone();
+        let keep_metrics = !matches!(spec.workload, Workload::Race { .. });
+        host.run(move || host_settings(settings.as_ref(), keep_metrics));
+    }
+    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?]);
+    let profile = Arc::new(profile);
+    let start = spec.begin.resolve(profile.start(), SystemTime::now());
+    let streams = Streams::new(spec.seed);
+    let (gateway, counters) = match spec.workload {
+        Workload::Program { .. } => {
+            let (gateway, counters) = office::open(&hosts[1], [client, server], spec.mtu, spec.gateway_controller.as_deref())?;
+            (Some(gateway), Some(counters))
+        }
+        Workload::Race { .. } => (None, None), // its flows have both ends here
+    };
+    // A device by the direction of what the host behind it sends.
+    let devices = [client_device, server_device];
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, start, spec.at_end, devices, gateway)?;
+    let stop_relay = Arc::new(AtomicBool::new(false));
+    let clock = Clock::starting_at(start);
+    let clock_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let (stop, news) = (Arc::clone(&stop_relay), words.clone());
+    let relay = thread::Builder::new()
+        .name("relay".to_owned())
+        .spawn(move || relay.run(clock, &stop, |item| drop(news.send(Word::Relay(item)))))
+        .map_err(system("thread of the relay"))?;
+    lines.started(&hosts, [client, server], start, clock_unix_ns, privilege);
+    Ok(Session {
+        spec,
+        profile,
+        hosts,
+        addresses: [client, server],
+        sampler,
+        clock,
+        start,
+        stop_relay,
+        relay,
+        gateway: counters,
+        inbox,
+        words,
+        samples: Samples::default(),
+        ended: BTreeMap::new(),
+    })
+}
+
+/// Ends the process, and with it everything inside, when the other end of `pipe` closes; `heard` is told of each byte.
+fn lifeline(mut pipe: File, heard: impl Fn(u8) + Send + 'static) -> Result<(), EmuError> {
+    let watch = move || {
+        let mut byte = [0];
+        while let Ok(1) = pipe.read(&mut byte) {
+            heard(byte[0]);
+        }
+        process::exit(1);
+    };
+    let spawned = thread::Builder::new().name("lifeline".to_owned()).spawn(watch);
+    spawned.map(drop).map_err(system("thread of the lifeline"))
+}
+
+fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool) {
+    if !keep_metrics {
+        // The next run must not begin with what this one learnt.
+        host::set("ipv4/tcp_no_metrics_save", "1");
+    }
+    if let Some(settings) = settings {
+        host::set("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0));
+        host::set("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0));
+    }
+}
+
+impl Session {
+    fn run(mut self, control: File, lines: &mut Lines) -> Result<(), EmuError> {
+        let words = self.words.clone();
+        lifeline(control, move |_| drop(words.send(Word::Terminate)))?;
+        match self.spec.workload.clone() {
+            Workload::Program { command, server, server_log } => {
+                let server = server.map(|line| self.serve(&line, server_log.as_deref(), lines)).transpose()?;
+                let program = programs::start(&self.hosts[0], &command)?;
+                let (stopped, ending) = self.wait_for(program, lines)?;
+                self.sample(lines)?;
+                if let Some(server) = server {
+                    self.stop_server(server);
+                }
+                let experiment = self.observed();
+                let facts = self.observed_facts();
+                self.finish(lines, stopped, ending, &experiment, &facts)
+            }
+            Workload::Race { experiment } => {
+                let progress = self.start_flows(&experiment)?;
+                let end = self.start + experiment.duration_ns;
+                let stopped = self.wait_until(end, lines)?;
+                let facts = self.race_facts(&experiment, &progress);
+                self.finish(lines, stopped, None, &experiment, &facts)
+            }
+        }
+    }
+
+    /// Starts the server and waits until it listens.
+    fn serve(&mut self, line: &str, log: Option<&str>, lines: &mut Lines) -> Result<Pid, EmuError> {
+        let failed = |found: String| EmuError::Server { program: line.to_owned(), found };
+        let pid = programs::start_server(&self.hosts[1], line, log)?;
+        let patience = Duration::from_nanos(self.spec.listen_within_ns.0);
+        let began = Instant::now();
+        while !self.sampler.is_served()? {
+            if began.elapsed() > patience {
+                return Err(failed(format!("listens neither on TCP nor on UDP after {} s", patience.as_secs_f64())));
+            }
+            let deadline = self.clock.now() + Nanos(u64::try_from(LISTEN_LOOK.as_nanos()).unwrap_or(0));
+            self.hear_until(Some(deadline), lines, |_| false)?;
+            if let Some(ending) = self.ended.get(&pid) {
+                return Err(failed(format!("ended before it listened ({ending:?})")));
+            }
+        }
+        Ok(pid)
+    }
+
+    fn wait_for(&mut self, program: Pid, lines: &mut Lines) -> Result<(Stopped, Option<Ending>), EmuError> {
+        let mut stopped = Stopped::Program;
+        let mut deadline = None;
+        loop {
+            if let Some(&ending) = self.ended.get(&program) {
+                return Ok((stopped, Some(ending)));
+            }
+            if deadline.is_some_and(|at| self.clock.now() >= at) {
+                return Ok((stopped, None)); // ignores the signal: it ends with the namespace
+            }
+            let mut asked = None;
+            self.hear_until(deadline, lines, |word| match word {
+                Word::Terminate => {
+                    asked = Some(Stopped::Asked);
+                    true
+                }
+                Word::Relay(News::ProfileEnded) => {
+                    asked = Some(Stopped::ProfileEnded);
+                    true
+                }
+                Word::Ended(..) => true,
+                Word::Relay(_) => false,
+            })?;
+            if let (Some(why), None) = (asked, deadline) {
+                stopped = why;
+                programs::terminate(program);
+                deadline = Some(self.clock.now() + self.spec.grace_ns);
+            }
+        }
+    }
+
+    fn wait_until(&mut self, end: Time, lines: &mut Lines) -> Result<Stopped, EmuError> {
+        let mut stopped = Stopped::Program;
+        self.hear_until(Some(end), lines, |word| {
+            let asked = matches!(word, Word::Terminate);
+            if asked {
+                stopped = Stopped::Asked;
+            }
+            asked
+        })?;
+        self.sample(lines)?;
+        Ok(stopped)
+    }
+
+    /// Takes what comes, and samples in time, until `deadline` or until a word is `enough`.
+    fn hear_until(&mut self, deadline: Option<Time>, lines: &mut Lines, mut enough: impl FnMut(&Word) -> bool) -> Result<(), EmuError> {
+        loop {
+            let now = self.clock.now();
+            if deadline.is_some_and(|at| now >= at) {
+                return Ok(());
+            }
+            let step = self.spec.sample_step_ns.0;
+            let next_sample = Time(self.start.0 + (now.since(self.start).0 / step + 1) * step);
+            let until = deadline.map_or(next_sample, |at| at.min(next_sample));
+            match self.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
+                Ok(word) => {
+                    let done = enough(&word);
+                    self.hear(word, lines);
+                    if done {
+                        return Ok(());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if self.clock.now() >= next_sample => self.sample(lines)?,
+                Err(_) => {}
+            }
+            if self.relay.is_finished() {
+                return Ok(()); // it failed: `finish` says how
+            }
+        }
+    }
+
+    fn hear(&mut self, word: Word, lines: &mut Lines) {
+        match word {
+            Word::Relay(News::Flow(key, number)) => self.sampler.learn(key, number),
+            Word::Relay(News::Split { client, server }) => self.sampler.split(client, server),
+            Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
+            Word::Ended(pid, ending) => drop(self.ended.insert(pid, ending)),
+            Word::Relay(News::ProfileEnded) | Word::Terminate => {}
+        }
+    }
+
+    fn sample(&mut self, lines: &mut Lines) -> Result<(), EmuError> {
+        let mut rows = Samples::default();
+        self.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
+        if !rows.t_s.is_empty() {
+            lines.table("samples", &rows.columns());
+            self.samples.append(&mut rows);
+        }
+        Ok(())
+    }
+
+    /// A server that writes its results on the way out gets the time for it.
+    fn stop_server(&mut self, server: Pid) {
+        programs::terminate(server);
+        let began = Instant::now();
+        let grace = Duration::from_nanos(self.spec.grace_ns.0);
+        while !self.ended.contains_key(&server) && began.elapsed() < grace {
+            if let Ok(Word::Ended(pid, ending)) = self.inbox.recv_timeout(LISTEN_LOOK) {
+                self.ended.insert(pid, ending);
+            }
+        }
+    }
+
+    fn start_flows(&self, experiment: &Experiment) -> Result<Vec<Arc<Progress>>, EmuError> {
+        let addresses = self.addresses.map(|a| IpAddr::V4(a.v4));
+        let end = self.start + experiment.duration_ns;
+        let hosts = [&self.hosts[0], &self.hosts[1]];
+        (0_u16..)
+            .zip(&experiment.flows)
+            .map(|(index, flow)| bulk::start(hosts, addresses, index, flow, self.clock, self.start, end))
+            .collect()
+    }
+
+    fn race_facts(&mut self, experiment: &Experiment, progress: &[Arc<Progress>]) -> Vec<FlowFacts> {
+        let ports: BTreeMap<u32, usize> = self
+            .sampler
+            .observed()
+            .iter()
+            .filter_map(|(&number, seen)| {
+                let port = [seen.key.client.port(), seen.key.server.port()];
+                let index = port.into_iter().filter_map(|p| p.checked_sub(bulk::FIRST_PORT)).map(usize::from);
+                index.filter(|&i| i < experiment.flows.len()).min().map(|index| (number, index))
+            })
+            .collect();
+        // The relay numbers flows as it meets them; a Run numbers them as the Experiment does.
+        self.samples.renumber(|flow| u32::try_from(flow).ok().and_then(|f| ports.get(&f)).map_or(flow, |&i| i as u64));
+        let seen: BTreeMap<usize, _> = ports.iter().map(|(number, &index)| (index, &self.sampler.observed()[number])).collect();
+        let facts = experiment.flows.iter().zip(progress).enumerate().map(|(index, (flow, progress))| {
+            let seen = seen.get(&index);
+            FlowFacts {
+                start: self.start + Nanos(flow.start_ns.0),
+                stop: flow.stop_ns.map_or(Time::MAX, |stop| self.start + Nanos(stop.0)),
+                completed: progress.completed().filter(|_| matches!(flow.application, Application::Bytes(_))),
+                delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
+                retransmits: seen.map_or(0, |s| s.retransmits),
+                losses: 0,
+                timeouts: 0,
+                rtt_median_ms: seen.map_or(f64::NAN, |s| quantile(&s.rtts_ms, 0.5)),
+                rtt_p95_ms: seen.map_or(f64::NAN, |s| quantile(&s.rtts_ms, 0.95)),
+            }
+        });
+        facts.collect()
+    }
+
+    /// What the program did, as an Experiment.
+    fn observed(&self) -> Experiment {
+        let flows = self.sampler.observed().values().map(|seen| FlowSpec {
+            profile: self.spec.role.clone(),
+            direction: seen.direction,
+            controller: seen.controller.clone(),
+            options: BTreeMap::new(),
+            start_ns: Time(nanos(seen.first_s)),
+            stop_ns: Some(Time(nanos(seen.last_s).max(nanos(seen.first_s) + 1))),
+            application: Application::Bytes(bentpipe_profile::Bytes(seen.delivered_bytes)),
+            sender: None,
+            receiver: None,
+        });
+        Experiment {
+            name: "program".to_owned(),
+            seed: self.spec.seed,
+            duration_ns: self.clock.now().since(self.start),
+            warmup_ns: Nanos(0),
+            sample_step_ns: self.spec.sample_step_ns,
+            offset_ns: Nanos(self.start.0),
+            profiles: vec![ProfileRef {
+                role: self.spec.role.clone(),
+                name: self.profile.name().to_owned(),
+                hash: self.profile.content_hash(),
+            }],
+            hosts: BTreeMap::new(),
+            flows: flows.collect(),
+        }
+    }
+
+    fn observed_facts(&mut self) -> Vec<FlowFacts> {
+        let places: BTreeMap<u64, u64> = self.sampler.observed().keys().map(|&n| u64::from(n)).zip(0..).collect();
+        self.samples.renumber(|flow| places.get(&flow).copied().unwrap_or(flow));
+        let at = |s: f64| self.start + Nanos(nanos(s));
+        let facts = self.sampler.observed().values().map(|seen| FlowFacts {
+            start: at(seen.first_s),
+            stop: at(seen.last_s),
+            completed: None,
+            delivered_bytes: seen.delivered_bytes,
+            retransmits: seen.retransmits,
+            losses: 0,
+            timeouts: 0,
+            rtt_median_ms: quantile(&seen.rtts_ms, 0.5),
+            rtt_p95_ms: quantile(&seen.rtts_ms, 0.95),
+        });
+        facts.collect()
+    }
+
+    fn finish(
+        self,
+        lines: &mut Lines,
+        stopped: Stopped,
+        ending: Option<Ending>,
+        experiment: &Experiment,
+        facts: &[FlowFacts],
+    ) -> Result<(), EmuError> {
+        let end = self.clock.now();
+        let mut dropped = [0; 2]; // a device and its counters go with the relay
+        for (host, count) in self.hosts.iter().zip(&mut dropped) {
+            let name = host.end();
+            *count = host.run(move || interface::dropped(name, host::DEVICE))?;
+        }
+        self.stop_relay.store(true, Ordering::Relaxed);
+        let report = self.relay.join().map_err(|_| EmuError::Spec("the relay's thread failed".to_owned()))??;
+        while let Ok(word) = self.inbox.try_recv() {
+            if let Word::Relay(News::Window(links)) = word {
+                lines.table("links", &links.columns());
+            }
+        }
+        let mut events = Events::default();
+        events.push_path(&self.profile, self.start, end);
+        lines.table("events", &events.columns());
+        let summary = Summary::of(experiment, facts, &self.samples, self.start, end, report.delivered);
+        let endpoints = self.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
+        lines.table("final_samples", &self.samples.columns());
+        let gateway = self.gateway.as_deref();
+        lines.done(&Done { stopped, ending, relay: report, gateway, device_drops: dropped, experiment, summary, endpoints });
+        Ok(())
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times of a run
+fn nanos(s: f64) -> u64 {
+    (s.max(0.0) * 1e9) as u64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank
+fn quantile(values: &[f64], q: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len().saturating_sub(1) as f64 * q) as usize;
+    sorted.get(rank).copied().unwrap_or(f64::NAN)
+}

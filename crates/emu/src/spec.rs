@@ -1,0 +1,186 @@
+//! What the parent process asks for, and how it arrives: lengths, JSON, the Profile's table.
+
+use crate::error::EmuError;
+use bentpipe_profile::experiment::{Experiment, HostSpec};
+use bentpipe_profile::table::Table;
+use bentpipe_profile::{Nanos, Profile, Time, Utc};
+use serde::Deserialize;
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What happens when the program runs longer than the Profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtEnd {
+    /// The Profile begins anew.
+    Loop,
+    /// Its last values stay.
+    Hold,
+    /// The program is asked to stop.
+    Stop,
+}
+
+/// Where in the Profile it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begin {
+    /// Here.
+    At(Time),
+    /// Where the Profile's clock and the machine's agree modulo so many nanoseconds: reconfigurations come at fixed seconds of the minute.
+    WallClock(Nanos),
+}
+
+impl Begin {
+    /// The Profile's time to begin at, when the machine's clock reads `now`.
+    #[must_use]
+    pub fn resolve(self, profile_start: Utc, now: SystemTime) -> Time {
+        match self {
+            Self::At(at) => at,
+            Self::WallClock(period) => {
+                let unix_ns = now.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(0));
+                let period = i128::from(period.0.max(1));
+                Time(u64::try_from((unix_ns - i128::from(profile_start.0)).rem_euclid(period)).unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Who makes the traffic.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// A program in the client's namespace; what it prints goes where the parent's goes.
+    Program {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// A server in the other namespace, run by `/bin/sh -c`.
+        server: Option<String>,
+        /// File for what the server prints.
+        server_log: Option<String>,
+    },
+    /// The flows of an Experiment, with the kernel's own TCP at both ends.
+    Race {
+        /// Which.
+        experiment: Box<Experiment>,
+    },
+}
+
+/// One emulation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What the path is called in the tables.
+    pub role: String,
+    /// Seed of the per-packet draws.
+    pub seed: u64,
+    /// See [`Begin`].
+    pub begin: Begin,
+    /// See [`AtEnd`].
+    pub at_end: AtEnd,
+    /// Largest IP packet [bytes].
+    pub mtu: u16,
+    /// Time between samples of the sockets.
+    pub sample_step_ns: Nanos,
+    /// How long a server may take until it listens.
+    pub listen_within_ns: Nanos,
+    /// How long a program may take to end after it was asked to.
+    pub grace_ns: Nanos,
+    /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
+    pub gateway_controller: Option<String>,
+    /// Settings of both hosts; `None`: the kernel's own.
+    pub hosts: Option<HostSpec>,
+    /// Who makes the traffic.
+    pub workload: Workload,
+}
+
+/// More than this is no specification [bytes].
+const MOST: u64 = 1 << 32;
+
+/// Reads a specification and its Profile: twice a length (u64, little-endian) and as many bytes; the second is [`encode_profile`]'s.
+///
+/// # Errors
+/// [`EmuError::Spec`] where it is cut short or is not one.
+pub fn read_spec(from: &mut impl Read) -> Result<(Spec, Profile), EmuError> {
+    let json = read_part(from)?;
+    let spec = serde_json::from_slice(&json).map_err(|e| EmuError::Spec(e.to_string()))?;
+    let profile = decode_profile(&read_part(from)?)?;
+    Ok((spec, profile))
+}
+
+fn read_part(from: &mut impl Read) -> Result<Vec<u8>, EmuError> {
+    let short = |e: std::io::Error| EmuError::Spec(e.to_string());
+    let mut length = [0; 8];
+    from.read_exact(&mut length).map_err(short)?;
+    let length = u64::from_le_bytes(length);
+    if length > MOST {
+        return Err(EmuError::Spec(format!("{length} bytes; wanted at most {MOST}")));
+    }
+    let mut part = Vec::new();
+    from.take(length).read_to_end(&mut part).map_err(short)?;
+    if part.len() as u64 == length { Ok(part) } else { Err(EmuError::Spec("cut short".to_owned())) }
+}
+
+/// A Profile as bytes, for a process of the same build: metadata and columns, each behind its length.
+#[must_use]
+pub fn encode_profile(profile: &Profile) -> Vec<u8> {
+    let table = profile.to_table();
+    let mut bytes = Vec::new();
+    let mut part = |data: &[u8]| {
+        bytes.extend((data.len() as u64).to_le_bytes());
+        bytes.extend(data);
+    };
+    part(profile.metadata_json().as_bytes());
+    part(&table.t_s.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    part(&table.hop.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    part(&table.direction);
+    part(&table.kind);
+    part(&table.value.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    part(&table.valid.iter().map(|&v| u8::from(v)).collect::<Vec<u8>>());
+    bytes
+}
+
+/// Back from [`encode_profile`].
+///
+/// # Errors
+/// [`EmuError::Spec`] where the bytes are cut short, [`EmuError::Profile`] where they are no valid Profile.
+pub fn decode_profile(mut bytes: &[u8]) -> Result<Profile, EmuError> {
+    let mut part = || read_part(&mut bytes);
+    let metadata = String::from_utf8(part()?).map_err(|e| EmuError::Spec(e.to_string()))?;
+    let floats = |data: Vec<u8>| data.as_chunks().0.iter().map(|c| f64::from_le_bytes(*c)).collect();
+    let table = Table {
+        t_s: floats(part()?),
+        hop: part()?.as_chunks().0.iter().map(|c| u32::from_le_bytes(*c)).collect(),
+        direction: part()?,
+        kind: part()?,
+        value: floats(part()?),
+        valid: part()?.into_iter().map(|v| v != 0).collect(),
+    };
+    Ok(Profile::from_table(&metadata, &table)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    #[test]
+    fn seconds_of_the_minute_agree() {
+        // The Profile starts at :05, the machine reads :17.25: 12.25 s into it.
+        let start = Utc(1_778_403_605_000_000_000);
+        let now = UNIX_EPOCH + Duration::from_millis(1_800_000_017_250);
+        let minute = Nanos::from_secs(60);
+        assert_eq!(Begin::WallClock(minute).resolve(start, now), Time(12_250_000_000));
+        // Also before the Profile's own time.
+        let early = UNIX_EPOCH + Duration::from_millis(17_250);
+        assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_no_specification_is_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(read_spec(&mut bytes.as_slice()).is_err());
+            prop_assert!(decode_profile(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The Run's own data: tables and summary, the same whichever world it happened in.
+
+pub mod summary;
+pub mod tables;
+
+pub use summary::{FlowFacts, FlowSummary, Summary};
+pub use tables::{Column, Events, Links, RunTables, Samples};

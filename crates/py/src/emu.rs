@@ -1,0 +1,33 @@
+//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.emulation.keeper`).
+
+use crate::error::user_error;
+use crate::profile::PyProfile;
+use bentpipe_emu::isolation::{self, Privilege};
+use bentpipe_emu::{session, spec};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Leaves the machine's mount and PID namespaces; whether a user namespace was needed. The process may have one thread only.
+#[pyfunction]
+pub fn isolate() -> PyResult<bool> {
+    isolation::isolate().map(|privilege| privilege == Privilege::UserNamespace).map_err(user_error)
+}
+
+/// One emulation, in the child of the process that isolated itself. The three are paths to pipes (`/proc/self/fd/N`). Returns the exit status.
+#[pyfunction]
+pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, keeper: PathBuf, report: PathBuf) -> PyResult<i32> {
+    let privilege = if user_namespace { Privilege::UserNamespace } else { Privilege::Own };
+    let read = |path: PathBuf| File::open(path);
+    let (control, keeper) = (read(control)?, read(keeper)?);
+    let report = File::options().write(true).open(report)?;
+    Ok(py.detach(|| session::run(privilege, control, keeper, report)))
+}
+
+/// A Profile as bytes for `emulate`'s control pipe.
+#[pyfunction]
+pub fn encode_profile<'py>(py: Python<'py>, profile: &PyProfile) -> Bound<'py, PyBytes> {
+    let bytes = py.detach(|| spec::encode_profile(&profile.0));
+    PyBytes::new(py, &bytes)
+}

@@ -1,0 +1,130 @@
+"""`bentpipe run` and `bentpipe shell`: programs behind a Profile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from bentpipe.emulation import Emulated
+    from bentpipe.runs.program import ProgramRun
+
+ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="The path (.parquet).", show_default=False)]
+Command = Annotated[
+    list[str], typer.Argument(metavar="-- PROGRAM [ARGS]…", help="What to run behind it.", show_default=False)
+]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help="A shell line at the other end; the name `server` leads there. PROGRAM starts when it listens.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not kept]", show_default=False)
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the path's processes and of the packets' fates.")]
+Offset = Annotated[
+    float | None,
+    typer.Option(
+        help="Where in the Profile it begins [s]. [default: at the machine's second of the minute, so that "
+        "reconfigurations come at :12, :27, :42 and :57]",
+        show_default=False,
+    ),
+]
+End = Annotated[
+    Literal["loop", "hold", "stop"],
+    typer.Option("--at-end", help="When the Profile is over: begin anew, keep its last values, or end PROGRAM."),
+]
+Mtu = Annotated[int, typer.Option(help="Largest IP packet [bytes].")]
+GatewayCc = Annotated[
+    str | None,
+    typer.Option(
+        help="Congestion controller of this kernel for what TCP brings from the Internet. Such TCP is a split "
+        "connection, terminated by this kernel at the gateway end of the path. [default: the kernel's own]",
+        show_default=False,
+    ),
+]
+
+
+def run(
+    profile: ProfileFile,
+    command: Command,
+    server: Server = None,
+    out: Out = None,
+    seed: Seed = 0,
+    offset: Offset = None,
+    at_end: End = "loop",
+    mtu: Mtu = 1500,
+    gateway_cc: GatewayCc = None,
+) -> None:
+    """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
+
+    Needs no root where the kernel allows user namespaces (`bentpipe kernel check` tells). The program runs as you, with
+    your files and terminal; only its network is another: whatever it sends, to the Internet too, goes over the path.
+
+    Example:
+        bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
+        bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
+    """
+    from bentpipe.profiles import read_profile
+    from bentpipe.runs.program import run_program
+
+    result = run_program(
+        read_profile(profile),
+        command,
+        server=server,
+        out=out,
+        seed=seed,
+        offset_s=offset,
+        at_end=at_end,
+        mtu=mtu,
+        gateway_controller=gateway_cc,
+    )
+    _tell(result)
+    raise typer.Exit(result.exit_code)
+
+
+def shell(
+    profile: ProfileFile,
+    server: Server = None,
+    out: Out = None,
+    seed: Seed = 0,
+    offset: Offset = None,
+    at_end: End = "loop",
+    mtu: Mtu = 1500,
+    gateway_cc: GatewayCc = None,
+) -> None:
+    """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
+
+    Example:
+        bentpipe shell P.parquet --server "python3 -m http.server"
+    """
+    from bentpipe.cli.console import note
+
+    note("a shell behind the path; `exit` ends it")
+    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu, gateway_cc)
+
+
+def _tell(result: ProgramRun) -> None:
+    from bentpipe.cli.console import note, warn
+
+    note(summary_line(result.emulated))
+    if result.emulated.why_invalid:
+        warn(f"this run is not valid: {result.emulated.why_invalid}")
+    if result.run is not None:
+        note(f"Run in {result.run.path}")
+
+
+def summary_line(emulated: Emulated) -> str:
+    """What passed, what was lost, and how late the emulator was."""
+    if emulated.done is None:
+        return "the emulation ended before its end"
+    relay = emulated.done["relay"]
+    late = relay["lateness_p99_ms"]
+    lateness = "" if late is None else f"; 99 % of them at most {late:.3g} ms late"
+    refused = f", {relay['refused']} found no path" if relay["refused"] else ""
+    return f"{relay['delivered']} packets through the path, {relay['lost']} lost on it{refused}{lateness}"

@@ -1,0 +1,142 @@
+"""What this machine's kernel can do for an emulation, found out by doing it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.emulation.engine import LATENESS_BOUND_MS, Emulated, EmulationError, Spec, emulate
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from bentpipe._native import Profile
+
+#: 1000 small UDP packets, one a millisecond, to a port where nobody listens: enough for a 99th percentile.
+_TRIAL = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+begin = time.monotonic()
+for i in range(1000):
+    time.sleep(max(0.0, begin + i / 1000 - time.monotonic()))
+    try:
+        s.sendto(b"bentpipe", ("server", 9))
+    except OSError:
+        pass
+"""
+
+#: The race's default entrants: what a kernel should have.
+_WANTED = ("reno", "cubic", "bbr")
+
+#: Largest receive buffer below which long fat paths are limited by it (Linux 6.18's default `tcp_rmem[2]`).
+_RMEM_MAX = 33_554_432
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing: whether it is `ok`, what was `found`, and what it `means` for a user."""
+
+    name: str
+    ok: bool
+    found: str
+    means: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """All checks; `usable`: whether an emulation runs here."""
+
+    checks: list[Check]
+    usable: bool
+
+
+def check_kernel(trial: Profile) -> KernelReport:
+    """Try an emulation over `trial`, a short constant path, and look at what else matters."""
+    checks = [
+        Check("kernel", platform.system() == "Linux", f"{platform.system()} {platform.release()}", "Linux is needed")
+    ]
+    begin = time.monotonic()
+    emulated: Emulated | None = None
+    try:
+        workload = {"program": {"command": [sys.executable, "-c", _TRIAL], "server": None, "server_log": None}}
+        emulated = emulate(trial, Spec(workload=workload, offset_s=0.0))
+    except (UserError, EmulationError) as error:
+        checks.append(Check("emulation", False, str(error), "`run`, `shell` and `race --on-kernel` do not work here"))
+    if emulated is not None:
+        checks += _of_trial(emulated, time.monotonic() - begin)
+    checks += [
+        _tun(),
+        _controllers(),
+        _buffer("tcp_rmem", _RMEM_MAX, "a flow over a long fat path is limited by the receiver's buffer"),
+        _buffer("tcp_wmem", 4_194_304, "a flow over a long fat path is limited by the sender's buffer"),
+    ]
+    return KernelReport(checks, usable=emulated is not None and emulated.done is not None)
+
+
+def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
+    started, done = emulated.started or {}, emulated.done or {}
+    relay = done.get("relay", {})
+    how = "in a user namespace, without root" if started.get("user_namespace") else "with the rights of the process"
+    late_ms = relay.get("lateness_p99_ms")
+    return [
+        Check(
+            "emulation",
+            True,
+            f"namespaces {how}; up and down again in {took_s - 1.0:.2g} s",
+            "programs run behind a Profile",
+        ),
+        Check(
+            "lateness",
+            late_ms is not None and late_ms <= LATENESS_BOUND_MS,
+            "no packet passed" if late_ms is None else f"99 % of 1000 packets at most {late_ms:.3g} ms late",
+            f"a run with more than {LATENESS_BOUND_MS:g} ms is marked invalid",
+        ),
+        Check(
+            "realtime",
+            bool(relay.get("realtime")),
+            "SCHED_FIFO" if relay.get("realtime") else "not allowed",
+            "a busy machine makes the emulator late unless it may run before everything else (root, or CAP_SYS_NICE)",
+        ),
+    ]
+
+
+def _tun() -> Check:
+    device = Path("/dev/net/tun")
+    if not device.exists():
+        return Check("tun", False, f"no {device}", "load it: modprobe tun")
+    free = os.access(device, os.R_OK | os.W_OK)
+    return Check(
+        "tun", free, f"{device} mode {device.stat().st_mode & 0o777:04o}", "must be readable and writable for you"
+    )
+
+
+def _controllers() -> Check:
+    available = _sysctl("tcp_available_congestion_control").split()
+    missing = [name for name in _WANTED if name not in available]
+    found = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
+    return Check("controllers", not missing, found, "what `race --on-kernel --cc` takes; more: modprobe tcp_NAME")
+
+
+def _buffer(name: str, wanted: int, means: str) -> Check:
+    largest = _sysctl(name).split()[-1:]
+    return Check(
+        name,
+        bool(largest) and int(largest[0]) >= wanted,
+        f"largest {largest[0] if largest else 'unknown'} bytes",
+        means,
+    )
+
+
+def _sysctl(name: str) -> str:
+    try:
+        return Path(f"/proc/sys/net/ipv4/{name}").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,293 @@
+"""Real programs, or the kernel's own TCP, behind a Profile, in real time.
+
+`emulate` starts the process that makes the namespaces (`bentpipe.emulation.keeper`), hands it what is asked for, and
+collects what it says: one JSON object a line, written as things happen, so that what came before a sudden end is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from bentpipe import _native
+from bentpipe.errors import BentpipeError, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from bentpipe._native import Profile
+
+AtEnd = Literal["loop", "hold", "stop"]
+
+LATENESS_BOUND_MS = 1.0
+"""A 99th percentile above this means a disturbed machine.
+
+Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
+"""
+
+UNKNOWN = ("losses",)
+"""Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
+
+UNKNOWN_SUMMARY = ("losses", "timeouts")
+
+SAMPLE_STEP_NS = 100_000_000
+MINUTE_NS = 60 * 10**9
+SLOT_NS = 15 * 10**9
+
+
+class EmulationError(BentpipeError):
+    """The emulation was killed, or failed after it had begun."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is asked for. `workload` is what crates/emu's `Workload` reads.
+
+    Args:
+        offset_s: Where in the Profile to begin; None: where the machine's clock and the Profile's agree in the second
+            of the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations come at
+            :12, :27, :42 and :57.
+        at_end: What happens if it runs longer than the Profile: begin anew, keep the last values, or end the program.
+        mtu: Largest IP packet [bytes].
+        gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the
+            Internet; None: the kernel's default.
+        hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
+    """
+
+    workload: Mapping[str, Any]
+    seed: int = 0
+    role: str = "path"
+    offset_s: float | None = None
+    at_end: AtEnd = "loop"
+    mtu: int = 1500
+    gateway_controller: str | None = None
+    hosts: Mapping[str, Any] | None = None
+    listen_within_s: float = 10.0
+    grace_s: float = 3.0
+
+    def to_json(self, profile: Profile) -> bytes:
+        """As crates/emu reads it."""
+        if not 576 <= self.mtu <= 65535:  # RFC 791: every host takes 576
+            raise UserError(f"--mtu: {self.mtu}; wanted 576 to 65535 bytes")
+        return json.dumps(
+            {
+                "role": self.role,
+                "seed": self.seed,
+                "begin": self._begin(profile),
+                "at_end": self.at_end,
+                "mtu": self.mtu,
+                "sample_step_ns": SAMPLE_STEP_NS,
+                "listen_within_ns": round(self.listen_within_s * 1e9),
+                "grace_ns": round(self.grace_s * 1e9),
+                "gateway_controller": self.gateway_controller,
+                "hosts": self.hosts,
+                "workload": self.workload,
+            }
+        ).encode()
+
+    def _begin(self, profile: Profile) -> dict[str, int]:
+        if self.offset_s is not None:
+            if not 0 <= self.offset_s < profile.duration_s:
+                raise UserError(
+                    f"--offset: {self.offset_s:g} s; wanted 0 to the Profile's {profile.duration_s:g} s, its end not "
+                    "included"
+                )
+            return {"at": round(self.offset_s * 1e9)}
+        for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):
+            if profile.duration_s >= least_s:
+                return {"wall_clock": period_ns}
+        return {"at": 0}
+
+
+@dataclass
+class Emulated:
+    """What came of it. `tables` are columns by name; `done` is None if it ended before its end."""
+
+    tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
+    started: dict[str, Any] | None = None
+    done: dict[str, Any] | None = None
+
+    @property
+    def why_invalid(self) -> str | None:
+        """What makes the Run untrustworthy, in one line; None: nothing."""
+        if self.done is None:
+            return "the emulation ended before its end"
+        reasons = []
+        late_ms = self.done["relay"]["lateness_p99_ms"]
+        if late_ms is not None and late_ms > LATENESS_BOUND_MS:
+            reasons.append(
+                f"1 % of the packets were over {late_ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms): the machine is "
+                "too busy or too slow for this path"
+            )
+        if lost := sum(self.done["device_drops"]):
+            reasons.append(f"{lost} packets were lost in a TUN device's queue, before the path")
+        if not_taken := self.done["relay"]["not_taken"]:
+            reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
+        return "; ".join(reasons) or None
+
+    @property
+    def exit_code(self) -> int:
+        """The program's, as a shell has it; 124 (as `timeout` says) if it was ended because the Profile was over."""
+        done = self.done or {}
+        if done.get("stopped") == "profile_ended":
+            return 124
+        ending = done.get("ending") or {"signal": int(signal.SIGKILL)}
+        return int(ending["code"]) if "code" in ending else 128 + int(ending["signal"])
+
+    def samples(self) -> dict[str, Any]:
+        """The `samples` table's columns, as the simulator gives them; what the kernel does not keep is NaN."""
+        columns = self._table("samples")
+        return {name: values * float("nan") if name in UNKNOWN else values for name, values in columns.items()}
+
+    def links(self) -> dict[str, Any]:
+        """The `links` table's columns."""
+        return self._table("links")
+
+    def events(self) -> dict[str, Any]:
+        """The `events` table's columns."""
+        return self._table("events")
+
+    def summary_json(self) -> str:
+        """The summary, with the emulator's own measurements of itself."""
+        done = self.done or {}
+        summary = dict(done.get("summary") or {"flows": [], "packets": 0})
+        for flow in summary["flows"]:
+            flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
+        why = self.why_invalid
+        measured = {name: done.get(name) for name in ("relay", "gateway", "device_drops")}
+        emulator = {**measured, **(self.started or {})}
+        return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
+
+    def content_hash(self) -> str:
+        """Hex SHA-256 of tables and summary."""
+        return hashlib.sha256(json.dumps([self.tables, self.summary_json()], sort_keys=True).encode()).hexdigest()
+
+    def _table(self, name: str) -> dict[str, Any]:
+        import numpy as np
+
+        columns = self.tables.get(name, {})
+        return {
+            column: columns[column]
+            if kind == "str" and columns.get(column)
+            else np.array(columns.get(column, []), dtype=kind)
+            for column, kind in self.types[name].items()
+        }
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """One line of the emulator's."""
+        if line["kind"] == "table":
+            if line["table"] == "final_samples":
+                self.tables["samples"] = dict(line["columns"])
+                return
+            table = self.tables.setdefault(line["table"], {name: [] for name in line["columns"]})
+            for name, values in line["columns"].items():
+                table[name].extend(values)
+        elif line["kind"] == "types":
+            self.types[line["table"]] = dict(line["types"])
+        elif line["kind"] == "started":
+            self.started = dict(line)
+        elif line["kind"] == "done":
+            self.done = dict(line)
+
+
+def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any]], None] | None = None) -> Emulated:
+    """Run one emulation to its end.
+
+    Ctrl-C is the program's: whoever has the terminal hears it. The second one, or SIGTERM, asks the program to end,
+    and a third ends everything.
+
+    Raises:
+        UserError: what cannot be run: no namespaces, no TUN, no such program, a server that does not listen.
+        EmulationError: the emulation was killed; `partial` of the exception is what had come.
+    """
+    request = spec.to_json(profile)
+    result = Emulated()
+    with _Keeper() as keeper:
+        keeper.send(request, _native.encode_profile(profile))
+        for line in keeper.lines():
+            if line["kind"] == "error":
+                raise (UserError if line.get("users", True) else EmulationError)(line["message"])
+            result.take(line)
+            if on_line is not None:
+                on_line(line)
+        status = keeper.wait()
+    if result.started is None:
+        raise EmulationError(f"the emulation did not start (status {status}); see above")
+    return result
+
+
+class _Keeper:
+    """The process of `bentpipe.emulation.keeper` with its two pipes."""
+
+    def __enter__(self) -> _Keeper:
+        control, self._control = os.pipe()
+        self._report, report = os.pipe()
+        command = [sys.executable, "-P", "-m", "bentpipe.emulation.keeper", str(control), str(report)]
+        try:
+            self._process = subprocess.Popen(command, pass_fds=(control, report))
+        finally:
+            os.close(control)
+            os.close(report)
+        self._interrupts = 0
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            self._before = {
+                signal.SIGINT: signal.signal(signal.SIGINT, self._on_sigint),
+                signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: self.ask()),
+            }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self.end()
+        self._process.wait()
+        os.close(self._report)
+
+    def _on_sigint(self, *_: object) -> None:
+        self._interrupts += 1
+        if self._interrupts == 2:
+            self.ask()
+        elif self._interrupts > 2:
+            self.end()
+
+    def send(self, *parts: bytes) -> None:
+        """Hand over what is asked for; a keeper that could not start says why on the other pipe."""
+        with contextlib.suppress(BrokenPipeError):
+            for part in parts:
+                rest = memoryview(struct.pack("<Q", len(part)) + part)
+                while rest:
+                    rest = rest[os.write(self._control, rest) :]
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What it says, until it ends; a line cut short by a sudden end is left out."""
+        with os.fdopen(os.dup(self._report), "rb") as report:
+            for line in report:
+                if line.endswith(b"\n"):
+                    yield json.loads(line)
+
+    def ask(self) -> None:
+        """Ask the program to end."""
+        if self._control >= 0:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._control, b"T")
+
+    def end(self) -> None:
+        """End everything inside, now."""
+        if self._control >= 0:
+            os.close(self._control)
+            self._control = -1
+
+    def wait(self) -> int:
+        """The exit status of the keeper."""
+        return self._process.wait()

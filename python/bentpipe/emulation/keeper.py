@@ -1,0 +1,52 @@
+"""The process that leaves the machine's namespaces: ``python -m bentpipe.emulation.keeper CONTROL REPORT``.
+
+Both are descriptors. A user namespace can be entered by a process with one thread only, so this one loads nothing that
+starts threads. Its child is process 1 of a PID namespace and does everything else; when it ends, the kernel ends all
+that runs inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from bentpipe import _native
+from bentpipe.errors import UserError
+
+
+def main() -> None:
+    """Isolate, fork, wait."""
+    # The programs inside hear Ctrl-C themselves. A handler, unlike SIG_IGN, is not passed on to them.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    control, report = int(sys.argv[1]), int(sys.argv[2])
+    for descriptor in (control, report):
+        os.set_inheritable(descriptor, False)
+    try:
+        user_namespace = _native.isolate()
+    except UserError as error:
+        os.write(report, json.dumps({"kind": "error", "message": str(error)}).encode() + b"\n")
+        sys.exit(2)
+    alive, hold = os.pipe()  # `hold` is open for as long as this process lives
+    child = os.fork()
+    if child == 0:
+        os.close(hold)
+        status = 1
+        try:
+            status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report))
+        finally:
+            os._exit(status)
+    os.close(control)
+    os.close(report)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _path(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Simulator and kernel in one figure: goodput and one-way delay over time, seed for seed over the same path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from bentpipe.plots import series, style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.runs import Run
+
+BIN_S = 1.0
+"""As the windows of `links` are."""
+
+
+def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run]) -> Figure:
+    """The first seed's Runs: one column a world, goodput of each flow above, one-way delay of all data below.
+
+    Args:
+        simulated: Runs of one entrant, by seed.
+        kernel: The same Experiments on the kernel.
+    """
+    with style.styled():
+        figure = Figure(figsize=(9.2, 3.6), layout="constrained")
+        axes = figure.subplots(2, 2, sharex=True, sharey="row")
+        for column, (title, runs) in enumerate((("Simulated", simulated), ("This kernel", kernel))):
+            run = runs[0]
+            samples = run.samples()
+            names = [str(flow["controller"]) for flow in run.flows]
+            for i, controller in enumerate(names):
+                look = style.look(controller)
+                dashes = (0, (4, 1.5)) if controller in names[:i] else look.line
+                t_s, bps = series.goodput(samples, i, BIN_S)
+                axes[0, column].plot(
+                    t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller)
+                )
+            t_s, delay_ms = delay(run.links(), str(run.flows[0]["direction"]))
+            axes[1, column].plot(t_s, delay_ms, color=style.DELAY)
+            axes[0, column].set_title(f"{title}: goodput")
+            axes[1, column].set_title(f"{title}: one-way delay")
+            axes[1, column].set_xlabel("Time since the run began [s]")
+            for axis in axes[:, column]:
+                axis.axvspan(0, run.warmup_s, color=style.WARM_UP, linewidth=0, zorder=0.3)
+        axes[0, 0].set_ylabel("Mbit/s")
+        axes[1, 0].set_ylabel("ms")
+        axes[0, 0].set_ylim(bottom=0)
+        axes[1, 0].set_ylim(bottom=0)
+        axes[0, 0].set_xlim(0, simulated[0].duration_s)
+        axes[0, 0].legend(loc="lower right")
+    return figure
+
+
+def delay(links: pl.DataFrame, direction: str) -> tuple[series.Floats, series.Floats]:
+    """Window by window: the time that packets spent in all hops, over the packets that came through [s], [ms]."""
+    rows = (
+        links.filter((pl.col("flow") < 0) & (pl.col("direction") == direction) & (pl.col("delay_n") > 0))
+        .group_by("t_s")
+        .agg(
+            (pl.col("delay_mean_ms") * pl.col("delay_n").cast(pl.Float64)).sum().alias("spent_ms"),
+            pl.col("delay_n").max().alias("packets"),
+        )
+        .sort("t_s")
+    )
+    return rows["t_s"].to_numpy(), (rows["spent_ms"] / rows["packets"]).to_numpy()

@@ -1,0 +1,69 @@
+"""A race on this machine's own TCP: the same Experiment, the same path, a real kernel at both ends, in real time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.emulation import Emulated, Spec, emulate
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.runs.experiment import Experiment
+    from bentpipe.runs.plan import Work
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def check(work: Sequence[Work]) -> None:
+    """Refuse what this kernel, or one path with a host at each end, cannot run. Raises `UserError`."""
+    try:
+        available = AVAILABLE.read_text(encoding="ascii").split()
+    except OSError as error:
+        raise UserError(f"{AVAILABLE}: {error.strerror}; a race on the kernel needs Linux") from error
+    for item in work:
+        experiment = item.experiment
+        if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
+            raise UserError(
+                f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); load its module as root, for "
+                f"example `modprobe tcp_{missing[0]}`, or leave it out"
+            )
+        if len(experiment.profiles) != 1:
+            raise UserError(f"--on-kernel: {len(experiment.profiles)} Profiles in one Experiment; wanted one")
+        if any(flow.options for flow in experiment.flows):
+            raise UserError("--on-kernel: the kernel's controllers take no options; leave them out")
+        hosts = [_host(experiment, flow.sender) for flow in experiment.flows]
+        hosts += [_host(experiment, flow.receiver) for flow in experiment.flows]
+        if any(host != hosts[0] for host in hosts):
+            raise UserError("--on-kernel: hosts that differ; wanted the same settings for every flow's ends")
+        if hosts and hosts[0].get("fq"):
+            raise UserError("--on-kernel: hosts with fq; the emulated hosts have the kernel's default qdisc")
+
+
+def run_on_kernel(experiment: Experiment, path: Profile, heard: Callable[[float], None]) -> Emulated:
+    """One Run. `heard` is told the share done, once a second; what it raises ends the Run."""
+    first = experiment.flows[0] if experiment.flows else None
+    hosts = _host(experiment, first.sender) if first else {}
+    spec = Spec(
+        workload={"race": {"experiment": experiment.to_dict()}},
+        seed=experiment.seed,
+        role=experiment.profiles[0].role,
+        offset_s=experiment.offset_ns / 1e9,
+        at_end="hold",
+        hosts=hosts or None,
+    )
+    windows = 0
+
+    def on_line(line: Mapping[str, Any]) -> None:
+        nonlocal windows
+        windows += line["kind"] == "table" and line["table"] == "links"
+        heard(min(1.0, windows * 1e9 / experiment.duration_ns))
+
+    return emulate(path, spec, on_line=on_line)
+
+
+def _host(experiment: Experiment, name: str | None) -> Mapping[str, Any]:
+    return experiment.hosts.get(name, {}) if name is not None else {}

@@ -1,0 +1,142 @@
+"""A program behind a Profile, and the Run that comes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.emulation import Emulated, Spec, emulate
+from bentpipe.errors import UserError
+from bentpipe.runs import plan, record, store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.emulation import AtEnd
+
+NAME = "program"
+"""The Experiment's name."""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What came of it. `run` is None where no folder was asked for."""
+
+    emulated: Emulated
+    run: store.Run | None
+
+    @property
+    def exit_code(self) -> int:
+        """The program's, as a shell has it."""
+        return self.emulated.exit_code
+
+
+def run_program(
+    profile: Profile,
+    command: Sequence[str],
+    *,
+    server: str | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+    offset_s: float | None = None,
+    at_end: AtEnd = "loop",
+    mtu: int = 1500,
+    gateway_controller: str | None = None,
+) -> ProgramRun:
+    """Run `command` behind the Profile, with the terminal of this process, as the same user.
+
+    Args:
+        profile: The path. For a seed other than 0 it is drawn anew with its own seed + `seed`, as in a race.
+        command: Program and arguments.
+        server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
+            listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
+        out: Folder for the Run; None: nothing is kept.
+        seed: Of the per-packet draws.
+        offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
+        at_end: What happens if the program runs longer than the Profile.
+        mtu: Largest IP packet [bytes].
+        gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
+            (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+
+    Raises:
+        UserError: what cannot be run.
+        EmulationError: the emulation failed after it had begun.
+        StoreError: the disk refuses.
+    """
+    if not command:
+        raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
+    (base,) = plan.label_profiles([profile])
+    drawn = base.drawn(seed)
+    if out is not None:
+        store.check_folder(out)
+    log = None if out is None else out / f".server-{time.time_ns()}.log"
+    if log is not None and server is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    spec = Spec(
+        workload={"program": {"command": list(command), "server": server, "server_log": log and str(log)}},
+        seed=seed,
+        offset_s=offset_s,
+        at_end=at_end,
+        mtu=mtu,
+        gateway_controller=gateway_controller,
+    )
+    start_unix_ns = time.time_ns()
+    try:
+        emulated = emulate(drawn, spec)
+        run = None if out is None else _keep(out, base, drawn, spec, emulated, start_unix_ns)
+        if run is not None and log is not None and log.exists():
+            shutil.move(log, run.path / "server.log")
+    finally:
+        if log is not None:
+            log.unlink(missing_ok=True)
+    return ProgramRun(emulated, run)
+
+
+def _keep(out: Path, base: plan.Base, drawn: Profile, spec: Spec, emulated: Emulated, start_unix_ns: int) -> store.Run:
+    command = spec.workload["program"]["command"]
+    entrant = store.safe_name(Path(command[0]).name)
+    experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
+    summary: dict[str, Any] = json.loads(emulated.summary_json())
+    whole = {
+        "format": store.FORMAT,
+        "world": "emulated",
+        "node": "emulated",
+        "entrant": entrant,
+        "seed": spec.seed,
+        "phase": "wall_clock" if spec.offset_s is None else "given",
+        "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
+        "experiment": experiment,
+        "program": spec.workload["program"],
+        "started_unix_ns": start_unix_ns,
+        "versions": record.versions(),
+        "valid": summary.pop("valid"),
+        "why_invalid": summary.pop("why_invalid"),
+        "summary": summary,
+        "content_hash": emulated.content_hash(),
+    }
+    folder = store.run_folder(out, NAME, "emulated", start_unix_ns, f"{base.label}.{entrant}")
+    n = 2
+    while folder.exists():
+        folder = folder.with_name(f"{base.label}.{entrant}~{n}")
+        n += 1
+    return store.write_run(folder, whole, record.tables(experiment["flows"], emulated))
+
+
+def _unfinished(profile: Profile, spec: Spec) -> dict[str, Any]:
+    """The Experiment of an emulation that ended before it could say what it saw."""
+    return {
+        "name": NAME,
+        "seed": spec.seed,
+        "duration_ns": 0,
+        "warmup_ns": 0,
+        "sample_step_ns": 0,
+        "offset_ns": 0,
+        "profiles": [{"role": spec.role, "name": profile.name, "hash": profile.content_hash()}],
+        "hosts": {},
+        "flows": [],
+    }

@@ -1,0 +1,115 @@
+"""UDP with the kernel's own timestamps at both ends: ``python prober.py send|receive|flood …``.
+
+Runs inside the two namespaces of an emulation and knows nothing of the emulator: what it measures is what a program
+meets.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# include/uapi/asm-generic/socket.h and linux/net_tstamp.h; the socket module does not name them.
+SO_TIMESTAMPNS = 35
+SO_TIMESTAMPING = 37
+TX_SOFTWARE, SOFTWARE, OPT_ID, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 11
+MSG_ERRQUEUE = 0x2000
+
+PORT = 7000
+HEADERS_BYTES = 28
+"""IPv4 and UDP."""
+
+
+def send(file: str, count: int, every_s: float, size: int) -> None:
+    """Send `count` packets of `size` bytes on the wire; write when each left [ns of UTC], null if unknown."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)
+    sock.connect((socket.gethostbyname("server"), PORT))
+    times: list[int | None] = [None] * count
+    padding = bytes(max(0, size - HEADERS_BYTES - 4))
+    begin = time.monotonic() + 0.05
+    for number in range(count):
+        time.sleep(max(0.0, begin + number * every_s - time.monotonic()))
+        sock.send(struct.pack("!I", number) + padding)
+        _sent(sock, times)
+    time.sleep(0.2)
+    _sent(sock, times)
+    _write(file, times)
+
+
+def _sent(sock: socket.socket, times: list[int | None]) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            _, controls, _, _ = sock.recvmsg(0, 512, MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+            at, number = None, None
+            for level, kind, data in controls:
+                if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
+                    at = _nanoseconds(data)
+                elif level == socket.SOL_IP:
+                    number = struct.unpack_from("=IBBBBII", data)[
+                        6
+                    ]  # sock_extended_err: ee_data is the packet's number
+            if at is not None and number is not None and number < len(times):
+                times[number] = at
+
+
+def receive(file: str) -> None:
+    """Until SIGTERM; writes (number, time of arrival [ns of UTC], bytes on the wire) of each packet."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    sock.bind(("", PORT))
+    rows = array.array("q")
+
+    def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
+        _write(file, rows.tolist())
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, finish)
+    while True:
+        data, controls, _, _ = sock.recvmsg(2048, 64)
+        at = next((_nanoseconds(data) for level, kind, data in controls if kind == SO_TIMESTAMPNS), 0)
+        rows.extend((struct.unpack_from("!I", data)[0], at, len(data) + HEADERS_BYTES))
+
+
+def flood(seconds: float, bps: float, port: int, step_s: float = 250e-6) -> None:
+    """Packets of 1500 bytes on the wire at `bps`, in small bursts every `step_s`."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.connect((socket.gethostbyname("server"), port))
+    payload = struct.pack("!I", 0) + bytes(1500 - HEADERS_BYTES - 4)
+    begin = time.monotonic()
+    sent = 0
+    while (now := time.monotonic() - begin) < seconds:
+        due = int(bps * now / 8 / 1500)
+        while sent < due:
+            with contextlib.suppress(ConnectionRefusedError, BlockingIOError):
+                sock.send(payload)
+            sent += 1
+        time.sleep(step_s)
+
+
+def _nanoseconds(data: bytes) -> int:
+    seconds, nanoseconds = struct.unpack_from("=qq", data)
+    return int(seconds) * 10**9 + int(nanoseconds)
+
+
+def _write(file: str, value: Any) -> None:  # noqa: ANN401 - JSON is anything
+    Path(file).write_text(json.dumps(value), encoding="ascii")
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "send":
+        send(rest[0], int(rest[1]), float(rest[2]), int(rest[3]))
+    elif what == "receive":
+        receive(rest[0])
+    else:
+        flood(float(rest[0]), float(rest[1]), int(rest[2]))

@@ -1,0 +1,101 @@
+"""The simulator against this machine's own kernel: the same Profile, the same Experiment, in both worlds.
+
+`compare` runs the 24 cells (`cells`) over four paths (`paths`) in both worlds (`worlds`), judges them (`judge`) and
+writes a page (`page`). The kernel is the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.sim_vs_kernel.cells import FULL, QUICK, Effort
+from bentpipe.validation.sim_vs_kernel.explanations import explained_by
+from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
+from bentpipe.validation.sim_vs_kernel.page import write_page
+from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.worlds import run_cells, same_path, side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLAIM = "sim-vs-kernel"
+
+OUT = Path("out") / CLAIM
+"""Where Runs and page go, unless another folder is asked for; ``--quick`` has one of its own beside it."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cells, what is to be said of them, and the page."""
+
+    verdicts: list[Verdict]
+    notes: list[str] = field(default_factory=list)
+    page: Path | None = None
+
+    def cells(self) -> list[dict[str, Any]]:
+        """As ``validate --json`` prints them."""
+        return [verdict.to_dict(explained_by(verdict)) for verdict in self.verdicts]
+
+
+def effort_of(quick: bool) -> Effort:
+    """What ``--quick`` chooses."""
+    return QUICK if quick else FULL
+
+
+def compare(
+    out: Path, effort: Effort, *, data: Path | None = None, on_progress: Callable[[float], None] = lambda _: None
+) -> Comparison:
+    """Run every cell in both worlds and hold them against each other; Runs that are in `out` already are kept.
+
+    Args:
+        out: Folder for Runs and page.
+        effort: How long, how many seeds.
+        data: Folder with the measurement for `leo-measured`; None: a generated one.
+        on_progress: Told the share done, 0 to 1.
+
+    Raises:
+        UserError: what this machine cannot run (no namespaces, no TUN, no such controller).
+        DisturbedError: a machine too busy to be measured with.
+    """
+    profiles, notes = make_paths(effort.duration_s, data, out / "trace")
+    verdicts = []
+    found = run_cells(profiles, effort, out, on_progress)
+    for worlds in found:
+        if not same_path(worlds):
+            raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
+        verdicts.append(judge(worlds.cell, side(worlds.simulated), side(worlds.kernel)))
+    comparison = Comparison(verdicts, notes)
+    return Comparison(verdicts, notes, write_page(out, comparison.cells(), found, notes))
+
+
+def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
+    """Run the comparison as a claim."""
+    folder = out or (OUT.with_name(f"{CLAIM}-quick") if quick else OUT)
+    comparison = compare(folder, effort_of(quick), data=data, on_progress=on_progress)
+    rows = [row for verdict in comparison.verdicts for row in _rows(verdict)]
+    notes = [*comparison.notes, f"side by side: {comparison.page}"]
+    return Outcome(CLAIM, rows, notes, cells=comparison.cells())
+
+
+def _rows(verdict: Verdict) -> list[Row]:
+    cell = f"{verdict.cell.profile}, {verdict.cell.flows} (n = {verdict.n})"
+    ours, theirs = verdict.simulated, verdict.kernel
+    because = f" ({why})" if (why := explained_by(verdict)) else ""
+
+    def row(what: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
+        values = [f"{scale * world.mean(quantity):.{digits}f}" for world in (ours, theirs)]
+        return Row(f"{cell}: {what}", values[0], values[1], limit + because, name not in verdict.outside)
+
+    alone = verdict.cell.alone
+    rows = [row("goodput [Mbit/s]", "goodput_bps", 1e-6, 2, "± 5 %" if alone else "± 3 %", "goodput")]
+    if alone:
+        rows.append(row("one-way delay [ms]", "delay_ms", 1.0, 2, "± 5 % or 1 ms", "delay"))
+        rows.append(row("sent again [%]", "retransmit_rate", 100.0, 3, "± 20 % or 0.1 point", "retransmits"))
+    elif (test := verdict.share_test) is not None:
+        limit = f"TOST ± 5 points, p {test.p:.3f}" + because
+        shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]
+        rows.append(Row(f"{cell}: first flow's share [%]", shares[0], shares[1], limit, test.equivalent))
+    return rows

@@ -1,0 +1,65 @@
+"""The fixed list of what is held against the kernel: 24 cells of a path and an entrant.
+
+Each path meets each controller alone, and three pairs. Of the six pairs that three controllers make, each comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ALONE = ("reno", "cubic", "bbr")
+
+PAIRS: Mapping[str, tuple[str, ...]] = {
+    "fibre": ("cubic+cubic", "reno+bbr", "cubic+bbr"),
+    "geo": ("reno+reno", "bbr+bbr", "reno+cubic"),
+    "leo-computed": ("cubic+cubic", "bbr+bbr", "cubic+bbr"),
+    "leo-measured": ("reno+reno", "reno+cubic", "reno+bbr"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One path (`bentpipe.validation.sim_vs_kernel.paths`) and one entrant of a race."""
+
+    profile: str
+    flows: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether one flow has the path to itself."""
+        return "+" not in self.flows
+
+
+CELLS: tuple[Cell, ...] = tuple(Cell(profile, flows) for profile, pairs in PAIRS.items() for flows in (*ALONE, *pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long each Run is, and how many seeds there are.
+
+    Two flows need at least ten for their shares to be called equal. Chosen here: five for a flow alone, whose figures
+    differ between runs by a per cent or so; a minute, of which ten seconds are the warm-up.
+    """
+
+    duration_s: float = 60.0
+    alone: int = 5
+    pairs: int = 10
+
+    def seeds(self, cell: Cell) -> int:
+        """Seeds of a cell."""
+        return self.alone if cell.alone else self.pairs
+
+    @property
+    def kernel_s(self) -> float:
+        """How long the kernel's Runs take: they are in real time, one after the other [s]."""
+        return sum(self.seeds(cell) for cell in CELLS) * (self.duration_s + START_S)
+
+
+START_S = 1.0
+"""What an emulation takes to start and to end [s], about."""
+
+FULL = Effort()
+
+QUICK = Effort(duration_s=20.0, alone=1, pairs=1)
+"""One seed, and ten seconds after the warm-up: eight minutes. It says whether something is far off, not more."""

@@ -1,0 +1,114 @@
+"""What is compared: the same quantities of a Run, whichever world it happened in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.runs import Run
+
+MSS_BYTES = 1448
+"""Payload of a full segment: 1500-byte IPv4 packets with timestamps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one Run, after the warm-up.
+
+    Attributes:
+        goodput_bps: What all flows got [bit/s].
+        shares: Each flow's part of it.
+        delay_ms: Mean one-way delay of the data as the elements saw it, weighted by packets, summed over the hops [ms].
+        retransmit_rate: Segments sent again / segments sent.
+        lateness_p99_ms: How late the emulator was; None: simulated.
+    """
+
+    goodput_bps: float
+    shares: tuple[float, ...]
+    delay_ms: float
+    retransmit_rate: float
+    lateness_p99_ms: float | None
+
+
+def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
+    """The figures of a Run from its tables `samples` and `links`."""
+    experiment = run.record["experiment"]
+    warmup_s = experiment["warmup_ns"] / 1e9
+    direction = experiment["flows"][0]["direction"]
+    got_bytes, again, span_s = [], [], []
+    for flow in range(len(run.flows)):
+        rows = samples.filter(pl.col("flow") == flow).sort("t_s")
+        before = rows.filter(pl.col("t_s") <= warmup_s + HALF_STEP_S).tail(1)
+        first, last = (before if before.height else rows.head(1)), rows.tail(1)
+        got_bytes.append(int(last["goodput_bytes"][0]) - int(first["goodput_bytes"][0]))
+        again.append(int(last["retransmits"][0]) - int(first["retransmits"][0]))
+        span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
+    total_bytes = sum(got_bytes)
+    sent = total_bytes / MSS_BYTES + sum(again)
+    late = (run.record["summary"].get("emulator") or {}).get("relay") or {}
+    return Figures(
+        goodput_bps=sum(8 * count / span for count, span in zip(got_bytes, span_s, strict=True)),
+        shares=tuple(count / total_bytes if total_bytes else 0.0 for count in got_bytes),
+        delay_ms=one_way_delay_ms(links, direction, warmup_s),
+        retransmit_rate=sum(again) / sent if sent else 0.0,
+        lateness_p99_ms=late.get("lateness_p99_ms"),
+    )
+
+
+HALF_STEP_S = 0.05
+"""Half the time between samples: the kernel's are taken a little after the tenth of a second [s]."""
+
+
+def one_way_delay_ms(links: pl.DataFrame, direction: str, warmup_s: float) -> float:
+    """Mean delay of the packets that came through, over all flows [ms].
+
+    A path's hops take turns (satellites) and follow each other (satellite, gateway, exchange): the delay of all packets
+    in all hops, over the packets that left the last one.
+    """
+    # A window's row is written at its end, the kernel's a little later.
+    rows = links.filter(
+        (pl.col("flow") == ALL_FLOWS)
+        & (pl.col("direction") == direction)
+        & (pl.col("t_s") > warmup_s + HALF_WINDOW_S)
+        & (pl.col("delay_n") > 0)
+    )
+    if rows.is_empty():
+        return float("nan")
+    spent_ms = float((rows["delay_mean_ms"] * rows["delay_n"].cast(pl.Float64)).sum())
+    # Whatever hop a packet took in between, all come through the one that every route has: the one with most packets.
+    packets = int(rows.group_by("hop").agg(pl.col("delay_n").sum())["delay_n"].max())  # type: ignore[arg-type]
+    return spent_ms / packets
+
+
+ALL_FLOWS = -1
+"""Row of a hop's sum over the flows in `links`."""
+
+HALF_WINDOW_S = 0.5
+"""Half a window of `links` [s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One world's Runs of a cell, seed by seed."""
+
+    runs: tuple[Figures, ...]
+
+    def mean(self, name: str) -> float:
+        """Mean of one of the figures over the seeds."""
+        return fmean(float(getattr(run, name)) for run in self.runs)
+
+    def first_shares(self) -> Sequence[float]:
+        """The first flow's share, seed by seed."""
+        return [run.shares[0] for run in self.runs]
+
+    @property
+    def lateness_p99_ms(self) -> float | None:
+        """The worst of the Runs; None: simulated."""
+        late = [run.lateness_p99_ms for run in self.runs if run.lateness_p99_ms is not None]
+        return max(late, default=None)

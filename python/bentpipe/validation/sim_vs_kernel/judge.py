@@ -1,0 +1,174 @@
+"""Whether the two worlds agree: limits on means, and an equivalence test for shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.validation.sim_vs_kernel.cells import Cell
+    from bentpipe.validation.sim_vs_kernel.figures import Side
+
+GOODPUT_ALONE = 0.05
+GOODPUT_PAIR = 0.03
+DELAY_RATIO = 0.05
+DELAY_MS = 1.0
+RETRANSMIT_RATIO = 0.2
+RETRANSMIT_POINT = 0.001
+"""Limits: ± 5 % of a lone flow's goodput, ± 3 % of a pair's; delay ± 5 % or 1 ms, retransmit rate ± 20 % or 0.1
+percentage point, whichever is more."""
+
+SHARE_MARGIN = 0.05
+"""Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject at 5 %."""
+
+SHARE_LEVEL = 0.05
+SHARE_LEAST_N = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTest:
+    """Two one-sided Welch t tests (Schuirmann 1987) of the first flow's share.
+
+    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below 0.05 the shares are equivalent.
+    """
+
+    n: int
+    simulated: float
+    kernel: float
+    difference: float
+    p: float
+    equivalent: bool
+
+
+def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest | None:
+    """Whether two sets of shares are the same within `SHARE_MARGIN`; None: fewer than `SHARE_LEAST_N` each."""
+    n = min(len(simulated), len(kernel))
+    if n < SHARE_LEAST_N:
+        return None
+    ours, theirs = fmean(simulated), fmean(kernel)
+    parts = [variance(values) / len(values) for values in (simulated, kernel)]
+    error = math.sqrt(sum(parts))
+    difference = ours - theirs
+    if error == 0.0:
+        p = 0.0 if abs(difference) < SHARE_MARGIN else 1.0
+    else:
+        freedom = sum(parts) ** 2 / sum(
+            part**2 / (len(values) - 1) for part, values in zip(parts, (simulated, kernel), strict=True)
+        )
+        p = _t_upper_tail((SHARE_MARGIN - abs(difference)) / error, freedom)
+    return ShareTest(n, ours, theirs, difference, p, p < SHARE_LEVEL)
+
+
+def _t_upper_tail(t: float, freedom: float) -> float:
+    try:
+        from scipy import stats
+    except ModuleNotFoundError as error:
+        raise UserError("sim-vs-kernel needs scipy: pip install 'bentpipe[validation]'") from error
+    return float(stats.t.sf(t, freedom))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One cell: both sides' means, their relations, and what is outside (empty: nothing)."""
+
+    cell: Cell
+    n: int
+    simulated: Side
+    kernel: Side
+    goodput_ratio: float | None
+    delay_ratio: float | None
+    delay_diff_ms: float | None
+    retransmit_ratio: float | None
+    retransmit_diff: float
+    share_test: ShareTest | None
+    outside: tuple[str, ...]
+
+    @property
+    def within(self) -> bool:
+        """Whether everything that could be judged is within its limit."""
+        return not self.outside
+
+    def to_dict(self, explained_by: str | None) -> dict[str, Any]:
+        """As ``validate --json`` prints it: the promised keys first."""
+        test = self.share_test
+        return {
+            "profile": self.cell.profile,
+            "flows": self.cell.flows,
+            "n": self.n,
+            "goodput_ratio": self.goodput_ratio,
+            "delay_ratio": self.delay_ratio,
+            "delay_diff_ms": self.delay_diff_ms,
+            "retransmit_ratio": self.retransmit_ratio,
+            "share_test": None
+            if test is None
+            else {
+                "simulated": test.simulated,
+                "kernel": test.kernel,
+                "difference": test.difference,
+                "p": test.p,
+                "equivalent": test.equivalent,
+            },
+            "within": self.within,
+            "explained_by": explained_by,
+            "outside": list(self.outside),
+            "retransmit_diff_points": 100 * self.retransmit_diff,
+            "simulated": _means(self.simulated),
+            "kernel": _means(self.kernel) | {"lateness_p99_ms": self.kernel.lateness_p99_ms},
+        }
+
+
+def _means(side: Side) -> dict[str, Any]:
+    return {
+        "goodput_bps": side.mean("goodput_bps"),
+        "delay_ms": known(side.mean("delay_ms")),
+        "retransmit_rate": side.mean("retransmit_rate"),
+        "shares": [fmean(run.shares[i] for run in side.runs) for i in range(len(side.runs[0].shares))],
+    }
+
+
+def known(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if math.isfinite(value) else None
+
+
+def judge(cell: Cell, simulated: Side, kernel: Side) -> Verdict:
+    """Hold both sides against each other."""
+    outside = []
+    ours, theirs = simulated.mean("goodput_bps"), kernel.mean("goodput_bps")
+    goodput = ours / theirs if theirs > 0 else math.nan
+    limit = GOODPUT_ALONE if cell.alone else GOODPUT_PAIR
+    if not abs(goodput - 1) <= limit:
+        outside.append("goodput")
+    our_ms, their_ms = simulated.mean("delay_ms"), kernel.mean("delay_ms")
+    difference_ms = our_ms - their_ms
+    test = None
+    again_ours, again_theirs = simulated.mean("retransmit_rate"), kernel.mean("retransmit_rate")
+    again = again_ours - again_theirs
+    if cell.alone:
+        if not abs(difference_ms) <= max(DELAY_RATIO * their_ms, DELAY_MS):
+            outside.append("delay")
+        if not abs(again) <= max(RETRANSMIT_RATIO * again_theirs, RETRANSMIT_POINT):
+            outside.append("retransmits")
+    else:
+        test = share_test(simulated.first_shares(), kernel.first_shares())
+        if test is not None and not test.equivalent:
+            outside.append("shares")
+    return Verdict(
+        cell=cell,
+        n=min(len(simulated.runs), len(kernel.runs)),
+        simulated=simulated,
+        kernel=kernel,
+        goodput_ratio=known(goodput),
+        delay_ratio=known(our_ms / their_ms) if their_ms > 0 else None,
+        delay_diff_ms=known(difference_ms),
+        retransmit_ratio=again_ours / again_theirs if again_theirs > 0 else None,
+        retransmit_diff=again,
+        share_test=test,
+        outside=tuple(outside),
+    )

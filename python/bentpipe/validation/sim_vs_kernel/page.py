@@ -1,0 +1,47 @@
+"""The page: every cell's two worlds side by side, with its figures and what is outside."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bentpipe.files import atomic_write
+from bentpipe.plots import style
+from bentpipe.plots.worlds import plot_worlds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bentpipe.validation.sim_vs_kernel.worlds import Worlds
+
+
+def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worlds], notes: Sequence[str]) -> Path:
+    """Write ``index.html`` (it holds its figures) and ``cells.json`` into `out`; return the page's path."""
+    figures = out / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    shown = []
+    for cell, both in zip(cells, worlds, strict=True):
+        file = figures / f"{both.cell.profile}.{both.cell.flows}.png"
+        style.save(plot_worlds(both.simulated, both.kernel), file)
+        image = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
+        shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
+    html = _environment().get_template("page.html").render(cells=shown, notes=notes)
+    with atomic_write(out / "cells.json") as data:
+        data.write(json.dumps({"cells": list(cells)}, indent=2, allow_nan=False).encode())
+    with atomic_write(out / "index.html") as file_:
+        file_.write(html.encode())
+    return out / "index.html"
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("bentpipe.validation.sim_vs_kernel", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

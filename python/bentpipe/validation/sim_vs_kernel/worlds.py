@@ -1,0 +1,127 @@
+"""Both worlds' Runs of every cell: the same Profiles, the same Experiments, the same seeds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from bentpipe.errors import BentpipeError
+from bentpipe.runs import race
+from bentpipe.validation.sim_vs_kernel.cells import CELLS, Cell, Effort
+from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe import Profile
+    from bentpipe.runs import Run
+
+ATTEMPTS = 3
+"""Runs on a machine that other work disturbed are invalid, and repeated; one that is invalid so often fails."""
+
+SIMULATED_SHARE = 0.02
+"""Part of the progress that the simulated Runs take."""
+
+
+class DisturbedError(BentpipeError):
+    """The machine is too busy, or too slow, for an emulation to be trusted."""
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """A cell's Runs, seed by seed."""
+
+    cell: Cell
+    simulated: tuple[Run, ...]
+    kernel: tuple[Run, ...]
+
+
+def run_cells(
+    paths: Mapping[str, Profile], effort: Effort, out: Path, on_progress: Callable[[float], None]
+) -> list[Worlds]:
+    """Every cell in both worlds, kept below `out`; what is there already is not run again.
+
+    Raises:
+        UserError: what this machine cannot run.
+        DisturbedError: no valid emulation after `ATTEMPTS`.
+    """
+    simulated: dict[Cell, tuple[Run, ...]] = {}
+    for number, cell in enumerate(CELLS):
+        simulated[cell] = tuple(_race(cell, paths, effort, out / "simulated", on_kernel=False))
+        on_progress(SIMULATED_SHARE * (number + 1) / len(CELLS))
+    total_s = effort.kernel_s
+    done_s = 0.0
+    found = []
+    for cell in CELLS:
+        cost_s = effort.seeds(cell) * effort.kernel_s / sum(effort.seeds(c) for c in CELLS)
+
+        def heard(share: float, begin_s: float = done_s, cost_s: float = cost_s) -> None:
+            on_progress(SIMULATED_SHARE + (1 - SIMULATED_SHARE) * (begin_s + share * cost_s) / total_s)
+
+        found.append(Worlds(cell, simulated[cell], tuple(_valid(cell, paths, effort, out / "kernel", heard))))
+        done_s += cost_s
+    return found
+
+
+def _valid(
+    cell: Cell, paths: Mapping[str, Profile], effort: Effort, out: Path, heard: Callable[[float], None]
+) -> list[Run]:
+    runs: list[Run] = []
+    for _ in range(ATTEMPTS):
+        runs = _race(cell, paths, effort, out, on_kernel=True, heard=heard)
+        spoilt = [run for run in runs if not run.record["valid"]]
+        if not spoilt:
+            return runs
+        for run in spoilt:
+            shutil.rmtree(run.path)
+    why = next(run.record["why_invalid"] for run in runs if not run.record["valid"])
+    raise DisturbedError(f"{cell.profile}, {cell.flows} on the kernel, {ATTEMPTS} times in a row: {why}")
+
+
+def _race(
+    cell: Cell,
+    paths: Mapping[str, Profile],
+    effort: Effort,
+    out: Path,
+    *,
+    on_kernel: bool,
+    heard: Callable[[float], None] = lambda _: None,
+) -> list[Run]:
+    with warnings.catch_warnings():
+        # The measured path has no limit upwards, where only acknowledgements go.
+        warnings.simplefilter("ignore")
+        return race(
+            [paths[cell.profile]],
+            [cell.flows],
+            out=out,
+            duration_s=effort.duration_s,
+            seeds=effort.seeds(cell),
+            on_kernel=on_kernel,
+            on_progress=lambda share, *_: heard(share),
+        ).runs
+
+
+def side(runs: Sequence[Run]) -> Side:
+    """The figures of one world's Runs."""
+    return Side(tuple(figures_of(run, table(run, "samples"), table(run, "links")) for run in runs))
+
+
+def table(run: Run, name: str) -> pl.DataFrame:
+    """One of a Run's tables."""
+    return pl.read_parquet(run.path / f"{name}.parquet")
+
+
+def same_path(worlds: Worlds) -> bool:
+    """Whether both worlds met the same realised Profile at the same phase, seed by seed."""
+
+    def met(run: Run) -> str:
+        what = [[p["hash"] for p in run.record["profiles"]], run.record["experiment"]["offset_ns"], run.seed]
+        return json.dumps(what)
+
+    return [met(run) for run in worlds.simulated] == [met(run) for run in worlds.kernel]

@@ -1,0 +1,51 @@
+"""What tests of the emulator share: whether this machine can emulate at all, and how a path for a test is made."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from bentpipe.emulation import Spec, emulate
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def require_emulation() -> None:
+    """Skip the test where namespaces or TUN are missing; with "emu" in `BENTPIPE_REQUIRE` it fails instead."""
+    if reason := _missing():
+        cannot(f"no emulation on this machine: {reason}")
+
+
+def cannot(reason: str) -> NoReturn:
+    """Skip the test for what this machine lacks, or fail it where `BENTPIPE_REQUIRE` has "emu"."""
+    if "emu" in os.environ.get("BENTPIPE_REQUIRE", ""):
+        pytest.fail(f"BENTPIPE_REQUIRE asks for the emulator: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@functools.cache
+def _missing() -> str | None:
+    """Found by doing it; only what is the machine's counts, any other failure is raised."""
+    profile = preset_profile("fibre", duration_s=5.0)
+    command = [sys.executable, "-c", ""]
+    try:
+        emulate(
+            profile, Spec(workload={"program": {"command": command, "server": None, "server_log": None}}, offset_s=0.0)
+        )
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def bentpipe(*args: object, before: Sequence[str] = (), timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, behind `before`, which is for instance `ip netns exec NAME`."""
+    command = [*before, sys.executable, "-m", "bentpipe", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)

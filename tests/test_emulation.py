@@ -1,0 +1,240 @@
+"""Real programs on this kernel behind a Profile: what they meet, how it ends, and that nothing is left."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from emulation import require_emulation
+
+from bentpipe.emulation import Spec, emulate
+from bentpipe.errors import UserError
+from bentpipe.profiles import make_profile, preset_profile, write_profile
+from bentpipe.report import write_report
+from bentpipe.runs import race
+from bentpipe.runs.program import run_program
+from bentpipe.validation.emulator.faults import VICTIMS, kill_once, processes_with
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+ECHO = (
+    "import socket; s=socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 7));\n"
+    "while True: d, a = s.recvfrom(65535); s.sendto(d, a)"
+)
+SERVER = f'exec {sys.executable} -c "{ECHO}"'
+
+#: Sends `n` packets of `size` bytes every `gap` seconds to the echo server; writes the round-trip times [ms], null if
+#: lost.
+CLIENT = """
+import json, socket, sys, time
+n, gap, size, family = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+s = socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET, socket.SOCK_DGRAM)
+to = socket.getaddrinfo("server", 7, s.family, s.type)[0][4]
+s.settimeout(1.0)
+rtts = []
+for i in range(n):
+    begin = time.monotonic()
+    s.sendto(i.to_bytes(4, "big") + bytes(size - 4), to)
+    try:
+        while int.from_bytes(s.recv(65535)[:4], "big") != i:
+            pass
+        rtts.append((time.monotonic() - begin) * 1e3)
+    except TimeoutError:
+        rtts.append(None)
+    time.sleep(gap)
+json.dump(rtts, open(sys.argv[5], "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def emulation():
+    require_emulation()
+
+
+@pytest.fixture(scope="module")
+def bell():
+    """10 Mbit/s, 30 ms there and back, for a minute."""
+    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+
+
+def echo(profile, tmp_path, *, n=5, gap=0.01, size=100, family=4, **options):
+    file = tmp_path / "rtts.json"
+    command = [sys.executable, "-c", CLIENT, str(n), str(gap), str(size), str(family), str(file)]
+    result = run_program(profile, command, server=SERVER, **options)
+    assert result.exit_code == 0
+    return json.loads(file.read_text()), result.emulated
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_the_path_is_between_a_program_and_the_server(bell, tmp_path, family):
+    rtts, emulated = echo(bell, tmp_path, family=family)
+    assert all(rtt >= 30.0 for rtt in rtts)  # never early, however busy the machine
+    relay = emulated.done["relay"]
+    assert relay["delivered"] >= 2 * len(rtts)
+    assert relay["lost"] == relay["refused"] == relay["not_taken"] == 0
+    assert emulated.done["device_drops"] == [0, 0]
+
+
+def test_packets_larger_than_the_mtu_go_in_pieces(bell, tmp_path):
+    rtts, emulated = echo(bell, tmp_path, size=3000, mtu=600, n=3)
+    assert None not in rtts
+    assert emulated.done["relay"]["delivered"] >= 3 * 2 * 6
+
+
+def test_the_user_the_files_and_the_directory_stay(bell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "import os; open('mine', 'w').write(f'{os.getuid()} {os.getcwd()}')"
+    assert run_program(bell, python(code)).exit_code == 0
+    assert (tmp_path / "mine").read_text() == f"{os.getuid()} {tmp_path}"
+    assert (tmp_path / "mine").stat().st_uid == os.getuid()
+
+
+def test_exit_codes_are_the_programs(bell):
+    assert run_program(bell, ["sh", "-c", "exit 7"]).exit_code == 7
+    assert run_program(bell, ["sh", "-c", "kill -TERM $$"]).exit_code == 128 + signal.SIGTERM
+
+
+def test_what_cannot_be_run_is_one_line(bell):
+    with pytest.raises(UserError, match="no-such-program: cannot start it: No such file"):
+        run_program(bell, ["no-such-program"])
+    with pytest.raises(UserError, match="ended before it listened"):
+        run_program(bell, ["true"], server="exit 3")
+    spec = Spec(
+        workload={"program": {"command": ["true"], "server": "sleep 60", "server_log": None}}, listen_within_s=0.2
+    )
+    with pytest.raises(UserError, match=r"listens neither on TCP nor on UDP after 0\.2 s"):
+        emulate(bell, spec)
+    with pytest.raises(UserError, match="--mtu: 20"):
+        run_program(bell, ["true"], mtu=20)
+    with pytest.raises(UserError, match="--offset: 60 s"):
+        run_program(bell, ["true"], offset_s=60.0)
+
+
+def test_a_program_that_outlives_the_profile(tmp_path):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
+    for at_end, loops in (("loop", True), ("hold", False)):
+        rtts, emulated = echo(short, tmp_path, n=40, gap=0.02, at_end=at_end, offset_s=0.0)
+        assert all(rtt is not None and rtt >= 30.0 for rtt in rtts)
+        assert (emulated.done["relay"]["loops"] >= 1) == loops
+    stopped = run_program(short, ["sleep", "60"], at_end="stop", offset_s=0.0)
+    assert stopped.exit_code == 124
+    assert stopped.emulated.done["stopped"] == "profile_ended"
+
+
+def test_a_program_that_ignores_being_asked_is_ended(bell):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
+    stubborn = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    workload = {"program": {"command": stubborn, "server": None, "server_log": None}}
+    emulated = emulate(short, Spec(workload=workload, at_end="stop", offset_s=0.0, grace_s=0.3))
+    assert emulated.exit_code == 124
+    assert emulated.done["ending"] is None
+
+
+def test_what_a_program_leaves_behind_ends_with_it(bell, tmp_path):
+    mark = f"bentpipe-test-{os.getpid()}-{random.random()}"
+    daemon = f"(setsid {sys.executable} -c 'import time; time.sleep(60)' {mark} &) ; exit 0"
+    assert run_program(bell, ["sh", "-c", daemon]).exit_code == 0
+    assert not processes_with(mark)
+
+
+def test_two_emulations_do_not_meet(bell, tmp_path):
+    """The same addresses twice at once; each client hears its own server, over its own path."""
+    slow = preset_profile("dumbbell:rate=10mbit,rtt=90ms", 60.0, start_unix_ns=0, name="slow")
+    file = tmp_path / "slow.parquet"
+    write_profile(slow, file)
+    out = tmp_path / "other.json"
+    command = ["-m", "bentpipe", "run", str(file), "--server", SERVER, "--", sys.executable, "-c", CLIENT]
+    with subprocess.Popen(
+        [sys.executable, *command, "20", "0.01", "100", "4", str(out)], stderr=subprocess.PIPE, text=True
+    ) as other:
+        rtts, _ = echo(bell, tmp_path, n=20)
+        _, said = other.communicate()
+    assert other.returncode == 0, said
+    assert min(rtts) < 80.0
+    assert min(json.loads(out.read_text())) >= 90.0
+
+
+def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
+    """The inner emulation has addresses of its own."""
+    file = tmp_path / "bell.parquet"
+    write_profile(bell, file)
+    out = tmp_path / "inner.json"
+    inner = [sys.executable, "-m", "bentpipe", "run", str(file), "--server", SERVER, "--"]
+    client = [sys.executable, "-c", CLIENT, "3", "0.01", "100", "4", str(out)]
+    assert run_program(bell, [*inner, *client]).exit_code == 0
+    assert min(json.loads(out.read_text())) >= 30.0
+
+
+def test_loss_is_the_profiles(tmp_path):
+    lossy = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.5", 60.0, start_unix_ns=0, name="lossy")
+    code = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for i in range(1000): s.sendto(b'x' * 100, ('server', 7)); time.sleep(0.0005)\n"
+        "time.sleep(0.2)"
+    )
+    emulated = run_program(lossy, python(code), server="exec sleep 60 & exec " + SERVER.removeprefix("exec ")).emulated
+    up = [row for row in rows(emulated.links()) if row["direction"] == "up" and row["flow"] == -1]
+    lost = max(row["drops_loss"] for row in up)
+    assert 400 < lost < 600  # 1000 packets, half lost: 6 standard deviations are 95
+
+
+def test_a_race_on_the_kernel_is_a_run_of_the_same_shape(bell, tmp_path):
+    out = tmp_path / "out"
+    options = {"duration_s": 4.0, "phase_s": 0.0}
+    (real,) = race([bell], ["cubic"], on_kernel=True, out=out, **options).runs
+    (simulated,) = race([bell], ["cubic"], out=tmp_path / "simulated", **options).runs
+    with pytest.raises(UserError, match="holds emulated Runs"):
+        race([bell], ["cubic"], out=out, **options)
+    assert real.record["world"] == "emulated"
+    assert simulated.record["world"] == "simulated"
+    for table in ("samples", "links", "events"):
+        assert getattr(real, table)().schema == getattr(simulated, table)().schema
+    assert set(real.record["summary"]["flows"][0]) == set(simulated.record["summary"]["flows"][0])
+    flow = real.flows[0]
+    assert flow["controller"] == "cubic"
+    assert 0 < flow["goodput_bps"] < 1e7
+    if real.record["valid"]:  # a busy machine's Run is not, and says so
+        assert flow["goodput_bps"] == pytest.approx(simulated.flows[0]["goodput_bps"], rel=0.15)
+    assert race([bell], ["cubic"], on_kernel=True, out=out, **options).resumed == 1
+    assert write_report(out).exists()
+
+
+def test_a_kernel_that_lacks_a_controller(bell, tmp_path):
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    if "cubic" in available and "bbr" in available and "reno" in available:
+        pytest.skip("this kernel has every controller of ours")
+    with pytest.raises(UserError, match="this kernel has no"):
+        race([bell], ["reno", "cubic", "bbr"], on_kernel=True, out=tmp_path, duration_s=1.0)
+
+
+def test_a_computed_path_keeps_the_clock(tmp_path):
+    """Without --offset the Profile is where the machine's clock is: its second of the minute."""
+    path = make_profile("melbourne", "sydney", start_unix_ns=1_778_403_600_000_000_000, duration_s=125.0)
+    before = time.time() % 60
+    emulated = run_program(path, ["true"]).emulated
+    elapsed = (emulated.started["offset_ns"] / 1e9 - before) % 60
+    assert elapsed < 30  # the start-up; a wrong phase would be anywhere in the minute
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_kill_at_any_moment_leaves_nothing(victim, bell, tmp_path):
+    """`bentpipe validate emulator-faults` does this a hundred times each."""
+    file = tmp_path / "bell.parquet"
+    write_profile(bell, file)
+    for attempt in range(3):
+        killed = kill_once(victim, file, random.Random(f"{victim} {attempt}").uniform(0.0, 0.8), tmp_path)
+        assert not killed.left
+        assert "Traceback" not in killed.said
+
+
+def rows(columns):
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -1,0 +1,287 @@
+"""A program's traffic to the Internet goes over the path and arrives whole; what cannot be reached is told at once."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import internet
+import pytest
+from emulation import bentpipe, cannot, require_emulation
+
+from bentpipe.profiles import preset_profile, write_profile
+
+RTT_MS = 40.0
+
+#: What the programs behind the path share.
+PRELUDE = """
+import errno, hashlib, json, os, socket, struct, sys, time
+def connect(address, port, **how):
+    begin = time.monotonic()
+    try:
+        s = socket.create_connection((address, port), timeout=30, **how)
+    except OSError as error:
+        return None, errno.errorcode.get(error.errno, str(error)), (time.monotonic() - begin) * 1e3
+    return s, None, (time.monotonic() - begin) * 1e3
+def everything(s):
+    whole = b""
+    while data := s.recv(1 << 16):
+        whole += data
+    return whole
+def timed(s, data, to=None):
+    begin = time.monotonic()
+    s.send(data)
+    answer = s.recv(1 << 16)
+    return answer, (time.monotonic() - begin) * 1e3
+def say(**what):
+    print(json.dumps(what))
+"""
+
+
+@pytest.fixture(scope="module")
+def outside():
+    """What goes before a command so that it runs on a machine that has an Internet."""
+    require_emulation()
+    for tool in ("ip", "unshare", "nsenter", "mount"):
+        if shutil.which(tool) is None:
+            cannot(f"no `{tool}`: the Internet of this test is made with it")
+    plain = os.geteuid() != 0
+    unshare = ["unshare", "--net", "--mount", *(["--map-root-user"] if plain else [])]
+    script = Path(internet.__file__)
+    with subprocess.Popen([*unshare, sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        user = ["--user", "--preserve-credentials"] if plain else []
+        yield ["nsenter", "--target", str(process.pid), "--net", "--mount", *user]
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    file = tmp_path_factory.mktemp("path") / "P.parquet"
+    write_profile(preset_profile(f"dumbbell:rate=100mbit,rtt={RTT_MS}ms", 60.0, name="bell"), file)
+    return file
+
+
+@pytest.fixture
+def through(outside, path, tmp_path):
+    """Runs code behind the path; what it said, and the Run's record."""
+
+    def run(code, *options):
+        program = [sys.executable, "-c", PRELUDE + code]
+        done = bentpipe("run", path, "-o", tmp_path, "--offset", 0, *options, "--", *program, before=outside)
+        assert done.returncode == 0, done.stderr
+        (record,) = tmp_path.rglob("run.json")
+        return json.loads(done.stdout), json.loads(record.read_text(encoding="utf-8"))
+
+    return run
+
+
+def gateway(record):
+    return record["summary"]["emulator"]["gateway"]
+
+
+@pytest.mark.parametrize("address", [internet.V4, internet.V6])
+def test_a_download_is_whole_and_its_handshake_takes_the_path(through, address):
+    said, record = through(f"""
+s, _, rtt = connect({address!r}, 80)
+say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
+""")
+    assert said["hash"] == hashlib.sha256(internet.PAGE).hexdigest()
+    assert said["rtt"] >= RTT_MS
+    assert gateway(record)["connections"] == 1
+    (flow,) = record["experiment"]["flows"]
+    assert flow["direction"] == "down"
+    assert flow["application"]["bytes"] - len(internet.PAGE) in {
+        0,
+        1,
+    }  # the kernel counts the end of the stream as a byte
+
+
+def test_an_upload_is_whole_and_its_end_is_handed_on(through):
+    said, _ = through(f"""
+data = bytes(range(256)) * 8000
+found = []
+for address in {(internet.V4, internet.V6)!r}:
+    s, _, _ = connect(address, 81)
+    s.sendall(data)
+    s.shutdown(socket.SHUT_WR)
+    found.append(everything(s).decode())
+say(found=found)
+""")
+    assert said["found"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
+
+
+def test_what_cannot_be_reached_is_told_after_one_round_trip(through):
+    said, record = through(f"""
+places = {[(a, 9) for a in (internet.V4, internet.V6)]!r} + {[(internet.NO_ROUTE, 80), (internet.NO_ROUTE_V6, 80)]!r}
+places += [({internet.NOBODY!r}, 80)]
+say(found=[connect(*place)[1:] for place in places])
+""")
+    names, times = zip(*said["found"], strict=True)
+    assert names == ("ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH", "ENETUNREACH", "EHOSTUNREACH")
+    assert all(RTT_MS <= ms < 900 for ms in times)  # before a SYN would have been sent again (RFC 6298: 1 s)
+    counts = gateway(record)
+    assert (counts["connections_refused"], counts["connections_unreachable"], counts["connections"]) == (2, 3, 0)
+
+
+def test_an_abort_is_handed_on(through):
+    said, _ = through(f"""
+s, _, _ = connect({internet.V4!r}, 82)
+s.sendall(b"x")
+try:
+    found = everything(s).decode()
+except ConnectionResetError:
+    found = "reset"
+say(found=found)
+""")
+    assert said["found"] == "reset"
+
+
+def test_one_port_of_the_programs_to_two_servers(through):
+    said, _ = through(f"""
+def ask(address, port):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("", port))
+    s.connect((address, 81))
+    return s
+one = ask({internet.V4!r}, 0)
+two = ask({internet.V4_OTHER!r}, one.getsockname()[1])
+found = []
+for s, data in ((one, b"one"), (two, b"two")):
+    s.sendall(data)
+    s.shutdown(socket.SHUT_WR)
+    found.append(everything(s).decode())
+say(found=found, same=one.getsockname() == two.getsockname())
+""")
+    assert said == {"found": [hashlib.sha256(data).hexdigest() for data in (b"one", b"two")], "same": True}
+
+
+def test_datagrams_of_every_size(through):
+    said, record = through(f"""
+found = []
+for address in {(internet.V4, internet.V6)!r}:
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(10)
+    s.connect((address, 7))
+    for size in (0, 1, 1400, 4000, 60000):
+        data = os.urandom(size)
+        answer, rtt = timed(s, data)
+        found.append((answer == data, rtt))
+say(found=found)
+""")
+    same, rtts = zip(*said["found"], strict=True)
+    assert all(same)
+    assert min(rtts) >= RTT_MS
+    assert gateway(record)["udp_flows"] == 2
+
+
+def test_a_datagram_to_nobody_is_refused(through):
+    said, _ = through(f"""
+found = []
+for address in {(internet.V4, internet.V6, internet.NO_ROUTE)!r}:
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(10)
+    s.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR: else UDP is not told of what may pass, as a lack of routes
+    s.connect((address, 9))
+    s.send(b"x")
+    try:
+        found.append(s.recv(1))
+    except OSError as error:
+        found.append(errno.errorcode[error.errno])
+say(found=found)
+""")
+    assert said["found"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
+
+
+def test_names_by_the_machines_own_resolver(through):
+    said, record = through(f"""
+names = sorted({{a[4][0] for a in socket.getaddrinfo({internet.NAME!r}, 80, type=socket.SOCK_STREAM)}})
+try:
+    socket.getaddrinfo("nobody.example", 80)
+except socket.gaierror as error:
+    unknown = error.errno
+line = next(line for line in open("/etc/resolv.conf") if line.startswith("nameserver"))
+query = b"\\x12\\x34" + struct.pack("!5H", 0x100, 1, 0, 0, 0) + b"\\4page\\7example\\0" + struct.pack("!HH", 1, 1)
+s, _, _ = connect(line.split()[1], 53)
+s.sendall(struct.pack("!H", len(query)) + query)
+say(names=names, unknown=unknown == socket.EAI_NONAME, over_tcp=socket.inet_ntoa(everything(s)[-4:]))
+""")
+    assert said == {"names": sorted([internet.V4, internet.V6]), "unknown": True, "over_tcp": internet.V4}
+    assert gateway(record)["udp_flows"] >= 1
+
+
+def test_echoes(through):
+    said, record = through(f"""
+found = []
+for address, family, protocol, ask, answer in (
+    ({internet.V4!r}, socket.AF_INET, socket.IPPROTO_ICMP, 8, 0),
+    ({internet.V6!r}, socket.AF_INET6, socket.IPPROTO_ICMPV6, 128, 129),
+):
+    s = socket.socket(family, socket.SOCK_DGRAM, protocol)
+    s.settimeout(10)
+    s.connect((address, 0))
+    for sequence in (1, 2):
+        data, rtt = timed(s, struct.pack("!BBHHH", ask, 0, 0, 0, sequence) + b"echo")
+        found.append((data[0] == answer, struct.unpack("!H", data[6:8])[0] == sequence, data[8:] == b"echo", rtt))
+say(found=found)
+""")
+    assert len(said["found"]) == 4
+    for *right, rtt in said["found"]:
+        assert right == [True] * 3
+        assert rtt >= RTT_MS
+    assert gateway(record)["echo_flows"] == 2
+
+
+def test_what_is_the_machines_own_stays_out_of_reach(through):
+    said, record = through(f"""
+places = ["127.0.0.1", "169.254.169.254", "100.64.0.7", "::ffff:127.0.0.1", "100.64.0.53"]
+say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
+""")
+    assert said["found"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
+    assert gateway(record)["dropped_forbidden"] == 3
+
+
+def test_the_server_and_the_internet_together(through, tmp_path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "page").write_bytes(b"the server's")
+    said, record = through(
+        f"""
+import urllib.request
+own = urllib.request.urlopen("http://server:80/page", timeout=10).read().decode()
+s, _, _ = connect({internet.V4!r}, 80)
+say(own=own, outside=len(everything(s)))
+""",
+        *("--server", f"exec {sys.executable} -m http.server 80 --directory {folder}"),
+    )
+    assert said == {"own": "the server's", "outside": len(internet.PAGE)}
+    assert gateway(record)["connections"] == 1
+
+
+@pytest.mark.parametrize("controller", ["reno", "cubic"])
+def test_the_gateways_controller_sends_to_the_program(through, controller):
+    code = f"s, _, _ = connect({internet.V4!r}, 80)\nsay(size=len(everything(s)))"
+    said, record = through(code, "--gateway-cc", controller)
+    assert said["size"] == len(internet.PAGE)
+    assert [flow["controller"] for flow in record["experiment"]["flows"]] == [controller]
+
+
+def test_a_controller_that_the_kernel_lacks_is_one_line(outside, path):
+    done = bentpipe("run", path, "--gateway-cc", "no-such", "--", "true", before=outside)
+    assert done.returncode == 2
+    assert "--gateway-cc no-such: there is none of that name" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_emulation_inside_another_has_both_paths(outside, path):
+    code = f"s, _, rtt = connect({internet.V4!r}, 80)\nsay(rtt=rtt, size=len(everything(s)))"
+    inner = [sys.executable, "-m", "bentpipe", "run", str(path), "--", sys.executable, "-c", PRELUDE + code]
+    done = bentpipe("run", path, "--", *inner, before=outside)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["rtt"] >= 2 * RTT_MS
+    assert said["size"] == len(internet.PAGE)
