@@ -3,6 +3,7 @@
 use super::answers::Speaker;
 use super::counters::Counters;
 use super::destinations::Destinations;
+use super::outside::Outside;
 use super::proxy::unreachable_by;
 use super::reassembly::{Carried, Reassembly};
 use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
@@ -10,7 +11,6 @@ use crate::flows::FlowKey;
 use crate::interface::Addresses;
 use etherparse::{IpNumber, UdpSlice};
 use nix::errno::Errno;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,15 +18,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, timeout_at};
 
 /// How long a flow may be silent (RFC 4787 REQ-5: at least two minutes).
 const IDLE: Duration = Duration::from_secs(120);
-
-/// Asked for as a socket's receive buffer [bytes]: 80 ms of 100 Mbit/s (chosen here; the kernel gives what `net.core.rmem_max` allows).
-const RECEIVE_BUFFER: usize = 1 << 20;
 
 /// Largest datagram [bytes].
 const LARGEST: usize = 65_536;
@@ -36,7 +32,7 @@ const ECHO_HEADER: usize = 8;
 
 /// What a flow's task and its sender share.
 struct Flow {
-    socket: UdpSocket,
+    socket: Outside,
     last: Cell<Instant>,
     /// Beginning of the client's last packet, for ICMP errors; empty if it came in fragments.
     quote: RefCell<Vec<u8>>,
@@ -104,9 +100,8 @@ impl Datagrams {
         flow.quote.replace(quote.to_vec());
         // A socket tells of an earlier datagram's fate first: then this one has not been sent yet.
         for _ in 0..2 {
-            // Not by the runtime, which takes a new socket for busy until it has heard of it.
-            match SockRef::from(&flow.socket).send(payload) {
-                Ok(_) => return,
+            match flow.socket.send(payload) {
+                Ok(()) => return,
                 Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
                 Err(_) => break,
             }
@@ -123,7 +118,7 @@ impl Datagrams {
         while self.flows.borrow().len() >= self.most {
             self.evict();
         }
-        let socket = match open(key.protocol, outside) {
+        let socket = match Outside::open(is_echo(key.protocol), outside) {
             Err(e) if is_echo(key.protocol) && matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EACCES | Errno::EPERM)) => {
                 self.counters.dropped_echo_not_allowed.add();
                 return Ok(None);
@@ -162,10 +157,11 @@ impl Datagrams {
     async fn listen(self: Rc<Self>, key: FlowKey, flow: Rc<Flow>) {
         let mut buffer = vec![0; LARGEST];
         loop {
-            match timeout_at(flow.last.get() + IDLE, flow.socket.recv(&mut buffer)).await {
-                Ok(Ok(size)) => {
+            match timeout_at(flow.last.get() + IDLE, flow.socket.receive(&mut buffer)).await {
+                Ok(Ok(received)) => {
                     flow.last.set(Instant::now());
-                    self.answer(key, &buffer[..size]);
+                    self.counters.dropped_unread.add_many(received.lost);
+                    self.answer(key, &buffer[..received.bytes]);
                 }
                 Ok(Err(e)) => {
                     let quote = flow.quote.borrow().clone();
@@ -220,18 +216,6 @@ fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
         }
         _ => None,
     }
-}
-
-fn open(protocol: u8, outside: SocketAddr) -> io::Result<UdpSocket> {
-    let protocol = match (is_echo(protocol), outside) {
-        (false, _) => Protocol::UDP,
-        (true, SocketAddr::V4(_)) => Protocol::ICMPV4,
-        (true, SocketAddr::V6(_)) => Protocol::ICMPV6,
-    };
-    let socket = Socket::new(Domain::for_address(outside), Type::DGRAM.nonblocking(), Some(protocol))?;
-    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-    socket.connect(&outside.into())?;
-    UdpSocket::from_std(socket.into())
 }
 
 #[cfg(test)]
