@@ -221,6 +221,9 @@ fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::answers::{Answer, channel};
+    use crate::gateway::destinations::resolver;
+    use crate::interface::addresses;
     use proptest::prelude::*;
 
     fn carried(protocol: IpNumber, payload: Vec<u8>) -> Carried {
@@ -243,6 +246,39 @@ mod tests {
         let (key, payload) = flow_of(&datagram).unwrap();
         assert_eq!((key.client.port(), key.server.port()), (4000, 53));
         assert_eq!(payload, [1, 2]);
+    }
+
+    #[test]
+    fn answers_come_back_and_the_longest_silent_makes_room() {
+        let nameserver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (client, server) = addresses(0);
+        let counters = Arc::<Counters>::default();
+        let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
+        let destinations = Destinations::new(server, nameserver.local_addr().unwrap());
+        let asked = SocketAddr::new(resolver(server).v4.into(), 53);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let datagrams = Datagrams::new(destinations, server, speaker, Arc::clone(&counters), 1500, 2);
+            for (id, port) in (1..).zip([1000, 1001, 1002]) {
+                let own = SocketAddr::new(client.v4.into(), port);
+                datagrams.take(&datagram(own, asked, 0, b"question").unwrap());
+                let mut buffer = [0; 100];
+                let (size, from) = nameserver.recv_from(&mut buffer).unwrap();
+                assert_eq!(&buffer[..size], b"question");
+                nameserver.send_to(b"answer", from).unwrap();
+                let answer = loop {
+                    match listener.next() {
+                        Some(Answer::Packet(packet)) => break packet,
+                        _ => tokio::time::sleep(Duration::from_millis(1)).await,
+                    }
+                };
+                assert_eq!(answer, datagram(asked, own, id, b"answer").unwrap());
+            }
+            let ports: Vec<u16> = datagrams.flows.borrow().keys().map(|key| key.client.port()).collect();
+            assert_eq!(ports, [1001, 1002]);
+        });
+        let counts = serde_json::to_value(&*counters).unwrap();
+        assert_eq!((&counts["udp_flows"], &counts["flows_evicted"]), (&3.into(), &1.into()));
     }
 
     proptest! {
