@@ -9,11 +9,15 @@ import pytest
 from scipy import stats
 
 from bentpipe.errors import UserError
+from bentpipe.profiles import Profile
+from bentpipe.profiles.build import Points, Provenance, single_hop_profile
+from bentpipe.profiles.build import Side as PathSide
 from bentpipe.profiles.path import PathView
 from bentpipe.runs import race
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
+from bentpipe.validation.sim_vs_kernel.explanations import REASONS, explained_by
 from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
-from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, judge, share_test
+from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, same_path
 
@@ -52,6 +56,7 @@ def test_limits_are_those_of_the_claim():
     assert judge(alone, side((100, 1, 11.1, 0.0011)), little).outside == ("delay", "retransmits")
     assert judge(pair, side((103.1, 0.5, 1, 0.5)), kernel).outside == ("goodput",)
     assert judge(pair, side((102.9, 0.5, 1, 0.5)), kernel).within, "one run says nothing about shares"
+    assert judge(alone, kernel, kernel, "too busy").outside == ("invalid",)
     silent = judge(alone, side((1, 1, 40, 0.02)), side((0, 1, float("nan"), 0.02)))
     assert {"goodput", "delay"} <= set(silent.outside)
     assert silent.to_dict(None)["goodput_ratio"] is None
@@ -86,7 +91,7 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
     found = figures_of(run, run.samples(), run.links())
     assert found.goodput_bps == pytest.approx(run.flows[0]["goodput_bps"], rel=0.01)
     assert found.shares == (1.0,)
-    assert found.lateness_p99_ms is None
+    assert found.lateness_ms is None
     # Half of 19.5 ms, and what waits in a queue of as much again.
     assert 9.75 < found.delay_ms < 9.75 + 19.5 + 0.1
     again = run.samples()["retransmits"][-1]
@@ -96,6 +101,52 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
     span_s = np.arange(5.0, 20.0, 0.1)
     least = float(np.nanmean(paths["leo-computed"].delay_ms("down", span_s)))
     assert least * 0.9 < over_hops < least + 200, "the sum over the hops: satellite, gateway and exchange"
+
+
+def test_a_path_that_stands_still_for_milliseconds_makes_bbr_queue(tmp_path):
+    """What an emulator on a busy machine does to BBR (`explanations`), done to a simulated path: CUBIC hardly minds."""
+    still_s, every_s, span_s = 0.004, 0.5, 40.0
+    at_s = np.arange(every_s, span_s, every_s)
+    # Whatever comes while it stands still arrives at its end, together.
+    t_s = np.concatenate([[0.0], np.column_stack([at_s - 1e-6, at_s, at_s + still_s]).ravel()])
+    delay_s = np.full(t_s.shape, 0.00975)
+    delay_s[2::3] += still_s
+
+    def path(name: str, down: Points) -> Profile:
+        def at(delay: Points, bps: float, queue_bytes: int) -> PathSide:
+            return PathSide(delay_s=delay, capacity_bps=Points.constant(bps), queue={"bytes": queue_bytes})
+
+        return single_hop_profile(
+            name=name,
+            hop="bottleneck",
+            start_unix_ns=0,
+            duration_s=span_s,
+            basis="one_way",
+            provenance=Provenance("preset", "fibre"),
+            up=at(Points.constant(0.00975), 25e6, 60_937),
+            down=at(down, 275e6, 670_312),
+        )
+
+    calm, halting = path("calm", Points.constant(0.00975)), path("halting", Points.of(t_s, delay_s))
+    runs = race([calm, halting], ["bbr", "cubic"], out=tmp_path, phase_s=0.0, duration_s=span_s).runs
+    found = {(run.label, run.entrant): figures_of(run, run.samples(), run.links()) for run in runs}
+    bbr, cubic = (found["halting", cc].delay_ms - found["calm", cc].delay_ms for cc in ("bbr", "cubic"))
+    assert bbr > 2.0
+    assert abs(cubic) < 1.5
+    assert found["halting", "cubic"].goodput_bps == pytest.approx(found["calm", "cubic"].goodput_bps, rel=0.02)
+
+
+def test_a_reason_explains_only_its_kind_and_only_a_late_emulator():
+    def verdict(cell: Cell, late_ms: float) -> Verdict:
+        kernel = Side((Figures(1e8, (1.0,), 40.0, 0.0, (0.1, late_ms)),))
+        return judge(cell, side((100, 1, 50, 0.0)), kernel)
+
+    assert "stands_still" in (explained_by(verdict(Cell("fibre", "bbr"), 1.0)) or "")
+    assert explained_by(verdict(Cell("fibre", "bbr"), 0.1)) is None
+    assert explained_by(verdict(Cell("fibre", "cubic"), 1.0)) is None
+    assert explained_by(verdict(Cell("geo", "bbr"), 1.0)) is None
+    names = Path(__file__).read_text(encoding="utf-8")
+    assert all(f"def {reason.test.split('::')[1]}(" in names for reason in REASONS)
 
 
 def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):

@@ -29,14 +29,14 @@ class Figures:
         shares: Each flow's part of it.
         delay_ms: Mean one-way delay of the data as the elements saw it, weighted by packets, summed over the hops [ms].
         retransmit_rate: Segments sent again / segments sent.
-        lateness_p99_ms: How late the emulator was; None: simulated.
+        lateness_ms: How late the emulator was, 99th and 99.9th percentile; None: simulated.
     """
 
     goodput_bps: float
     shares: tuple[float, ...]
     delay_ms: float
     retransmit_rate: float
-    lateness_p99_ms: float | None
+    lateness_ms: tuple[float, float] | None
 
 
 def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
@@ -53,14 +53,19 @@ def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
         span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
     total_bytes = sum(got_bytes)
     sent = total_bytes / MSS_BYTES + sum(again)
-    late = (run.record["summary"].get("emulator") or {}).get("relay") or {}
     return Figures(
         goodput_bps=sum(8 * count / span for count, span in zip(got_bytes, span_s, strict=True)),
         shares=tuple(count / total_bytes if total_bytes else 0.0 for count in got_bytes),
         delay_ms=one_way_delay_ms(links, direction),
         retransmit_rate=sum(again) / sent if sent else 0.0,
-        lateness_p99_ms=late.get("lateness_p99_ms"),
+        lateness_ms=lateness_ms(run) if "emulator" in run.record["summary"] else None,
     )
+
+
+def lateness_ms(run: Run) -> tuple[float, float]:
+    """The emulator's own measure of itself [ms]: 99th and 99.9th percentile."""
+    relay = run.record["summary"]["emulator"]["relay"]
+    return float(relay["lateness_p99_ms"] or 0.0), float(relay["lateness_p999_ms"] or 0.0)
 
 
 HALF_STEP_S = 0.05
@@ -110,7 +115,7 @@ class Side:
         return [run.shares[0] for run in self.runs]
 
     @property
-    def lateness_p99_ms(self) -> float | None:
+    def lateness_ms(self) -> tuple[float, float] | None:
         """The worst of the Runs; None: simulated."""
-        late = [run.lateness_p99_ms for run in self.runs if run.lateness_p99_ms is not None]
-        return max(late, default=None)
+        late = [run.lateness_ms for run in self.runs if run.lateness_ms is not None]
+        return (max(p99 for p99, _ in late), max(p999 for _, p999 in late)) if late else None
