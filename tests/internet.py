@@ -1,9 +1,8 @@
-"""An Internet for tests, as a program: ``python internet.py`` in a network and mount namespace of its own, until its
-input ends.
+"""An Internet for tests: ``python internet.py`` in a network and mount namespace of its own, until its input ends.
 
-The namespace's loopback device has addresses that are not loopback's, with servers on them: TCP (80: a page of random bytes; 81: answers with
-the hash of all it gets once the other side has ended; 82: resets), UDP (7: echo), and on the machine's true loopback a resolver and a
-service that nobody else may reach.
+The namespace's loopback device has addresses that are not loopback's, with servers on them: TCP (80: a page of random
+bytes; 81: answers with the hash of all it gets once the other side has ended; 82: resets), UDP (7: echo), and on the
+machine's true loopback a resolver and a service that nobody else may reach.
 """
 
 from __future__ import annotations

@@ -245,6 +245,23 @@ say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
     assert gateway(record)["dropped_forbidden"] == 3
 
 
+def test_the_server_has_no_way_out_and_hears_it_at_once(through, tmp_path):
+    file = tmp_path / "heard"
+    server = f"""
+import socket, time
+begin = time.monotonic()
+try:
+    socket.getaddrinfo({internet.NAME!r}, 80)
+except socket.gaierror:
+    open({str(file)!r}, "w").write(str(time.monotonic() - begin))
+socket.create_server(("", 80)).accept()
+"""
+    script = tmp_path / "server.py"
+    script.write_text(server, encoding="utf-8")
+    through("say()", "--server", f"exec {sys.executable} {script}")
+    assert float(file.read_text(encoding="utf-8")) < 4  # the C library asks again after 5 s (resolv.conf(5))
+
+
 def test_the_server_and_the_internet_together(through, tmp_path):
     folder = tmp_path / "served"
     folder.mkdir()

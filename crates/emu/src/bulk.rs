@@ -7,6 +7,7 @@
 use crate::clock::Clock;
 use crate::error::{EmuError, system};
 use crate::host::Host;
+use crate::priority;
 use bentpipe_profile::experiment::{Application, FlowSpec};
 use bentpipe_profile::{Direction, Time};
 use nix::errno::Errno;
@@ -80,7 +81,11 @@ pub fn start(
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), EmuError> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(system("thread of a flow"))
+    let run = move || {
+        priority::realtime(priority::FLOWS);
+        work();
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(system("thread of a flow"))
 }
 
 fn receive(listener: &TcpListener, clock: Clock, progress: &Progress) {

@@ -3,6 +3,7 @@
 use crate::error::{EmuError, system};
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::LinkAttribute;
+use rtnetlink::packet_route::route::RouteType;
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -68,6 +69,21 @@ pub fn configure(end: &'static str, device: &str, addresses: Addresses, mtu: u16
                 handle.route().add(route).execute().await.map_err(failed("IPv6 default route"))?;
             }
         }
+        Ok(())
+    })
+}
+
+/// Makes the calling thread's namespace say at once that it has no way to `addresses`, of its own network though they are.
+///
+/// # Errors
+/// [`EmuError::Interface`].
+pub fn shut_off(end: &'static str, addresses: Addresses) -> Result<(), EmuError> {
+    with_netlink(end, |handle| async move {
+        let failed = |e: rtnetlink::Error| EmuError::Interface { end, what: "unreachable route", found: e.to_string() };
+        let v4 = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(addresses.v4, 32).kind(RouteType::Unreachable);
+        handle.route().add(v4.build()).execute().await.map_err(failed)?;
+        let v6 = RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(addresses.v6, 128).kind(RouteType::Unreachable);
+        let _ = handle.route().add(v6.build()).execute().await; // a kernel without IPv6
         Ok(())
     })
 }

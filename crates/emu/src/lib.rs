@@ -25,6 +25,7 @@ pub mod interface;
 pub mod isolation;
 pub mod lines;
 pub mod names;
+mod priority;
 pub mod programs;
 pub mod relay;
 pub mod sampler;

@@ -13,6 +13,7 @@ use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header};
 use crate::gateway::{Exit, Gateway, Order};
+use crate::priority;
 use crate::spec::AtEnd;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
@@ -24,10 +25,6 @@ use serde::Serialize;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
@@ -80,13 +77,6 @@ pub struct RelayReport {
     pub loops: u64,
     /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
     pub realtime: bool,
-}
-
-/// Puts the calling thread before all ordinary ones; false: not allowed.
-fn realtime() -> bool {
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    let Ok(lowest) = ThreadPriorityValue::try_from(1) else { return false };
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok()
 }
 
 /// One passage through the Profile.
@@ -183,7 +173,7 @@ impl Relay {
     /// A device that fails.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
-        self.report.realtime = realtime();
+        self.report.realtime = priority::realtime(priority::RELAY);
         let mut events = [EpollEvent::empty(); 4];
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;

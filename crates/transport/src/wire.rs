@@ -10,6 +10,7 @@ pub const HEADER_BYTES: u32 = 52;
 
 /// A data segment, or the SYN (`len` 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // flags of a header, not states
 pub struct Segment {
     /// First byte.
     pub seq: u64,

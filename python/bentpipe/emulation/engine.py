@@ -133,6 +133,9 @@ class Emulated:
             reasons.append(f"{lost} packets were lost in a TUN device's queue, before the path")
         if not_taken := self.done["relay"]["not_taken"]:
             reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
+        gateway = self.done["gateway"] or {}
+        if busy := gateway.get("dropped_busy", 0) + gateway.get("dropped_unread", 0):
+            reasons.append(f"{busy} packets found the gateway to the Internet too busy")
         return "; ".join(reasons) or None
 
     @property

@@ -18,12 +18,13 @@ BIN_S = 1.0
 """As the windows of `links` are."""
 
 
-def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run]) -> Figure:
+def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run], warmup_s: float) -> Figure:
     """The first seed's Runs: one column a world, goodput of each flow above, one-way delay of all data below.
 
     Args:
         simulated: Runs of one entrant, by seed.
         kernel: The same Experiments on the kernel.
+        warmup_s: What the figures of the comparison leave out [s].
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 3.6), layout="constrained")
@@ -45,7 +46,7 @@ def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run]) -> Figure:
             axes[1, column].set_title(f"{title}: one-way delay")
             axes[1, column].set_xlabel("Time since the run began [s]")
             for axis in axes[:, column]:
-                axis.axvspan(0, run.warmup_s, color=style.WARM_UP, linewidth=0, zorder=0.3)
+                axis.axvspan(0, warmup_s, color=style.WARM_UP, linewidth=0, zorder=0.3)
         axes[0, 0].set_ylabel("Mbit/s")
         axes[1, 0].set_ylabel("ms")
         axes[0, 0].set_ylim(bottom=0)

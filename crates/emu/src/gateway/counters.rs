@@ -13,6 +13,11 @@ impl Count {
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// So many more.
+    pub fn add_many(&self, count: u32) {
+        self.0.fetch_add(count.into(), Ordering::Relaxed);
+    }
 }
 
 /// See the module.
@@ -46,6 +51,8 @@ pub struct Counters {
     pub dropped_echo_not_allowed: Count,
     /// Packets that the machine's kernel did not take: no descriptor, no room, no route.
     pub dropped_outside: Count,
-    /// Packets that the gateway had no time for.
+    /// Packets from the client that the gateway had no time for.
     pub dropped_busy: Count,
+    /// Datagrams from the Internet that it had no time to read.
+    pub dropped_unread: Count,
 }

@@ -3,6 +3,7 @@
 use super::answers::Speaker;
 use super::counters::Counters;
 use super::destinations::Destinations;
+use super::outside::Outside;
 use super::proxy::unreachable_by;
 use super::reassembly::{Carried, Reassembly};
 use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
@@ -10,7 +11,6 @@ use crate::flows::FlowKey;
 use crate::interface::Addresses;
 use etherparse::{IpNumber, UdpSlice};
 use nix::errno::Errno;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,15 +18,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, timeout_at};
 
 /// How long a flow may be silent (RFC 4787 REQ-5: at least two minutes).
 const IDLE: Duration = Duration::from_secs(120);
-
-/// Asked for as a socket's receive buffer [bytes]: 80 ms of 100 Mbit/s (chosen here; the kernel gives what `net.core.rmem_max` allows).
-const RECEIVE_BUFFER: usize = 1 << 20;
 
 /// Largest datagram [bytes].
 const LARGEST: usize = 65_536;
@@ -36,7 +32,7 @@ const ECHO_HEADER: usize = 8;
 
 /// What a flow's task and its sender share.
 struct Flow {
-    socket: UdpSocket,
+    socket: Outside,
     last: Cell<Instant>,
     /// Beginning of the client's last packet, for ICMP errors; empty if it came in fragments.
     quote: RefCell<Vec<u8>>,
@@ -104,9 +100,8 @@ impl Datagrams {
         flow.quote.replace(quote.to_vec());
         // A socket tells of an earlier datagram's fate first: then this one has not been sent yet.
         for _ in 0..2 {
-            // Not by the runtime, which takes a new socket for busy until it has heard of it.
-            match SockRef::from(&flow.socket).send(payload) {
-                Ok(_) => return,
+            match flow.socket.send(payload) {
+                Ok(()) => return,
                 Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
                 Err(_) => break,
             }
@@ -123,7 +118,7 @@ impl Datagrams {
         while self.flows.borrow().len() >= self.most {
             self.evict();
         }
-        let socket = match open(key.protocol, outside) {
+        let socket = match Outside::open(is_echo(key.protocol), outside) {
             Err(e) if is_echo(key.protocol) && matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EACCES | Errno::EPERM)) => {
                 self.counters.dropped_echo_not_allowed.add();
                 return Ok(None);
@@ -162,10 +157,11 @@ impl Datagrams {
     async fn listen(self: Rc<Self>, key: FlowKey, flow: Rc<Flow>) {
         let mut buffer = vec![0; LARGEST];
         loop {
-            match timeout_at(flow.last.get() + IDLE, flow.socket.recv(&mut buffer)).await {
-                Ok(Ok(size)) => {
+            match timeout_at(flow.last.get() + IDLE, flow.socket.receive(&mut buffer)).await {
+                Ok(Ok(received)) => {
                     flow.last.set(Instant::now());
-                    self.answer(key, &buffer[..size]);
+                    self.counters.dropped_unread.add_many(received.lost);
+                    self.answer(key, &buffer[..received.bytes]);
                 }
                 Ok(Err(e)) => {
                     let quote = flow.quote.borrow().clone();
@@ -222,21 +218,12 @@ fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
     }
 }
 
-fn open(protocol: u8, outside: SocketAddr) -> io::Result<UdpSocket> {
-    let protocol = match (is_echo(protocol), outside) {
-        (false, _) => Protocol::UDP,
-        (true, SocketAddr::V4(_)) => Protocol::ICMPV4,
-        (true, SocketAddr::V6(_)) => Protocol::ICMPV6,
-    };
-    let socket = Socket::new(Domain::for_address(outside), Type::DGRAM.nonblocking(), Some(protocol))?;
-    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-    socket.connect(&outside.into())?;
-    UdpSocket::from_std(socket.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::answers::{Answer, channel};
+    use crate::gateway::destinations::resolver;
+    use crate::interface::addresses;
     use proptest::prelude::*;
 
     fn carried(protocol: IpNumber, payload: Vec<u8>) -> Carried {
@@ -259,6 +246,39 @@ mod tests {
         let (key, payload) = flow_of(&datagram).unwrap();
         assert_eq!((key.client.port(), key.server.port()), (4000, 53));
         assert_eq!(payload, [1, 2]);
+    }
+
+    #[test]
+    fn answers_come_back_and_the_longest_silent_makes_room() {
+        let nameserver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (client, server) = addresses(0);
+        let counters = Arc::<Counters>::default();
+        let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
+        let destinations = Destinations::new(server, nameserver.local_addr().unwrap());
+        let asked = SocketAddr::new(resolver(server).v4.into(), 53);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let datagrams = Datagrams::new(destinations, server, speaker, Arc::clone(&counters), 1500, 2);
+            for (id, port) in (1..).zip([1000, 1001, 1002]) {
+                let own = SocketAddr::new(client.v4.into(), port);
+                datagrams.take(&datagram(own, asked, 0, b"question").unwrap());
+                let mut buffer = [0; 100];
+                let (size, from) = nameserver.recv_from(&mut buffer).unwrap();
+                assert_eq!(&buffer[..size], b"question");
+                nameserver.send_to(b"answer", from).unwrap();
+                let answer = loop {
+                    match listener.next() {
+                        Some(Answer::Packet(packet)) => break packet,
+                        _ => tokio::time::sleep(Duration::from_millis(1)).await,
+                    }
+                };
+                assert_eq!(answer, datagram(asked, own, id, b"answer").unwrap());
+            }
+            let ports: Vec<u16> = datagrams.flows.borrow().keys().map(|key| key.client.port()).collect();
+            assert_eq!(ports, [1001, 1002]);
+        });
+        let counts = serde_json::to_value(&*counters).unwrap();
+        assert_eq!((&counts["udp_flows"], &counts["flows_evicted"]), (&3.into(), &1.into()));
     }
 
     proptest! {

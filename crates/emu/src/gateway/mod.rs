@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rewrite`], [`connections`], [`proxy`] | TCP, terminated by the kernel in the server's namespace: a split connection |
-//! | [`datagrams`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
+//! | [`datagrams`], [`outside`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
 //! | [`destinations`], [`resolver`] | what is reached, and who answers DNS |
 //! | [`answers`], [`office`] | the thread that has the sockets, and its way to the relay |
 //! | [`counters`] | what passed, what was refused, what was dropped |
@@ -17,6 +17,7 @@ pub mod counters;
 pub mod datagrams;
 pub mod destinations;
 pub mod office;
+pub mod outside;
 pub mod proxy;
 pub mod reassembly;
 pub mod replies;

@@ -4,14 +4,15 @@
 use super::answers::{Speaker, channel};
 use super::counters::Counters;
 use super::datagrams::Datagrams;
-use super::destinations::Destinations;
+use super::destinations::{Destinations, resolver};
 use super::proxy::{Proxy, listeners};
-use super::{Gateway, resolver};
+use super::{Gateway, resolver as names};
 use crate::error::{EmuError, system};
 use crate::host::Host;
-use crate::interface::Addresses;
+use crate::interface::{Addresses, shut_off};
 use nix::sys::resource::{Resource, getrlimit};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use tokio::net::TcpListener;
@@ -46,7 +47,10 @@ pub enum Request {
 pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str>) -> Result<(Gateway, Arc<Counters>), EmuError> {
     let [client, server] = ends;
     let listeners = listeners(host, server, controller)?;
-    let destinations = Destinations::new(server, resolver::take_over(server, mtu)?);
+    // The server has no way out, and so no use for names: it is told so at once rather than after the C library's 10 s.
+    let end = host.end();
+    host.run(move || shut_off(end, resolver(server)))?;
+    let destinations = Destinations::new(server, names::take_over(server, mtu)?);
     let counters = Arc::<Counters>::default();
     let (speaker, listener) = channel(Arc::clone(&counters))?;
     let (sender, receiver) = requests(ROOM);
@@ -76,14 +80,14 @@ fn serve(
     runtime: &Runtime,
     mut requests: Receiver<Request>,
     listeners: Vec<std::net::TcpListener>,
-    proxy: impl FnOnce() -> std::rc::Rc<Proxy>,
-    datagrams: impl FnOnce() -> std::rc::Rc<Datagrams>,
+    proxy: impl FnOnce() -> Rc<Proxy>,
+    datagrams: impl FnOnce() -> Rc<Datagrams>,
 ) {
     let (proxy, datagrams) = (proxy(), datagrams());
     LocalSet::new().block_on(runtime, async move {
         for listener in listeners {
             if let Ok(listener) = TcpListener::from_std(listener) {
-                spawn_local(std::rc::Rc::clone(&proxy).serve(listener));
+                spawn_local(Rc::clone(&proxy).serve(listener));
             }
         }
         while let Some(request) = requests.recv().await {

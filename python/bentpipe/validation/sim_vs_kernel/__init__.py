@@ -58,7 +58,6 @@ def compare(
 
     Raises:
         UserError: what this machine cannot run (no namespaces, no TUN, no such controller).
-        DisturbedError: a machine too busy to be measured with.
     """
     profiles, notes = make_paths(effort.duration_s, data, out / "trace")
     verdicts = []
@@ -66,7 +65,7 @@ def compare(
     for worlds in found:
         if not same_path(worlds):
             raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
-        verdicts.append(judge(worlds.cell, side(worlds.simulated), side(worlds.kernel)))
+        verdicts.append(judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid))
     comparison = Comparison(verdicts, notes)
     return Comparison(verdicts, notes, write_page(out, comparison.cells(), found, notes))
 
@@ -98,4 +97,6 @@ def _rows(verdict: Verdict) -> list[Row]:
         limit = f"TOST ± 5 points, p {test.p:.3f}" + because
         shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]
         rows.append(Row(f"{cell}: first flow's share [%]", shares[0], shares[1], limit, test.equivalent))
+    if verdict.why_invalid is not None:
+        rows.append(Row(f"{cell}: the kernel's runs", "", verdict.why_invalid, "valid", within=False))
     return rows

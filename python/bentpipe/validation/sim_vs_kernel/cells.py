@@ -39,12 +39,14 @@ class Effort:
     """How long each Run is, and how many seeds there are.
 
     Two flows need at least ten for their shares to be called equal. Chosen here: five for a flow alone, whose figures
-    differ between runs by a per cent or so; a minute, of which ten seconds are the warm-up.
+    differ between runs by a per cent or so; a minute, of which ten seconds are the warm-up. `insist`: whether a Run on
+    a machine that was not quite calm is repeated.
     """
 
     duration_s: float = 60.0
     alone: int = 5
     pairs: int = 10
+    insist: bool = True
 
     def seeds(self, cell: Cell) -> int:
         """Seeds of a cell."""
@@ -61,5 +63,5 @@ START_S = 1.0
 
 FULL = Effort()
 
-QUICK = Effort(duration_s=20.0, alone=1, pairs=1)
+QUICK = Effort(duration_s=20.0, alone=1, pairs=1, insist=False)
 """One seed, and ten seconds after the warm-up: eight minutes. It says whether something is far off, not more."""

@@ -88,6 +88,7 @@ class Verdict:
     retransmit_diff: float
     share_test: ShareTest | None
     outside: tuple[str, ...]
+    why_invalid: str | None = None
 
     @property
     def within(self) -> bool:
@@ -117,9 +118,11 @@ class Verdict:
             "within": self.within,
             "explained_by": explained_by,
             "outside": list(self.outside),
+            "why_invalid": self.why_invalid,
             "retransmit_diff_points": 100 * self.retransmit_diff,
             "simulated": _means(self.simulated),
-            "kernel": _means(self.kernel) | {"lateness_p99_ms": self.kernel.lateness_p99_ms},
+            "kernel": _means(self.kernel)
+            | dict(zip(("lateness_p99_ms", "lateness_p999_ms"), self.kernel.lateness_ms or (None, None), strict=True)),
         }
 
 
@@ -137,9 +140,9 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def judge(cell: Cell, simulated: Side, kernel: Side) -> Verdict:
-    """Hold both sides against each other."""
-    outside = []
+def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None) -> Verdict:
+    """Hold both sides against each other; with `why_invalid` the kernel's side is not to be trusted."""
+    outside = [] if why_invalid is None else ["invalid"]
     ours, theirs = simulated.mean("goodput_bps"), kernel.mean("goodput_bps")
     goodput = ours / theirs if theirs > 0 else math.nan
     limit = GOODPUT_ALONE if cell.alone else GOODPUT_PAIR
@@ -171,4 +174,5 @@ def judge(cell: Cell, simulated: Side, kernel: Side) -> Verdict:
         retransmit_diff=again,
         share_test=test,
         outside=tuple(outside),
+        why_invalid=why_invalid,
     )

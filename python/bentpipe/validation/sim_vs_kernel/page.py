@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
+from bentpipe.validation.sim_vs_kernel.figures import WARMUP_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worl
     shown = []
     for cell, both in zip(cells, worlds, strict=True):
         file = figures / f"{both.cell.profile}.{both.cell.flows}.png"
-        style.save(plot_worlds(both.simulated, both.kernel), file)
+        style.save(plot_worlds(both.simulated, both.kernel, WARMUP_S), file)
         image = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
         shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
     html = _environment().get_template("page.html").render(cells=shown, notes=notes)

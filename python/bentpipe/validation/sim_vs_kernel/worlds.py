@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.errors import BentpipeError
 from bentpipe.runs import race
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of
+from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +22,16 @@ if TYPE_CHECKING:
     from bentpipe.runs import Run
 
 ATTEMPTS = 3
-"""Runs on a machine that other work disturbed are invalid, and repeated; one that is invalid so often fails."""
+"""Runs on a machine that other work disturbed are invalid, and repeated; with one that is invalid so often its cell is
+outside."""
+
+CALM_P999_MS = 2.0
+"""A Run with a later p99.9 is repeated too, and kept if it does not get better: the relay stood still for a while, and
+what it then handed on at once is a burst that the path's queue may not hold. Chosen here: a tenth of the shortest queue
+(fibre) [ms]."""
 
 SIMULATED_SHARE = 0.02
 """Part of the progress that the simulated Runs take."""
-
-
-class DisturbedError(BentpipeError):
-    """The machine is too busy, or too slow, for an emulation to be trusted."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Worlds:
     simulated: tuple[Run, ...]
     kernel: tuple[Run, ...]
 
+    @property
+    def why_invalid(self) -> str | None:
+        """Why not all of the kernel's Runs count; None: they do."""
+        return next((str(run.record["why_invalid"]) for run in self.kernel if not run.record["valid"]), None)
+
 
 def run_cells(
     paths: Mapping[str, Profile], effort: Effort, out: Path, on_progress: Callable[[float], None]
@@ -49,7 +55,6 @@ def run_cells(
 
     Raises:
         UserError: what this machine cannot run.
-        DisturbedError: no valid emulation after `ATTEMPTS`.
     """
     simulated: dict[Cell, tuple[Run, ...]] = {}
     for number, cell in enumerate(CELLS):
@@ -64,24 +69,24 @@ def run_cells(
         def heard(share: float, begin_s: float = done_s, cost_s: float = cost_s) -> None:
             on_progress(SIMULATED_SHARE + (1 - SIMULATED_SHARE) * (begin_s + share * cost_s) / total_s)
 
-        found.append(Worlds(cell, simulated[cell], tuple(_valid(cell, paths, effort, out / "kernel", heard))))
+        found.append(Worlds(cell, simulated[cell], tuple(_calm(cell, paths, effort, out / "kernel", heard))))
         done_s += cost_s
     return found
 
 
-def _valid(
+def _calm(
     cell: Cell, paths: Mapping[str, Profile], effort: Effort, out: Path, heard: Callable[[float], None]
 ) -> list[Run]:
-    runs: list[Run] = []
-    for _ in range(ATTEMPTS):
+    for _ in range(ATTEMPTS - 1):
         runs = _race(cell, paths, effort, out, on_kernel=True, heard=heard)
-        spoilt = [run for run in runs if not run.record["valid"]]
+        spoilt = [
+            run for run in runs if not run.record["valid"] or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS)
+        ]
         if not spoilt:
             return runs
         for run in spoilt:
             shutil.rmtree(run.path)
-    why = next(run.record["why_invalid"] for run in runs if not run.record["valid"])
-    raise DisturbedError(f"{cell.profile}, {cell.flows} on the kernel, {ATTEMPTS} times in a row: {why}")
+    return _race(cell, paths, effort, out, on_kernel=True, heard=heard)
 
 
 def _race(

@@ -72,7 +72,7 @@ fn slow_start_after_idle_restarts_window_based_controllers_only() {
 }
 
 #[test]
-fn a_send_buffer_of_4_mb_gives_66_mbps_at_350_ms() {
+fn a_send_buffer_of_4_mb_gives_86_mbps_at_350_ms() {
     let mut pipe = controlled("reno", SenderConfig::default(), ReceiverConfig::default());
     pipe.one_way = ms(175);
     let mut pipe = pipe.bulk();
@@ -80,8 +80,8 @@ fn a_send_buffer_of_4_mb_gives_66_mbps_at_350_ms() {
     let before = pipe.receiver.delivered().0;
     pipe.run_for(Nanos::from_secs(30));
     let mbps = (pipe.receiver.delivered().0 - before) as f64 * 8.0 / 30.0 / 1e6;
-    // Linux 6.18: 66 Mbit/s. Four megabytes of memory, a header's worth of it per burst, between two thirds and all of it full.
-    assert!((mbps / 66.0 - 1.0).abs() < 0.1, "{mbps}");
+    // Linux 6.18 behind the emulator, 1 Gbit/s: 86.3 Mbit/s. Four megabytes of memory, a header's worth of it per burst, between two thirds and all of it full.
+    assert!((mbps / 86.3 - 1.0).abs() < 0.05, "{mbps}");
     let stats = pipe.sender.stats();
     assert!(stats.sender_limited > Nanos::from_secs(20), "{stats:?}");
 }

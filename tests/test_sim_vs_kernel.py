@@ -1,0 +1,187 @@
+"""The comparison of the two worlds: its cells, figures, limits and paths. The kernel itself is not needed here."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import Profile
+from bentpipe.profiles.build import Points, Provenance, single_hop_profile
+from bentpipe.profiles.build import Side as PathSide
+from bentpipe.profiles.path import PathView
+from bentpipe.runs import race
+from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
+from bentpipe.validation.sim_vs_kernel.explanations import REASONS, explained_by
+from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
+from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
+from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, same_path
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def side(*runs: tuple[float, float, float, float]) -> Side:
+    """Runs as goodput [Mbit/s], first share, delay [ms], part sent again."""
+    return Side(tuple(Figures(g * 1e6, (s, 1 - s), d, r, None) for g, s, d, r in runs))
+
+
+def test_every_path_controller_and_kind_is_covered():
+    assert len(set(CELLS)) == 24
+    for path in {cell.profile for cell in CELLS}:
+        mine = [cell.flows for cell in CELLS if cell.profile == path]
+        assert mine[:3] == ["reno", "cubic", "bbr"]
+        kinds = {len(set(flows.split("+"))) for flows in mine[3:]}
+        assert kinds == {1, 2}, "two of a kind and two of different kinds on every path"
+    pairs = Counter("+".join(sorted(cell.flows.split("+"))) for cell in CELLS if not cell.alone)
+    assert len(pairs) == 6
+    assert set(pairs.values()) == {2}
+    assert FULL.pairs >= 10
+    assert QUICK.kernel_s < 600 < FULL.kernel_s
+
+
+def test_limits_are_those_of_the_claim():
+    alone, pair = Cell("fibre", "reno"), Cell("fibre", "reno+bbr")
+    kernel = side((100, 1, 40, 0.02))
+    assert judge(alone, side((104.9, 1, 41.9, 0.0239)), kernel).within
+    assert judge(alone, side((105.1, 1, 40, 0.02)), kernel).outside == ("goodput",)
+    assert judge(alone, side((100, 1, 42.1, 0.02)), kernel).outside == ("delay",)
+    assert judge(alone, side((100, 1, 40, 0.0241)), kernel).outside == ("retransmits",)
+    # Of little, what counts is how much: 1 ms, a tenth of a percentage point.
+    little = side((100, 1, 10, 0.0))
+    assert judge(alone, side((100, 1, 10.9, 0.0009)), little).within
+    assert judge(alone, side((100, 1, 11.1, 0.0011)), little).outside == ("delay", "retransmits")
+    assert judge(pair, side((103.1, 0.5, 1, 0.5)), kernel).outside == ("goodput",)
+    assert judge(pair, side((102.9, 0.5, 1, 0.5)), kernel).within, "one run says nothing about shares"
+    assert judge(alone, kernel, kernel, "too busy").outside == ("invalid",)
+    silent = judge(alone, side((1, 1, 40, 0.02)), side((0, 1, float("nan"), 0.02)))
+    assert {"goodput", "delay"} <= set(silent.outside)
+    assert silent.to_dict(None)["goodput_ratio"] is None
+
+
+def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
+    rng = np.random.default_rng(1)
+    tight = list(0.6 + 0.01 * rng.standard_normal(10))
+    near = list(0.62 + 0.01 * rng.standard_normal(12))
+    found = share_test(tight, near)
+    # The same by SciPy's own Welch test, once from each side.
+    lower = stats.ttest_ind([x + SHARE_MARGIN for x in tight], near, equal_var=False, alternative="greater").pvalue
+    upper = stats.ttest_ind([x - SHARE_MARGIN for x in tight], near, equal_var=False, alternative="less").pvalue
+    assert found is not None
+    assert found.equivalent
+    assert found.p == pytest.approx(max(lower, upper), rel=1e-9)
+    far = share_test(tight, [x + 0.06 for x in tight])
+    assert far is not None
+    assert not far.equivalent
+    assert far.p > 0.5
+    scattered = list(0.6 + 0.2 * rng.standard_normal(10))
+    unknown = share_test(scattered, list(scattered[::-1]))
+    assert unknown is not None
+    assert not unknown.equivalent, "equal means of scattered runs are not known to be equal"
+    assert share_test(tight[:9], near) is None
+    assert share_test([0.5] * 10, [0.5] * 10).equivalent  # type: ignore[union-attr]
+
+
+def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
+    paths, _ = make_paths(20.0, None, tmp_path / "trace")
+    (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=20.0, phase_s=0.0).runs
+    found = figures_of(run, run.samples(), run.links())
+    assert found.goodput_bps == pytest.approx(run.flows[0]["goodput_bps"], rel=0.01)
+    assert found.shares == (1.0,)
+    assert found.lateness_ms is None
+    # Half of 19.5 ms, and what waits in a queue of as much again.
+    assert 9.75 < found.delay_ms < 9.75 + 19.5 + 0.1
+    again = run.samples()["retransmits"][-1]
+    assert 0 <= found.retransmit_rate * run.flows[0]["goodput_bps"] * 15 / 8 / 1448 <= again + 1
+    (computed,) = race([paths["leo-computed"]], ["bbr"], out=tmp_path / "b", duration_s=20.0, phase_s=0.0).runs
+    over_hops = figures_of(computed, computed.samples(), computed.links()).delay_ms
+    span_s = np.arange(5.0, 20.0, 0.1)
+    least = float(np.nanmean(paths["leo-computed"].delay_ms("down", span_s)))
+    assert least * 0.9 < over_hops < least + 200, "the sum over the hops: satellite, gateway and exchange"
+
+
+def test_a_path_that_stands_still_for_milliseconds_makes_bbr_queue(tmp_path):
+    """What an emulator on a busy machine does to BBR (`explanations`), done to a simulated path: CUBIC hardly minds."""
+    still_s, every_s, span_s = 0.004, 0.5, 40.0
+    at_s = np.arange(every_s, span_s, every_s)
+    # Whatever comes while it stands still arrives at its end, together.
+    t_s = np.concatenate([[0.0], np.column_stack([at_s - 1e-6, at_s, at_s + still_s]).ravel()])
+    delay_s = np.full(t_s.shape, 0.00975)
+    delay_s[2::3] += still_s
+
+    def path(name: str, down: Points) -> Profile:
+        def at(delay: Points, bps: float, queue_bytes: int) -> PathSide:
+            return PathSide(delay_s=delay, capacity_bps=Points.constant(bps), queue={"bytes": queue_bytes})
+
+        return single_hop_profile(
+            name=name,
+            hop="bottleneck",
+            start_unix_ns=0,
+            duration_s=span_s,
+            basis="one_way",
+            provenance=Provenance("preset", "fibre"),
+            up=at(Points.constant(0.00975), 25e6, 60_937),
+            down=at(down, 275e6, 670_312),
+        )
+
+    calm, halting = path("calm", Points.constant(0.00975)), path("halting", Points.of(t_s, delay_s))
+    runs = race([calm, halting], ["bbr", "cubic"], out=tmp_path, phase_s=0.0, duration_s=span_s).runs
+    found = {(run.label, run.entrant): figures_of(run, run.samples(), run.links()) for run in runs}
+    bbr, cubic = (found["halting", cc].delay_ms - found["calm", cc].delay_ms for cc in ("bbr", "cubic"))
+    assert bbr > 2.0
+    assert abs(cubic) < 1.5
+    assert found["halting", "cubic"].goodput_bps == pytest.approx(found["calm", "cubic"].goodput_bps, rel=0.02)
+
+
+def test_a_reason_explains_only_its_kind_and_only_a_late_emulator():
+    def verdict(cell: Cell, late_ms: float) -> Verdict:
+        kernel = Side((Figures(1e8, (1.0,), 40.0, 0.0, (0.1, late_ms)),))
+        return judge(cell, side((100, 1, 50, 0.0)), kernel)
+
+    assert "stands_still" in (explained_by(verdict(Cell("fibre", "bbr"), 1.0)) or "")
+    assert explained_by(verdict(Cell("fibre", "bbr"), 0.1)) is None
+    assert explained_by(verdict(Cell("fibre", "cubic"), 1.0)) is None
+    assert explained_by(verdict(Cell("geo", "bbr"), 1.0)) is None
+    names = Path(__file__).read_text(encoding="utf-8")
+    assert all(f"def {reason.test.split('::')[1]}(" in names for reason in REASONS)
+
+
+def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):
+    paths, _ = make_paths(2.0, None, tmp_path / "trace")
+    first, second = race([paths["leo-computed"]], ["reno"], out=tmp_path / "a", duration_s=2.0, seeds=2).runs
+    assert same_path(Worlds(CELLS[0], (first, second), (first, second)))
+    assert not same_path(Worlds(CELLS[0], (first,), (second,)))
+
+
+def test_without_the_measurement_one_is_generated_in_its_form(tmp_path):
+    paths, notes = make_paths(10.0, tmp_path, tmp_path / "trace")
+    assert "generated" in notes[0]
+    assert set(paths) == {cell.profile for cell in CELLS}
+    view = PathView(paths["leo-measured"])
+    assert view.duration_s >= 24
+    assert 1e6 < np.median(view.capacity("down").value) < 1e9
+    assert paths["leo-measured"].content_hash() != paths["leo-computed"].content_hash()
+    again, _ = make_paths(10.0, None, tmp_path / "again")
+    assert again["leo-measured"].content_hash() == paths["leo-measured"].content_hash()
+
+
+def test_the_measurement_is_read_where_it_is(tmp_path):
+    if not (SHARED / TRACE).is_dir():
+        pytest.skip(f"no measurement {TRACE} beside this repository")
+    paths, notes = make_paths(60.0, SHARED, tmp_path)
+    view = PathView(paths["leo-measured"])
+    assert "LeoCC" in notes[0]
+    assert view.duration_s == pytest.approx(120, abs=0.1)
+    assert 40e6 < view.capacity("down").value.mean() < 60e6
+    assert pl.Series(paths["leo-measured"].delay_ms("down", np.arange(0, 119, 0.01))).median() == pytest.approx(11)
+
+
+@pytest.mark.parametrize("text", ["", "12\nx\n", "12\n-1\n", "nan\n"])
+def test_delays_that_are_none_are_refused(tmp_path, text):
+    (tmp_path / "bw").write_text("1\n2\n3\n", encoding="ascii")
+    (tmp_path / "delay").write_text(text, encoding="ascii")
+    with pytest.raises(UserError, match="delay"):
+        read_trace(tmp_path / "bw", tmp_path / "delay", "test")
