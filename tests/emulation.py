@@ -24,6 +24,13 @@ def require_emulation() -> None:
         cannot(f"no emulation on this machine: {reason}")
 
 
+def can_emulate() -> bool:
+    """Whether it can; where `BENTPIPE_REQUIRE` has "emu" a machine that cannot is a failure."""
+    if (reason := _missing()) and "emu" in os.environ.get("BENTPIPE_REQUIRE", ""):
+        cannot(f"no emulation on this machine: {reason}")
+    return not reason
+
+
 def cannot(reason: str) -> NoReturn:
     """Skip the test for what this machine lacks, or fail it where `BENTPIPE_REQUIRE` has "emu"."""
     if "emu" in os.environ.get("BENTPIPE_REQUIRE", ""):
