@@ -134,9 +134,9 @@ impl Samples {
 }
 
 impl Events {
-    /// The Profile's own events between `start` and `end`. An outage that began earlier and lasts into it counts from its beginning.
+    /// The Profile's own events between `start` and `end`. What began earlier and lasts into it counts from its beginning.
     pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
-        let lasts = |e: &&Event| matches!(e.kind, EventKind::Outage) && e.at_ns + e.interruption_ns > start;
+        let lasts = |e: &&Event| e.at_ns + e.interruption_ns > start;
         for event in profile.events().iter().filter(|e| (e.at_ns >= start || lasts(e)) && e.at_ns < end) {
             let t_s = event.at_ns.max(start).since(start).as_secs_f64();
             let hop = &profile.hops()[event.hop].name;
