@@ -19,7 +19,7 @@ from bentpipe.validation.sim_vs_kernel.explanations import REASONS, explained_by
 from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
 from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
-from bentpipe.validation.sim_vs_kernel.worlds import Worlds, same_path
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, experiment_of, same_path
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -65,11 +65,11 @@ def test_limits_are_those_of_the_claim():
 def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
     rng = np.random.default_rng(1)
     tight = list(0.6 + 0.01 * rng.standard_normal(10))
-    near = list(0.62 + 0.01 * rng.standard_normal(12))
+    near = [x + 0.02 + 0.01 * rng.standard_normal() for x in tight]
     found = share_test(tight, near)
-    # The same by SciPy's own Welch test, once from each side.
-    lower = stats.ttest_ind([x + SHARE_MARGIN for x in tight], near, equal_var=False, alternative="greater").pvalue
-    upper = stats.ttest_ind([x - SHARE_MARGIN for x in tight], near, equal_var=False, alternative="less").pvalue
+    # The same by SciPy's own paired test, once from each side.
+    lower = stats.ttest_rel([x + SHARE_MARGIN for x in tight], near, alternative="greater").pvalue
+    upper = stats.ttest_rel([x - SHARE_MARGIN for x in tight], near, alternative="less").pvalue
     assert found is not None
     assert found.equivalent
     assert found.p == pytest.approx(max(lower, upper), rel=1e-9)
@@ -81,7 +81,7 @@ def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
     unknown = share_test(scattered, list(scattered[::-1]))
     assert unknown is not None
     assert not unknown.equivalent, "equal means of scattered runs are not known to be equal"
-    assert share_test(tight[:9], near) is None
+    assert share_test(tight[:9], near[:9]) is None
     assert share_test([0.5] * 10, [0.5] * 10).equivalent  # type: ignore[union-attr]
 
 
@@ -154,6 +154,21 @@ def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):
     first, second = race([paths["leo-computed"]], ["reno"], out=tmp_path / "a", duration_s=2.0, seeds=2).runs
     assert same_path(Worlds(CELLS[0], (first, second), (first, second)))
     assert not same_path(Worlds(CELLS[0], (first,), (second,)))
+
+
+def test_a_second_flow_starts_a_little_later_by_seed_and_a_lone_one_at_once(tmp_path):
+    paths, _ = make_paths(60.0, None, tmp_path)
+    pair = [experiment_of(Cell("fibre", "reno+bbr"), paths["fibre"], 60.0, seed) for seed in range(10)]
+    starts = [experiment.flows[1].start_ns / 1e9 for experiment in pair]
+    assert all(experiment.flows[0].start_ns == 0 for experiment in pair)
+    assert len(set(starts)) == 10
+    assert 0 <= min(starts) < 0.4
+    assert 0.6 < max(starts) < 1
+    offsets = [experiment.offset_ns / 1e9 for experiment in pair]
+    assert len(set(offsets)) == 10
+    assert max(offsets) <= 15
+    (lone,) = experiment_of(Cell("fibre", "bbr"), paths["fibre"], 60.0, 3).flows
+    assert lone.start_ns == 0
 
 
 def test_without_the_measurement_one_is_generated_in_its_form(tmp_path):

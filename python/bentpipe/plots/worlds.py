@@ -52,7 +52,7 @@ def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run], warmup_s: float
         axes[0, 0].set_ylim(bottom=0)
         axes[1, 0].set_ylim(bottom=0)
         axes[0, 0].set_xlim(0, simulated[0].duration_s)
-        axes[0, 0].legend(loc="lower right")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
 
 

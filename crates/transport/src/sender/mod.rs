@@ -61,6 +61,8 @@ pub struct Sender {
     /// The receiver's newest timestamp.
     ts_recent: Time,
     last_sent_at: Time,
+    /// Departure of the last segment: no two have the same.
+    last_stamp: Time,
 
     buffer: SendBuffer,
     board: Scoreboard,
@@ -136,6 +138,7 @@ impl Sender {
             short_end: 0,
             ts_recent: Time::ZERO,
             last_sent_at: Time::ZERO,
+            last_stamp: Time::ZERO,
             board: Scoreboard::new(config.mss),
             rack: Rack::default(),
             rate: RateSampler::default(),

@@ -10,7 +10,7 @@ use crate::cwnd_usage::Fill;
 use crate::scoreboard::Departure;
 use crate::stats::{FlowEvent, Limit};
 use crate::wire::Segment;
-use bentpipe_profile::Time;
+use bentpipe_profile::{Nanos, Time};
 
 impl Sender {
     /// The next segment that may leave now; call until `None`.
@@ -109,7 +109,7 @@ impl Sender {
         self.leave(now, len);
         // `tcp_push` marks the last of the queue at the end of every write; what is appended to it takes the mark away.
         let push = seq + u64::from(len) == self.buffer.written();
-        Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: now, ts_ecr: self.ts_recent }
+        Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: departure.at, ts_ecr: self.ts_recent }
     }
 
     fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
@@ -130,7 +130,7 @@ impl Sender {
             fin: packet.is_fin(),
             push: false,
             retransmission: true,
-            tsval: now,
+            tsval: departure.at,
             ts_ecr: self.ts_recent,
         }
     }
@@ -140,8 +140,11 @@ impl Sender {
         if self.board.in_flight() == 0 && self.counters.segments_sent > 0 {
             self.tell(now, Congestion::Restart(now.since(self.last_sent_at)));
         }
+        // Acknowledgements that arrive at one instant are still taken one after the other, each at its own microsecond (`tcp_mstamp_refresh`). What is
+        // sent for a later one must count as sent later: RACK would else think a retransmission overtaken by what left just before it.
+        self.last_stamp = now.max(self.last_stamp + Nanos(1));
         Departure {
-            at: now,
+            at: self.last_stamp,
             snapshot: self.rate.on_sent(now, self.board.packets_out() == 0),
             #[allow(clippy::cast_possible_truncation)] // 2^32 packets are 6 TB
             lost_before: self.counters.lost as u32,

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.runs import race
+from bentpipe.runs import run_experiment
+from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
+from bentpipe.runs.experiment_file import ExperimentFile
+from bentpipe.runs.plan import drawn_phase_ns
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
+from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from bentpipe import Profile
     from bentpipe.runs import Run
@@ -29,6 +33,13 @@ CALM_P999_MS = 2.0
 """A Run with a later p99.9 is repeated too, and kept if it does not get better: the relay stood still for a while, and
 what it then handed on at once is a burst that the path's queue may not hold. Chosen here: a tenth of the shortest queue
 (fibre) [ms]."""
+
+STAGGER_S = 1.0
+"""A second flow starts up to this long after the first [s]. Chosen here: more than the longest round trip, so that
+either may be ahead of the other; much less than the warm-up."""
+
+STAGGER_SEED = 1_000_000
+"""Added to a seed for that draw, which is not to follow the start phase's."""
 
 SIMULATED_SHARE = 0.02
 """Part of the progress that the simulated Runs take."""
@@ -98,18 +109,41 @@ def _race(
     on_kernel: bool,
     heard: Callable[[float], None] = lambda _: None,
 ) -> list[Run]:
+    path = paths[cell.profile]
+    seeds = effort.seeds(cell)
+    runs: list[Run] = []
     with warnings.catch_warnings():
         # The measured path has no limit upwards, where only acknowledgements go.
         warnings.simplefilter("ignore")
-        return race(
-            [paths[cell.profile]],
-            [cell.flows],
-            out=out,
-            duration_s=effort.duration_s,
-            seeds=effort.seeds(cell),
-            on_kernel=on_kernel,
-            on_progress=lambda share, *_: heard(share),
-        ).runs
+        for seed in range(seeds):
+
+            def told(share: float, *_: int, before: int = seed) -> None:
+                heard((before + share) / seeds)
+
+            file = ExperimentFile(experiment_of(cell, path, effort.duration_s, seed), {ROLE: Path(cell.profile)})
+            runs += run_experiment(file, [path], out=out, on_kernel=on_kernel, on_progress=told).runs
+    return runs
+
+
+def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Experiment:
+    """The Experiment of a cell and a seed.
+
+    The start phase is drawn as in a race. A second flow starts within `STAGGER_S` after the first: of two that start at
+    the same instant, whose first window is ahead of the other's decides for long who gets what, and on a kernel that is
+    chance.
+    """
+    duration_ns = round(duration_s * NS_PER_S)
+    experiment = for_entrant(
+        cell.flows,
+        "down",
+        ProfileRef(ROLE, path.name, path.content_hash()),
+        duration_ns=duration_ns,
+        seed=seed,
+        offset_ns=drawn_phase_ns(seed, round(SLACK_S * NS_PER_S)),
+    )
+    later_ns = drawn_phase_ns(STAGGER_SEED + seed, round(STAGGER_S * NS_PER_S))
+    first, *others = experiment.flows
+    return replace(experiment, flows=(first, *(replace(flow, start_ns=later_ns) for flow in others)))
 
 
 def side(runs: Sequence[Run]) -> Side:

@@ -1,6 +1,7 @@
 //! Loss recovery.
 
 use super::*;
+use crate::wire::{Ack, Segment};
 
 /// Twenty packets outstanding once the connection runs, one of them lost.
 fn with_loss(lost: &'static [u64]) -> Pipe {
@@ -204,4 +205,14 @@ fn a_duplicating_network_is_no_reason_to_undo_or_widen() {
     pipe.finish();
     let stats = pipe.sender.stats();
     assert_eq!((stats.retransmits, stats.undos, stats.state), (0, 0, RecoveryState::Open));
+}
+
+#[test]
+fn of_acknowledgements_that_arrive_together_none_makes_a_retransmission_look_overtaken() {
+    // A third of three hundred segments is lost, retransmissions among them; acknowledgements are let through every 20 ms, all at once.
+    let fate = |_: &Segment, n: usize| if (300..600).contains(&n) && n.is_multiple_of(3) { Fate::Drop } else { Fate::Deliver };
+    let together = |ack: &Ack, _: usize| Fate::Late(Nanos(20_000_000 - ack.tsval.0 % 20_000_000));
+    let mut pipe = Pipe::new(Fixed::new(200)).data(fate).acks(together).transfer(2000 * MSS);
+    pipe.finish();
+    assert_eq!(pipe.sender.stats().retransmits, 100);
 }
