@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from emulation import require_emulation
+from emulation import cannot, require_emulation
 
-from bentpipe.emulation import Spec, emulate
+from bentpipe.emulation import EmulationError, Spec, emulate
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile, write_profile
 from bentpipe.report import write_report
-from bentpipe.runs import race
+from bentpipe.runs import find_runs, race
 from bentpipe.runs.program import run_program
 from bentpipe.validation.emulator.faults import VICTIMS, kill_once, processes_with
 
@@ -130,6 +131,65 @@ def test_a_program_that_outlives_the_profile(tmp_path):
     assert stopped.emulated.done["stopped"] == "profile_ended"
 
 
+@pytest.mark.parametrize("segment", [100, 536, 1200, 1400])
+def test_bursts_of_small_segments_are_taken_apart(segment, bell, tmp_path):
+    """QUIC sends so: one call, many datagrams of less than the MTU (UDP_SEGMENT = 103)."""
+    count = min(60_000 // segment, 60)
+    code = (
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_UDP, 103, "
+        f"{segment}); s.sendto(bytes({segment} * {count}), ('server', 7)); import time; time.sleep(0.3)"
+    )
+    emulated = run_program(bell, python(code), server=SERVER).emulated
+    relay = emulated.done["relay"]
+    up = [row for row in rows(emulated.links()) if row["direction"] == "up" and row["flow"] == -1]
+    assert relay["not_forwarded"] == 0
+    assert sum(row["delay_n"] for row in up) + max(row["drops_queue"] for row in up) >= count
+
+
+def test_every_packet_is_accounted_for_when_the_profile_begins_anew(tmp_path):
+    """A queue longer than the Profile: several passages have packets inside at once."""
+    slow = preset_profile("dumbbell:rate=1mbit,rtt=600ms,queue=20bdp", 1.0, start_unix_ns=0, name="slow")
+    code = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for _ in range(300): s.sendto(bytes(1200), ('server', 9)); time.sleep(0.001)\n"
+        "time.sleep(4.5)"
+    )
+    relay = run_program(slow, python(code), at_end="loop", offset_s=0.0).emulated.done["relay"]
+    assert relay["loops"] >= 3
+    # Each datagram, and what comes back: nobody listens on port 9.
+    assert relay["delivered"] + relay["lost"] + relay["held"] + relay["refused"] >= 300
+
+
+def test_a_profile_that_ends_while_the_server_starts_still_ends_the_program():
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 0.5, start_unix_ns=0, name="short")
+    slow_server = "sleep 1; " + SERVER
+    stopped = run_program(short, ["sleep", "60"], server=slow_server, at_end="stop", offset_s=0.0)
+    assert stopped.exit_code == 124
+
+
+def test_a_path_that_is_taken_away_ends_the_program(bell):
+    """The program may do what it likes to its network; it must not wait for ever then."""
+    if os.getuid() != 0 or shutil.which("ip") is None:
+        cannot("needs root and `ip`")
+    with pytest.raises(EmulationError):
+        run_program(bell, ["sh", "-c", "ip link del bentpipe; exec sleep 60"])
+
+
+def test_sigterm_to_the_whole_group_lets_the_program_end_and_keeps_the_run(bell, tmp_path):
+    file, out = tmp_path / "bell.parquet", tmp_path / "out"
+    write_profile(bell, file)
+    polite = "trap 'exit 3' TERM; touch ready; while :; do sleep 0.02; done"
+    command = [sys.executable, "-m", "bentpipe", "run", str(file), "-o", str(out), "--", "sh", "-c", polite]
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL) as child:
+        while not (tmp_path / "ready").exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGTERM)
+        assert child.wait(timeout=60) == 3
+    (run,) = find_runs(out)
+    assert run.record["summary"]["emulator"]["relay"] is not None
+
+
 def test_a_program_that_ignores_being_asked_is_ended(bell):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
     stubborn = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
@@ -222,7 +282,10 @@ def test_a_computed_path_keeps_the_clock(tmp_path):
     before = time.time() % 60
     emulated = run_program(path, ["true"]).emulated
     elapsed = (emulated.started["offset_ns"] / 1e9 - before) % 60
-    assert elapsed < 30  # the start-up; a wrong phase would be anywhere in the minute
+    assert elapsed < 30  # the start-up; and at the moment of the start itself:
+    started = emulated.started
+    apart = (started["offset_ns"] + path.start_unix_ns - started["clock_unix_ns"]) % 60_000_000_000
+    assert min(apart, 60_000_000_000 - apart) < 1_000_000
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -232,6 +295,7 @@ def test_kill_at_any_moment_leaves_nothing(victim, bell, tmp_path):
     write_profile(bell, file)
     for attempt in range(3):
         killed = kill_once(victim, file, random.Random(f"{victim} {attempt}").uniform(0.0, 0.8), tmp_path)
+        assert killed.hit
         assert not killed.left
         assert "Traceback" not in killed.said
 

@@ -23,6 +23,12 @@ impl Clock {
         Self { anchor_ns: monotonic_ns(), base }
     }
 
+    /// The Profile's time at which it began.
+    #[must_use]
+    pub const fn base(&self) -> Time {
+        self.base
+    }
+
     /// The Profile's time.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -19,8 +19,8 @@ const CHECKED: u8 = 2;
 /// Largest aggregate that the kernel hands over [bytes].
 const LARGEST: usize = 65_536;
 
-/// Shortest IPv4 and TCP header [bytes]: an aggregate's segments carry at least MTU less this much less 40 of options.
-const HEADERS: usize = 80;
+/// Least payload of an aggregate's segments [bytes], whatever the MTU (`TCP_MIN_MSS`; UDP allows at most 128 segments).
+const LEAST_SEGMENT: usize = 48;
 
 /// A packet with room in front of it.
 pub struct Buffer {
@@ -50,6 +50,7 @@ pub struct Device {
     parts: Vec<Vec<u8>>,
     sizes: Vec<usize>,
     spare: Vec<Vec<u8>>,
+    malformed: u64,
 }
 
 impl Device {
@@ -65,9 +66,9 @@ impl Device {
         let tun = builder.enable(false).build_sync().map_err(|e| EmuError::Tun { found: e.to_string() })?;
         tun.set_nonblocking(true).map_err(system("O_NONBLOCK on the TUN device"))?;
         let mtu = usize::from(mtu);
-        let most = LARGEST / (mtu - HEADERS).max(8) + 1;
+        let most = LARGEST / LEAST_SEGMENT + 1;
         let parts = (0..most).map(|_| vec![0; HEADROOM + mtu]).collect();
-        Ok(Self { tun, mtu, aggregate: vec![0; HEADROOM + LARGEST], parts, sizes: vec![0; most], spare: Vec::new() })
+        Ok(Self { tun, mtu, aggregate: vec![0; HEADROOM + LARGEST], parts, sizes: vec![0; most], spare: Vec::new(), malformed: 0 })
     }
 
     /// The next packets: one, or the parts of one aggregate. False: there are none now.
@@ -78,6 +79,11 @@ impl Device {
         let count = match self.tun.recv_multiple(&mut self.aggregate, &mut self.parts, &mut self.sizes, HEADROOM) {
             Ok(count) => count,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // Not the device's fault but the aggregate's: no packet of ours, and the next may be good.
+            Err(e) if e.raw_os_error().is_none() => {
+                self.malformed += 1;
+                return Ok(true);
+            }
             Err(e) => return Err(system("read from the TUN device")(e)),
         };
         for (part, &length) in self.parts.iter_mut().zip(&self.sizes).take(count) {
@@ -88,6 +94,12 @@ impl Device {
             each(Buffer { bytes, length });
         }
         Ok(true)
+    }
+
+    /// Aggregates so far that could not be taken apart.
+    #[must_use]
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
     }
 
     /// A packet that came another way. `None`: it is larger than the device's MTU.

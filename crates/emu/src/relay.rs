@@ -26,6 +26,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// How long before something is due the relay stops sleeping and looks at the clock instead: a processor that sleeps, above all a virtual one, takes
+/// some 50 to 100 µs to wake. Chosen here.
+const EARLY: Nanos = Nanos::from_micros(100);
+
+/// Only where nothing else is due for so long: under load the processor is awake, and the programs need it.
+const SPARSE: Nanos = Nanos::from_micros(300);
+
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
 
@@ -106,8 +113,8 @@ pub struct Relay {
     at_end: AtEnd,
     start: Time,
     course: Course,
-    /// The last passage, while packets are inside.
-    before: Option<Course>,
+    /// Earlier passages, while packets are inside.
+    before: Vec<Course>,
     flows: FlowTable,
     bodies: Vec<Option<Buffer>>,
     free: Vec<u32>,
@@ -120,7 +127,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay over `profile` from its time `start` on; `streams` are the per-packet draws.
+    /// A relay over `profile`; `streams` are the per-packet draws.
     ///
     /// # Errors
     /// A Profile that is no network, or no descriptor left.
@@ -128,7 +135,6 @@ impl Relay {
         profile: Arc<Profile>,
         role: &str,
         streams: Streams,
-        start: Time,
         at_end: AtEnd,
         devices: [Device; 2],
         gateway: Option<Gateway>,
@@ -140,10 +146,9 @@ impl Relay {
         for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
         }
-        let mut network = Network::new(&[&profile], streams)?;
-        network.run_until(start, &mut Vec::new()); // routes and events before the run
+        let network = Network::new(&[&profile], streams)?;
         Ok(Self {
-            clock: Clock::starting_at(start),
+            clock: Clock::starting_at(Time::ZERO),
             alarm,
             epoll,
             devices,
@@ -152,29 +157,33 @@ impl Relay {
             role: role.to_owned(),
             streams,
             at_end,
-            start,
+            start: Time::ZERO,
             course: Course { network, shift: Nanos(0) },
-            before: None,
+            before: Vec::new(),
             flows: FlowTable::default(),
             bodies: Vec::new(),
             free: Vec::new(),
             outcomes: Vec::new(),
             arrived: Vec::new(),
-            next_window: start + LINK_WINDOW,
+            next_window: Time::ZERO,
             ended: false,
             lateness: DelayHistogram::default(),
             report: RelayReport::default(),
         })
     }
 
-    /// Relays until `stop` is set (looked at twice a second, and whenever something happens), by `clock`, which started at the relay's `start`.
+    /// Relays until `stop` is set (looked at twice a second, and whenever something happens), by `clock`: from the Profile's time at which it began.
     ///
     /// # Errors
     /// A device that fails.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
+        self.start = clock.base();
+        self.next_window = self.start + LINK_WINDOW;
+        self.course.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
         self.report.realtime = priority::realtime(priority::RELAY);
         let mut events = [EpollEvent::empty(); 4];
+        let mut awake_for = Time::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;
             for direction in Direction::BOTH {
@@ -192,9 +201,11 @@ impl Relay {
             if !idle {
                 continue;
             }
-            let wake = self.wake_at();
-            if wake > now {
-                self.alarm.set(&self.clock, Some(wake))?;
+            let due = self.wake_at();
+            if due > now && due > awake_for {
+                let sparse = due.since(now) > SPARSE;
+                awake_for = if sparse { due } else { awake_for };
+                self.alarm.set(&self.clock, Some(if sparse { Time(due.0 - EARLY.0) } else { due }))?;
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
                     Err(nix::errno::Errno::EINTR) => 0,
@@ -216,12 +227,13 @@ impl Relay {
 
     /// Packets from the device at the beginning of `direction` into the network. False: there were none.
     fn take(&mut self, direction: Direction, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
-        let now = self.clock.now();
         let mut arrived = std::mem::take(&mut self.arrived);
         if !self.devices[direction as usize].receive(|buffer| arrived.push(buffer))? {
             self.arrived = arrived;
             return Ok(false);
         }
+        // After the read: a time from before it would let a packet arrive before it was sent, and the path be shorter than it is.
+        let now = self.clock.now();
         self.hand_on(now)?;
         for mut buffer in arrived.drain(..) {
             if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {
@@ -303,14 +315,13 @@ impl Relay {
     /// Everything that is due by `now`.
     fn hand_on(&mut self, now: Time) -> Result<(), EmuError> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        if let Some(before) = &mut self.before {
+        for i in 0..self.before.len() {
+            let before = &mut self.before[i];
             let (time, shift) = (before.time(now), before.shift);
             before.network.run_until(time, &mut outcomes);
-            if before.network.packets() == 0 {
-                self.before = None;
-            }
             self.deliver(&mut outcomes, shift)?;
         }
+        self.before.retain(|before| before.network.packets() > 0);
         let (time, shift) = (self.course.time(now), self.course.shift);
         self.course.network.run_until(time, &mut outcomes);
         self.deliver(&mut outcomes, shift)?;
@@ -346,8 +357,8 @@ impl Relay {
     fn wake_at(&self) -> Time {
         let due = |course: &Course| course.network.wake_at().map(|at| at + course.shift);
         let profile_end = Some(self.profile_end()).filter(|_| !self.ended && self.at_end != AtEnd::Hold);
-        let times = [due(&self.course), self.before.as_ref().and_then(due), profile_end];
-        times.into_iter().flatten().fold(self.next_window, Time::min)
+        let earlier = self.before.iter().filter_map(due);
+        [due(&self.course), profile_end].into_iter().flatten().chain(earlier).fold(self.next_window, Time::min)
     }
 
     fn profile_end(&self) -> Time {
@@ -382,7 +393,7 @@ impl Relay {
         network.run_until(Time::ZERO, &mut Vec::new());
         network.inherit_stats(&mut self.course.network);
         let before = std::mem::replace(&mut self.course, Course { network, shift });
-        self.before = (before.network.packets() > 0).then_some(before);
+        self.before.push(before);
         self.report.loops += 1;
         Ok(())
     }
@@ -396,8 +407,9 @@ impl Relay {
     }
 
     fn finish(mut self) -> RelayReport {
+        self.report.not_forwarded += self.devices.iter().map(Device::malformed).sum::<u64>();
         let inside = |course: &Course| course.network.packets() as u64;
-        self.report.held = inside(&self.course) + self.before.as_ref().map_or(0, inside);
+        self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
         if self.lateness.n() > 0 {
             self.report.lateness_p50_ms = Some(self.lateness.quantile_ms(50, 100));
             self.report.lateness_p99_ms = Some(self.lateness.quantile_ms(99, 100));

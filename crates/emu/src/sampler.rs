@@ -117,10 +117,12 @@ impl Sampler {
         let mss = u64::from(info.snd_mss);
         let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
         let rtt_ms = f64::from(info.rtt) / 1e3;
-        seen.direction = direction;
         seen.controller.clone_from(&sender.controller);
         seen.last_s = t_s;
+        // A receiver that is gone leaves the sender's count, which is half a round trip behind.
+        let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
         seen.delivered_bytes = delivered;
+        seen.direction = direction;
         seen.retransmits = u64::from(info.total_retrans);
         seen.rtts_ms.push(rtt_ms);
         let s = samples;

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -70,7 +70,10 @@ struct Session {
     inbox: Receiver<Word>,
     words: Sender<Word>,
     samples: Samples,
+    next_sample: Time,
     ended: BTreeMap<Pid, Ending>,
+    /// Why the program is to end before it does.
+    asked: Option<Stopped>,
 }
 
 fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lines) -> Result<Session, EmuError> {
@@ -93,7 +96,6 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     }
     let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?]);
     let profile = Arc::new(profile);
-    let start = spec.begin.resolve(profile.start(), SystemTime::now());
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
         Workload::Program { .. } => {
@@ -104,10 +106,13 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     };
     // A device by the direction of what the host behind it sends.
     let devices = [client_device, server_device];
-    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, start, spec.at_end, devices, gateway)?;
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, spec.at_end, devices, gateway)?;
     let stop_relay = Arc::new(AtomicBool::new(false));
+    // One moment for both clocks: what is set up from here on takes its time from the Profile's.
+    let machine = SystemTime::now();
+    let start = spec.begin.resolve(profile.start(), machine);
     let clock = Clock::starting_at(start);
-    let clock_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     let (stop, news) = (Arc::clone(&stop_relay), words.clone());
     let relay = thread::Builder::new()
         .name("relay".to_owned())
@@ -128,7 +133,9 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
         inbox,
         words,
         samples: Samples::default(),
+        next_sample: start,
         ended: BTreeMap::new(),
+        asked: None,
     })
 }
 
@@ -167,7 +174,7 @@ impl Session {
                 let (stopped, ending) = self.wait_for(program, lines)?;
                 self.sample(lines)?;
                 if let Some(server) = server {
-                    self.stop_server(server);
+                    self.stop_server(server, lines);
                 }
                 let experiment = self.observed();
                 let facts = self.observed_facts();
@@ -198,52 +205,36 @@ impl Session {
             if let Some(ending) = self.ended.get(&pid) {
                 return Err(failed(format!("ended before it listened ({ending:?})")));
             }
+            if self.asked.is_some() || self.relay.is_finished() {
+                break; // nothing to wait for any more
+            }
         }
         Ok(pid)
     }
 
     fn wait_for(&mut self, program: Pid, lines: &mut Lines) -> Result<(Stopped, Option<Ending>), EmuError> {
-        let mut stopped = Stopped::Program;
         let mut deadline = None;
         loop {
+            let stopped = if deadline.is_some() { self.asked.unwrap_or(Stopped::Program) } else { Stopped::Program };
             if let Some(&ending) = self.ended.get(&program) {
                 return Ok((stopped, Some(ending)));
             }
             if deadline.is_some_and(|at| self.clock.now() >= at) {
                 return Ok((stopped, None)); // ignores the signal: it ends with the namespace
             }
-            let mut asked = None;
-            self.hear_until(deadline, lines, |word| match word {
-                Word::Terminate => {
-                    asked = Some(Stopped::Asked);
-                    true
-                }
-                Word::Relay(News::ProfileEnded) => {
-                    asked = Some(Stopped::ProfileEnded);
-                    true
-                }
-                Word::Ended(..) => true,
-                Word::Relay(_) => false,
-            })?;
-            if let (Some(why), None) = (asked, deadline) {
-                stopped = why;
+            // Without the relay there is no path, and `finish` says why.
+            if deadline.is_none() && (self.asked.is_some() || self.relay.is_finished()) {
                 programs::terminate(program);
                 deadline = Some(self.clock.now() + self.spec.grace_ns);
             }
+            self.hear_until(deadline, lines, |word| matches!(word, Word::Terminate | Word::Relay(News::ProfileEnded) | Word::Ended(..)))?;
         }
     }
 
     fn wait_until(&mut self, end: Time, lines: &mut Lines) -> Result<Stopped, EmuError> {
-        let mut stopped = Stopped::Program;
-        self.hear_until(Some(end), lines, |word| {
-            let asked = matches!(word, Word::Terminate);
-            if asked {
-                stopped = Stopped::Asked;
-            }
-            asked
-        })?;
+        self.hear_until(Some(end), lines, |word| matches!(word, Word::Terminate))?;
         self.sample(lines)?;
-        Ok(stopped)
+        Ok(self.asked.unwrap_or(Stopped::Program))
     }
 
     /// Takes what comes, and samples in time, until `deadline` or until a word is `enough`.
@@ -253,19 +244,18 @@ impl Session {
             if deadline.is_some_and(|at| now >= at) {
                 return Ok(());
             }
-            let step = self.spec.sample_step_ns.0;
-            let next_sample = Time(self.start.0 + (now.since(self.start).0 / step + 1) * step);
-            let until = deadline.map_or(next_sample, |at| at.min(next_sample));
-            match self.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
-                Ok(word) => {
-                    let done = enough(&word);
-                    self.hear(word, lines);
-                    if done {
-                        return Ok(());
-                    }
+            if now >= self.next_sample {
+                self.sample(lines)?;
+                let step = self.spec.sample_step_ns.0.max(1);
+                self.next_sample = Time(self.start.0 + (now.since(self.start).0 / step + 1) * step);
+            }
+            let until = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
+            if let Ok(word) = self.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
+                let done = enough(&word);
+                self.hear(word, lines);
+                if done {
+                    return Ok(());
                 }
-                Err(RecvTimeoutError::Timeout) if self.clock.now() >= next_sample => self.sample(lines)?,
-                Err(_) => {}
             }
             if self.relay.is_finished() {
                 return Ok(()); // it failed: `finish` says how
@@ -279,7 +269,8 @@ impl Session {
             Word::Relay(News::Split { client, server }) => self.sampler.split(client, server),
             Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
             Word::Ended(pid, ending) => drop(self.ended.insert(pid, ending)),
-            Word::Relay(News::ProfileEnded) | Word::Terminate => {}
+            Word::Relay(News::ProfileEnded) => drop(self.asked.get_or_insert(Stopped::ProfileEnded)),
+            Word::Terminate => drop(self.asked.get_or_insert(Stopped::Asked)),
         }
     }
 
@@ -294,13 +285,13 @@ impl Session {
     }
 
     /// A server that writes its results on the way out gets the time for it.
-    fn stop_server(&mut self, server: Pid) {
+    fn stop_server(&mut self, server: Pid, lines: &mut Lines) {
         programs::terminate(server);
         let began = Instant::now();
         let grace = Duration::from_nanos(self.spec.grace_ns.0);
         while !self.ended.contains_key(&server) && began.elapsed() < grace {
-            if let Ok(Word::Ended(pid, ending)) = self.inbox.recv_timeout(LISTEN_LOOK) {
-                self.ended.insert(pid, ending);
+            if let Ok(word) = self.inbox.recv_timeout(LISTEN_LOOK) {
+                self.hear(word, lines);
             }
         }
     }
@@ -403,13 +394,19 @@ impl Session {
         facts: &[FlowFacts],
     ) -> Result<(), EmuError> {
         let end = self.clock.now();
+        let failed = |_| EmuError::Spec("the relay's thread failed".to_owned());
+        if self.relay.is_finished() {
+            // It ends when it is told to, or fails; its devices are gone with it.
+            self.relay.join().map_err(failed)??;
+            return Err(EmuError::Spec("the relay ended before its time".to_owned()));
+        }
         let mut dropped = [0; 2]; // a device and its counters go with the relay
         for (host, count) in self.hosts.iter().zip(&mut dropped) {
             let name = host.end();
             *count = host.run(move || interface::dropped(name, host::DEVICE))?;
         }
         self.stop_relay.store(true, Ordering::Relaxed);
-        let report = self.relay.join().map_err(|_| EmuError::Spec("the relay's thread failed".to_owned()))??;
+        let report = self.relay.join().map_err(failed)??;
         while let Ok(word) = self.inbox.try_recv() {
             if let Word::Relay(News::Window(links)) = word {
                 lines.table("links", &links.columns());

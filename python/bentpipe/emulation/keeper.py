@@ -18,8 +18,10 @@ from bentpipe.errors import UserError
 
 def main() -> None:
     """Isolate, fork, wait."""
-    # The programs inside hear Ctrl-C themselves. A handler, unlike SIG_IGN, is not passed on to them.
-    signal.signal(signal.SIGINT, lambda *_: None)
+    # Signals to the whole group are for the program and for the command, whose end ends this one. A handler, unlike
+    # SIG_IGN, is not passed on to the program.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
     control, report = int(sys.argv[1]), int(sys.argv[2])
     for descriptor in (control, report):
         os.set_inheritable(descriptor, False)

@@ -160,7 +160,7 @@ fn time_to_90(rows: &[Row], steady_bps: f64) -> Option<f64> {
             back += 1;
         }
         let over = row.t_s - rows[back].t_s;
-        let rate = per_second(row.bytes - rows[back].bytes, over);
+        let rate = per_second(row.bytes.saturating_sub(rows[back].bytes), over);
         (over > 0.5 && rate >= 0.9 * steady_bps).then_some(row.t_s)
     })
 }
