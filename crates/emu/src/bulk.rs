@@ -16,8 +16,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -40,9 +40,17 @@ pub struct Progress {
     pub received_bytes: AtomicU64,
     /// When the receiver saw the end, as Profile time [ns] plus one; 0: not yet.
     completed: AtomicU64,
+    /// Why its sender ended before it was to.
+    failed: OnceLock<String>,
 }
 
 impl Progress {
+    /// Why its sender ended before it was to. A path that answers nothing is no failure: the flow then carries nothing.
+    #[must_use]
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
     /// When everything had arrived.
     #[must_use]
     pub fn completed(&self) -> Option<Time> {
@@ -76,7 +84,15 @@ pub fn start(
     })?;
     let (flow, begin) = (flow.clone(), Time(begin.0 + flow.start_ns.0));
     let stop = flow.stop_ns.map_or(end, |stop| Time(begin.0 - flow.start_ns.0 + stop.0).min(end));
-    hosts[from].run(move || spawn("sender", move || drop(send(&flow, address, clock, begin, stop))))?;
+    let said = Arc::clone(&progress);
+    let sender = move || {
+        if let Err(e) = send(&flow, address, clock, begin, stop)
+            && e.kind() != std::io::ErrorKind::TimedOut
+        {
+            drop(said.failed.set(e.to_string()));
+        }
+    };
+    hosts[from].run(move || spawn("sender", sender))?;
     Ok(progress)
 }
 

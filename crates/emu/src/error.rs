@@ -58,6 +58,14 @@ pub enum EmuError {
         /// What the kernel said.
         found: String,
     },
+    /// A flow of a race that could not run.
+    #[error("a flow with {controller}: {found}")]
+    Flow {
+        /// Its controller.
+        controller: String,
+        /// What the kernel said.
+        found: String,
+    },
     /// What the parent sent.
     #[error("the emulation's specification: {0}")]
     Spec(String),

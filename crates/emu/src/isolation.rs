@@ -4,7 +4,7 @@
 //! it; there, [`settle`].
 
 use crate::error::{EmuError, system};
-use caps::{CapSet, Capability};
+use caps::CapSet;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -86,21 +86,7 @@ pub fn settle(privilege: Privilege) -> Result<(), EmuError> {
         let failed = |e: caps::errors::CapsError| EmuError::System { what: "ambient capabilities", source: std::io::Error::other(e) };
         let held = caps::read(None, CapSet::Permitted).map_err(failed)?;
         caps::set(None, CapSet::Inheritable, &held).map_err(failed)?;
-        for capability in Capability::iter_all().filter(|c| held.contains(c)) {
-            caps::raise(None, CapSet::Ambient, capability).map_err(failed)?;
-        }
+        caps::set(None, CapSet::Ambient, &held).map_err(failed)?;
     }
     Ok(())
-}
-
-trait IterAll: Sized {
-    fn iter_all() -> std::vec::IntoIter<Self>;
-}
-
-impl IterAll for Capability {
-    fn iter_all() -> std::vec::IntoIter<Self> {
-        let mut all: Vec<Self> = caps::all().into_iter().collect();
-        all.sort_by_key(Capability::index);
-        all.into_iter()
-    }
 }

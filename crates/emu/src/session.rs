@@ -184,6 +184,11 @@ impl Session {
                 let progress = self.start_flows(&experiment)?;
                 let end = self.start + experiment.duration_ns;
                 let stopped = self.wait_until(end, lines)?;
+                for (flow, progress) in experiment.flows.iter().zip(&progress) {
+                    if let Some(found) = progress.failed() {
+                        return Err(EmuError::Flow { controller: flow.controller.clone(), found: found.to_owned() });
+                    }
+                }
                 let facts = self.race_facts(&experiment, &progress);
                 self.finish(lines, stopped, None, &experiment, &facts)
             }

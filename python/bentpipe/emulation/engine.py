@@ -211,7 +211,7 @@ def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any
 
     Raises:
         UserError: what cannot be run: no namespaces, no TUN, no such program, a server that does not listen.
-        EmulationError: the emulation was killed; `partial` of the exception is what had come.
+        EmulationError: it did not start, or the path was taken away under the program.
     """
     request = spec.to_json(profile)
     result = Emulated()

@@ -66,7 +66,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
             if on_progress is not None:
                 on_progress((done + 1) / len(sections))
     html = (
-        _environment()
+        environment("bentpipe.report", "pages")
         .get_template("report.html")
         .render(
             parts=page,
@@ -76,6 +76,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
             builds=sorted({str(run.record["versions"].get("build")) for run in runs}),
             commands=content.repeat_commands(out, runs),
             runs=len(runs),
+            on_kernel=any(run.world == "emulated" for run in runs),
         )
     )
     with atomic_write(out / "report.html") as file:
@@ -88,10 +89,10 @@ def _drawable(run: Run) -> bool:
     return bool(run.record["valid"]) and any(flow["whole_run_bps"] > 0 for flow in run.flows)
 
 
-def _environment() -> Environment:
-    """Everything that comes from a file is escaped."""
+def environment(package: str, folder: str) -> Environment:
+    """Templates of a package's folder. Everything that comes from a file is escaped."""
     return Environment(
-        loader=PackageLoader("bentpipe.report", "pages"),
+        loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,11 +6,10 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
+from bentpipe.report.build import environment
 from bentpipe.validation.sim_vs_kernel.figures import WARMUP_S
 
 if TYPE_CHECKING:
@@ -30,19 +29,11 @@ def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worl
         style.save(plot_worlds(both.simulated, both.kernel, WARMUP_S), file)
         image = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
         shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
-    html = _environment().get_template("page.html").render(cells=shown, notes=notes)
+    html = (
+        environment("bentpipe.validation.sim_vs_kernel", ".").get_template("page.html").render(cells=shown, notes=notes)
+    )
     with atomic_write(out / "cells.json") as data:
         data.write(json.dumps({"cells": list(cells)}, indent=2, allow_nan=False).encode())
     with atomic_write(out / "index.html") as file_:
         file_.write(html.encode())
     return out / "index.html"
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("bentpipe.validation.sim_vs_kernel", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
