@@ -98,7 +98,7 @@ pub fn start(
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), EmuError> {
     let run = move || {
-        priority::realtime(priority::FLOWS);
+        priority::favour();
         work();
     };
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(system("thread of a flow"))

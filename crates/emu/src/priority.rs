@@ -1,20 +1,119 @@
 //! Threads that must not wait for the machine's other work, where the kernel allows it.
+//!
+//! `SCHED_FIFO` has a limit of its own: all such threads of a processor together get 95 % of a second (`sched_rt_runtime_us`), and then *none* of them
+//! runs for the rest of it. A relay that meets that limit stands still for 50 ms. So it alone has that policy, and gives it up while it is busy.
 
+use crate::error::{EmuError, system};
+use bentpipe_profile::{Nanos, Time};
+use nix::time::{ClockId, clock_gettime};
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
 };
 
-/// The relay: before everything else.
-pub const RELAY: u8 = 2;
+/// Between looks at how busy the thread was.
+const LOOK: Nanos = Nanos::from_millis(100);
 
-/// The ends of a race's flows, behind the relay alone: a sender that gets no processor for longer than its buffer lasts (two windows) falls silent,
-/// and then sends a window at once, which the path's queue does not hold.
-pub const FLOWS: u8 = 1;
+/// Share of that above which it becomes an ordinary thread, and below which it goes before all others again [%]. Chosen here: far enough below the
+/// kernel's 95 for ten looks to add up to less.
+const BUSY: u64 = 80;
+const CALM: u64 = 60;
 
-/// Puts the calling thread before all ordinary ones (`SCHED_FIFO`); false: not allowed, which takes root.
-pub fn realtime(level: u8) -> bool {
+/// The relay's thread: before everything else, as long as that leaves the others something.
+#[derive(Debug, Default)]
+pub struct Urgency {
+    /// Whether it may.
+    allowed: bool,
+    /// Whether it does.
+    realtime: bool,
+    next: Time,
+    /// At the last look: when it was, and the thread's own time [ns].
+    last: (Time, u64),
+}
+
+impl Urgency {
+    /// Puts the calling thread before all ordinary ones, where it may: that takes root, or `CAP_SYS_NICE`.
+    ///
+    /// # Errors
+    /// [`EmuError::System`].
+    pub fn claim(&mut self, now: Time) -> Result<(), EmuError> {
+        self.allowed = realtime();
+        self.realtime = self.allowed;
+        self.last = (now, thread_time()?);
+        self.next = now + LOOK;
+        Ok(())
+    }
+
+    /// Whether the kernel allows it.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Called often.
+    ///
+    /// # Errors
+    /// [`EmuError::System`].
+    pub fn look(&mut self, now: Time) -> Result<(), EmuError> {
+        if !self.allowed || now < self.next {
+            return Ok(());
+        }
+        let time = thread_time()?;
+        let (span, spent) = (now.since(self.last.0).0.max(1), time - self.last.1);
+        let share = spent.saturating_mul(100) / span;
+        if self.realtime && share > BUSY {
+            self.realtime = !favour();
+        } else if !self.realtime && share < CALM {
+            self.realtime = realtime();
+        }
+        self.last = (now, time);
+        self.next = now + LOOK;
+        Ok(())
+    }
+}
+
+/// Puts the calling thread before other ordinary ones (niceness -20); false: not allowed.
+///
+/// For the ends of a race's flows: a sender that gets no processor for longer than its buffer lasts (two windows) falls silent, and then sends a
+/// window at once, which the path's queue does not hold.
+pub fn favour() -> bool {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Max, policy).is_ok()
+}
+
+fn realtime() -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    let Ok(level) = ThreadPriorityValue::try_from(level) else { return false };
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(level), policy).is_ok()
+    ThreadPriorityValue::try_from(1)
+        .is_ok_and(|lowest| set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok())
+}
+
+/// Processor time that the calling thread has had [ns].
+fn thread_time() -> Result<u64, EmuError> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(system("time of the thread"))?;
+    Ok(u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_busy_thread_gives_way_and_comes_back() {
+        let clock = Clock::starting_at(Time::ZERO);
+        let mut urgency = Urgency::default();
+        urgency.claim(clock.now()).unwrap();
+        assert_eq!(urgency.is_allowed(), urgency.realtime);
+        while clock.now() < Time::ZERO + LOOK + LOOK {
+            urgency.look(clock.now()).unwrap();
+        }
+        assert!(!urgency.realtime);
+        thread::sleep(Duration::from_millis(110));
+        urgency.look(clock.now()).unwrap(); // the look that is overdue: may count some of the busy time
+        thread::sleep(Duration::from_millis(110));
+        urgency.look(clock.now()).unwrap();
+        assert_eq!(urgency.is_allowed(), urgency.realtime);
+    }
 }

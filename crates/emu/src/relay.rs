@@ -13,7 +13,7 @@ use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header};
 use crate::gateway::{Exit, Gateway, Order};
-use crate::priority;
+use crate::priority::Urgency;
 use crate::spec::AtEnd;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
@@ -123,6 +123,7 @@ pub struct Relay {
     next_window: Time,
     ended: bool,
     lateness: DelayHistogram,
+    urgency: Urgency,
     report: RelayReport,
 }
 
@@ -168,6 +169,7 @@ impl Relay {
             next_window: Time::ZERO,
             ended: false,
             lateness: DelayHistogram::default(),
+            urgency: Urgency::default(),
             report: RelayReport::default(),
         })
     }
@@ -181,7 +183,8 @@ impl Relay {
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
         self.course.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
-        self.report.realtime = priority::realtime(priority::RELAY);
+        self.urgency.claim(self.clock.now())?;
+        self.report.realtime = self.urgency.is_allowed();
         let mut events = [EpollEvent::empty(); 4];
         let mut awake_for = Time::ZERO;
         while !stop.load(Ordering::Relaxed) {
@@ -198,6 +201,7 @@ impl Relay {
             idle &= !self.follow_gateway(&mut news)?;
             let now = self.clock.now();
             self.turn(now, &mut news)?;
+            self.urgency.look(now)?;
             if !idle {
                 continue;
             }

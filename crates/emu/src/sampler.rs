@@ -5,7 +5,7 @@ use crate::error::EmuError;
 use crate::flows::{FlowKey, MOST_FLOWS};
 use crate::gateway::rewrite::TCP;
 use bentpipe_profile::Direction;
-use bentpipe_profile::run::Samples;
+use bentpipe_profile::run::{CA_STATES, Samples};
 use std::collections::BTreeMap;
 
 /// A TCP flow, as last seen.
@@ -137,13 +137,20 @@ impl Sampler {
         s.cwnd_bytes.push(u64::from(info.snd_cwnd) * mss);
         s.inflight_bytes.push(u64::from(packets_out) * mss);
         s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });
+        s.delivery_bps.push(if info.delivery_rate == 0 { f64::NAN } else { info.delivery_rate as f64 * 8.0 });
         s.retransmits.push(u64::from(info.total_retrans));
         s.losses.push(0); // not kept by the kernel: written as unknown
         s.marks.push(u64::from(info.delivered_ce));
+        s.state.push(ca_state(info.ca_state).to_owned());
         s.cwnd_limited_s.push((busy_s - receiver_limited_s - buffer_limited_s).max(0.0));
         s.receiver_limited_s.push(receiver_limited_s);
         s.sender_limited_s.push((t_s - seen.first_s - busy_s).max(0.0) + buffer_limited_s);
     }
+}
+
+/// `tcpi_ca_state` by its name in the samples table.
+fn ca_state(number: u8) -> &'static str {
+    CA_STATES.get(usize::from(number)).copied().unwrap_or("unknown")
 }
 
 fn micros(us: u64) -> f64 {

@@ -308,9 +308,11 @@ impl Simulation {
             s.cwnd_bytes.push(stats.cwnd.0);
             s.inflight_bytes.push(stats.in_flight.0);
             s.pacing_bps.push(stats.pacing_rate.map_or(f64::NAN, |r| r.0 as f64));
+            s.delivery_bps.push(stats.delivery_rate.map_or(f64::NAN, |r| r.0 as f64));
             s.retransmits.push(stats.retransmits);
             s.losses.push(stats.lost);
             s.marks.push(stats.ce_marks);
+            s.state.push(stats.state.name().to_owned());
             s.cwnd_limited_s.push(stats.cwnd_limited.as_secs_f64());
             s.receiver_limited_s.push(stats.receiver_limited.as_secs_f64());
             s.sender_limited_s.push(stats.sender_limited.as_secs_f64());

@@ -4,4 +4,4 @@ pub mod summary;
 pub mod tables;
 
 pub use summary::{FlowFacts, FlowSummary, Summary};
-pub use tables::{Column, Events, Links, RunTables, Samples};
+pub use tables::{CA_STATES, Column, Events, Links, RunTables, Samples};

@@ -17,6 +17,9 @@ pub enum Column<'a> {
     Text(&'a [String]),
 }
 
+/// What a sender may be doing about losses, by Linux's number (`enum tcp_ca_state`, `include/uapi/linux/tcp.h`).
+pub const CA_STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
+
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $kind:ident($ty:ty),)* }) => {
         $(#[$doc])*
@@ -59,12 +62,16 @@ table! {
         inflight_bytes: U64(u64),
         /// Pacing rate; NaN where the flow is not paced.
         pacing_bps: F64(f64),
+        /// Newest delivery rate that the application did not limit, or the highest that it did; NaN where none is known yet.
+        delivery_bps: F64(f64),
         /// Segments sent again so far.
         retransmits: U64(u64),
         /// Segments held for lost so far.
         losses: U64(u64),
         /// CE marks echoed so far.
         marks: U64(u64),
+        /// What the sender does about losses: `open`, `disorder`, `cwr`, `recovery` or `loss` (Linux `tcp_ca_state`).
+        state: Text(String),
         /// Time limited by the congestion window so far.
         cwnd_limited_s: F64(f64),
         /// Time limited by the receive window so far.

@@ -19,6 +19,7 @@ pub mod registry;
 mod testing;
 pub mod window;
 
+use bentpipe_profile::run::CA_STATES;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
 /// What the sender is doing about losses; Linux's `tcp_ca_state`.
@@ -29,10 +30,20 @@ pub enum RecoveryState {
     Open,
     /// Duplicate or selective acknowledgements, but nothing is held for lost.
     Disorder,
+    /// The window comes down without a loss, for ECN marks.
+    Cwr,
     /// Fast recovery.
     Recovery,
     /// After a retransmission time-out.
     Loss,
+}
+
+impl RecoveryState {
+    /// Its name in the samples table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        CA_STATES[self as usize]
+    }
 }
 
 /// One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation; Linux `tcp_rate.c`).

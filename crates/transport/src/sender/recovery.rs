@@ -35,7 +35,8 @@ impl State {
     pub const fn public(self) -> RecoveryState {
         match self {
             Self::Open => RecoveryState::Open,
-            Self::Disorder | Self::Cwr => RecoveryState::Disorder,
+            Self::Disorder => RecoveryState::Disorder,
+            Self::Cwr => RecoveryState::Cwr,
             Self::Recovery => RecoveryState::Recovery,
             Self::Loss => RecoveryState::Loss,
         }
