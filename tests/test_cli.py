@@ -237,3 +237,30 @@ def test_a_catalogue_loses_nothing_on_a_narrow_terminal_or_in_a_pipe(command: st
         assert entry["description"] in piped  # on one line
         for word in str(entry["description"]).split():
             assert word in said.decode(), word
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run P.parquet curl -s http://server:8000/", "No such option: -s; wanted `--` before the program"),
+        (
+            "run P.parquet curl -o page.html http://server:8000/",
+            "-o behind curl would be an option of bentpipe's; wanted",
+        ),
+        ("run P.parquet --server curl curl --seed 3", "--seed behind curl would be"),
+    ],
+)
+def test_options_of_the_program_without_dashes_are_not_ours(words, said):
+    done = RUN.invoke(app, words.split())
+    assert done.exit_code == 2
+    first, hint = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert said in first
+    assert hint.startswith("hint: bentpipe run P.parquet -- curl")
+
+
+@pytest.mark.parametrize(
+    "words", ["run P.parquet --seed 3 curl", "run P.parquet -- curl -s x", "run P.parquet -- x -o y"]
+)
+def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
+    assert "P.parquet: no such file" in RUN.invoke(app, words.split()).stderr

@@ -86,5 +86,7 @@ def test_every_command_can_be_pasted(page, tmp_path):
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{short}\n{done.stderr}"
+        # A machine too busy for real time says so, and its Runs do not count.
+        busy = "--on-kernel" in short and done.returncode == 1 and "left out as not valid" in done.stderr
+        assert done.returncode == 0 or busy, f"{short}\n{done.stderr}"
         assert "Traceback" not in done.stderr

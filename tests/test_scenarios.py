@@ -206,6 +206,12 @@ def test_basis_names_the_weakest_part(a, b, basis):
     assert fibre_one_way_ms(at(a), at(b)).basis == basis
 
 
+@given(points, points)
+def test_the_detail_says_what_the_basis_says(a, b):
+    delay = fibre_one_way_ms(a, b)
+    assert ("great circle" in delay.detail) == (delay.basis == "great-circle"), delay
+
+
 def test_a_measured_pair_is_taken_as_it_is():
     fibre = load_fibre()
     for a, b in combinations(fibre.cities, 2):

@@ -13,7 +13,8 @@ from bentpipe.profiles import Profile
 from bentpipe.profiles.build import Points, Provenance, single_hop_profile
 from bentpipe.profiles.build import Side as PathSide
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import race
+from bentpipe.runs import Run, race
+from bentpipe.runs.store import DamagedRunError
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
 from bentpipe.validation.sim_vs_kernel.explanations import REASONS, explained_by
 from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
@@ -103,6 +104,23 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
     assert least * 0.9 < over_hops < least + 200, "the sum over the hops: satellite, gateway and exchange"
 
 
+def test_a_run_that_is_not_whole_is_one_line(tmp_path):
+    paths, _ = make_paths(20.0, None, tmp_path / "trace")
+    (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=12.0, phase_s=0.0).runs
+    samples, links = run.samples(), run.links()
+    killed = {**run.record, "why_invalid": "the emulation ended before its end"}
+    killed["summary"] = {"flows": [], "emulator": {"relay": None}}
+    with pytest.raises(DamagedRunError, match=r"no flow .the emulation ended before its end.; delete this folder"):
+        figures_of(Run(run.path, killed), samples, links)
+    killed["summary"] = {**run.record["summary"], "emulator": {"relay": None}}
+    with pytest.raises(DamagedRunError, match="not a whole Run: the emulation ended"):
+        figures_of(Run(run.path, killed), samples, links)
+    with pytest.raises(DamagedRunError, match=r"end at 3\.0 s; wanted more than 10 s"):
+        figures_of(run, samples.filter(pl.col("t_s") < 3.05), links)
+    with pytest.raises(DamagedRunError, match="end at none at all"):
+        figures_of(run, samples.clear(), links)
+
+
 def test_a_path_that_stands_still_for_milliseconds_makes_bbr_queue(tmp_path):
     """What an emulator on a busy machine does to BBR (`explanations`), done to a simulated path: CUBIC hardly minds."""
     still_s, every_s, span_s = 0.004, 0.5, 40.0
@@ -145,6 +163,17 @@ def test_a_reason_explains_only_its_kind_and_only_a_late_emulator():
     assert explained_by(verdict(Cell("fibre", "bbr"), 0.1)) is None
     assert explained_by(verdict(Cell("fibre", "cubic"), 1.0)) is None
     assert explained_by(verdict(Cell("geo", "bbr"), 1.0)) is None
+
+    def of_five(late_ms: list[float], delay_ms: list[float]) -> str | None:
+        kernel = Side(
+            tuple(Figures(1e8, (1.0,), d, 0.0, (0.1, late)) for d, late in zip(delay_ms, late_ms, strict=True))
+        )
+        return explained_by(judge(Cell("fibre", "bbr"), side(*[(100, 1, 40, 0.0)] * 5), kernel))
+
+    assert of_five([3.0, 0.1, 0.1, 0.1, 0.1], [60, 40, 40, 40, 40]), "the one Run outside was late"
+    assert of_five([3.0, 0.1, 0.1, 0.1, 0.1], [60, 60, 40, 40, 40]) is None, "one late Run does not excuse another"
+    assert of_five([3.0, 0.1, 0.1, 0.1, 0.1], [40, 50, 50, 50, 50]) is None
+    assert of_five([0.6] * 5, [60] * 5)
     names = Path(__file__).read_text(encoding="utf-8")
     assert all(f"def {reason.test.split('::')[1]}(" in names for reason in REASONS)
 

@@ -23,9 +23,9 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
     """
     from bentpipe.cli.console import print_json, table
     from bentpipe.emulation.check import check_kernel
-    from bentpipe.profiles import preset_profile
+    from bentpipe.runs.kernel import trial_path
 
-    report = check_kernel(preset_profile("dumbbell:rate=100mbit,rtt=10ms,queue=1bdp", 10.0, name="trial"))
+    report = check_kernel(trial_path())
     if as_json:
         print_json({"usable": report.usable, "checks": [item.to_dict() for item in report.checks]})
     else:

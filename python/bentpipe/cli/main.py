@@ -12,7 +12,7 @@ import typer
 from bentpipe.cli import catalogue, kernel, profile
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
-from bentpipe.cli.options import PlaceCommand
+from bentpipe.cli.options import PlaceCommand, ProgramCommand
 from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
@@ -60,7 +60,7 @@ def bentpipe(
 
 app.add_typer(profile.app, name="profile")
 app.add_typer(kernel.app, name="kernel")
-app.command()(run)
+app.command(cls=ProgramCommand)(run)
 app.command()(shell)
 app.command()(race)
 app.command()(report)

@@ -53,5 +53,36 @@ class PlaceCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+class ProgramCommand(TyperCommand):
+    """A command that ends with a program and its own options.
+
+    Without ``--`` those are taken for ours: ``run P.parquet curl -s URL`` is refused, and so is ``curl -o FILE``, which
+    would name our folder and not curl's file.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """Refuses options behind the program's name where no ``--`` stands before it."""
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            unknown = getattr(error, "option_name", None)  # of an option that does not exist
+            if unknown is None or "--" in given or sum(not word.startswith("-") for word in given) < 2:
+                raise
+            raise _behind_dashes(error.format_message().rstrip(".")) from error
+        command = ctx.params.get("command") or ()
+        if command and "--" not in given:
+            behind = given[len(given) - given[::-1].index(command[0]) :]
+            if options := [word for word in behind if word.startswith("-")]:
+                raise _behind_dashes(f"{options[0]} behind {command[0]} would be an option of bentpipe's")
+        return rest
+
+
+def _behind_dashes(found: str) -> UserError:
+    error = UserError(f"{found}; wanted `--` before the program, whose options are its own then")
+    error.add_note("bentpipe run P.parquet -- curl -s http://server:8000/")
+    return error
+
+
 _PLACES = ("--site", "--to", "--from")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?,?\Z")

@@ -41,11 +41,20 @@ Phase = Annotated[
 ]
 OnKernel = Annotated[
     bool,
-    typer.Option("--on-kernel", help="On this machine's own TCP, in real time, one run after the other."),
+    typer.Option(
+        "--on-kernel",
+        help="On this machine's own TCP, in real time, instead of in the simulator. `bentpipe kernel check` says "
+        "whether it can.",
+    ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
+    typer.Option(
+        "-j",
+        "--jobs",
+        help="Threads; the result is the same. [default: all cores; on the kernel 1]",
+        show_default=False,
+    ),
 ]
 ExperimentOption = Annotated[
     Path | None,
@@ -69,12 +78,19 @@ def race(
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
-    """Race congestion controllers: one Run per Profile, entrant and seed, spread over all cores.
+    """Race congestion controllers: one Run per Profile, entrant and seed, in the simulator on all cores.
 
-    Runs that are finished already are kept, so the same command goes on after Ctrl-C.
+    With --on-kernel the Runs happen on this machine's own TCP, one after the other, each as long as --duration says.
+    One that is not valid, because the machine was too busy, is tried again.
+
+    Runs that are finished and valid are kept, so the same command goes on after Ctrl-C. Exit code 1: Runs are left that
+    are not valid.
 
     Example:
         bentpipe race P.parquet --cc cubic,bbr,cubic+bbr --duration 60 --seeds 5 -o out/race
+
+    On the kernel:
+        bentpipe race P.parquet --cc reno,cubic,bbr --on-kernel --duration 60 -o out/kernel
     """
     from bentpipe.cli.console import keeping
 
@@ -100,6 +116,8 @@ def race(
                 "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
             )
         show_result(result, as_json)
+        if not all(run.record["valid"] for run in result.runs):
+            raise typer.Exit(1)
 
 
 def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
@@ -131,17 +149,24 @@ def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
 def show_result(result: RaceResult, as_json: bool) -> None:
     """Print a race: JSON for machines, for people the means over the seeds."""
     from bentpipe import runs
-    from bentpipe.cli.console import note, print_json, table, warn
+    from bentpipe.cli.console import hint, note, print_json, table, warn
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
+    left = runs.left_out(result.runs)
     if as_json:
         print_json(result.to_dict())
+    else:
+        for title, rows in result_tables(runs.summarise(result.runs), left):
+            table(title, RESULT_COLUMNS, rows)
+    if left:
+        invalid = sum(each.invalid for each in left)
+        warn(f"{invalid} of {len(result.runs)} Runs left out as not valid; the first: {left[0].why}")
+        hint(
+            "the same command runs those again and keeps the others; end other work on this machine or take a slower "
+            "path; `bentpipe kernel check` says how late packets are now"
+        )
+    if as_json:
         return
-    for title, rows in result_tables(runs.summarise(result.runs)):
-        table(title, RESULT_COLUMNS, rows)
-    if invalid := [run for run in result.runs if not run.record["valid"]]:
-        why = invalid[0].record["why_invalid"]
-        warn(f"{plural(len(invalid), 'Run')} of {len(result.runs)} left out as not valid; the first: {why}")
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
     if len({run.seed for run in result.runs if run.record.get("phase") == "drawn"}) > 1:

@@ -68,6 +68,8 @@ def run(
 
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
+
+    To the Internet:
         bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
     """
     from bentpipe.profiles import read_profile

@@ -23,11 +23,12 @@ SEGMENT_BYTES = 1448
 """Data in a full segment: an Ethernet frame of 1500 bytes less the headers of IPv4 and TCP with time stamps [bytes]."""
 
 
-def plot_cdfs(runs: Sequence[Run]) -> Figure:
+def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     """CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the latest RTT.
 
     Args:
         runs: Runs over one Profile; those of several flows are left out.
+        absent: Controllers without a valid Run: the legend names them.
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 3.1), layout="constrained")
@@ -54,16 +55,17 @@ def plot_cdfs(runs: Sequence[Run]) -> Figure:
         axes[1].set_xlim(left=0)
         axes[0].set_ylabel("Share of samples at or below")
         axes[0].set_ylim(0, 1)
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
+        figure.legend(handles=handles, loc="outside upper center", ncols=6)
     return figure
 
 
-def plot_destinations(runs: Sequence[Run]) -> Figure:
+def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     """By Profile and controller, after the warm-up: goodput, what was sent again, cwnd, RTT.
 
     Boxes of one-second values span the quartiles with the median in them; whiskers reach to the last value within
     1.5 × the box (Tukey); values further out are not drawn. What was sent again comes in bursts, so that most seconds
-    have none: bars of the mean share of all Runs, with a dot for each.
+    have none: bars of the mean share of all Runs, with a dot for each. `absent` are controllers without a valid Run.
     """
     with style.styled():
         groups = series.by_controller(runs)
@@ -98,7 +100,8 @@ def plot_destinations(runs: Sequence[Run]) -> Figure:
             # One Profile has nothing to be told from: its name would look like that of one of the boxes.
             shown = labels if len(labels) > 1 else []
             axis.set_xticks(range(len(shown)), shown, rotation=0 if len(labels) <= 3 else 20)
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
+        figure.legend(handles=handles, loc="outside upper center", ncols=6)
     return figure
 
 

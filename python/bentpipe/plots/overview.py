@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from bentpipe.runs import FlowSummary, Run
+    from bentpipe.runs import EntrantSummary, FlowSummary, LeftOut, Run
 
 
-def plot_overview(runs: Sequence[Run]) -> Figure:
-    """One panel per Profile, one row per entrant: goodput of each flow, mean, 95 % interval and every seed."""
+def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
+    """One panel per Profile, one row per entrant: goodput of each flow, mean, 95 % interval and every seed.
+
+    Entrants in `left` of which nothing is in `runs` have a row that says so.
+    """
     summaries, groups = summarise(runs), group_runs(runs)
     labels = list(dict.fromkeys(summary.profile for summary in summaries))
     with style.styled():
-        rows = max(sum(summary.profile == label for summary in summaries) for label in labels)
+        gone = {label: _gone(label, summaries, left) for label in labels}
+        rows = max(sum(summary.profile == label for summary in summaries) + len(gone[label]) for label in labels)
         figure = Figure(figsize=(9.2, 0.75 + len(labels) * (0.55 + 0.3 * rows)), layout="constrained")
         axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
         for axis, label in zip(axes, labels, strict=True):
@@ -37,9 +41,13 @@ def plot_overview(runs: Sequence[Run]) -> Figure:
                         found = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
                         colour = style.look(flow.controller).colour
                         axis.plot(found, [y + spread] * len(found), "|", color=colour, markersize=7, alpha=0.8)
+            names = [*(summary.entrant for summary in here), *gone[label]]
+            for y in range(len(here), len(names)):
+                place = axis.get_yaxis_transform()
+                axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
             axis.set_title(label)
-            axis.set_yticks(range(len(here)), [summary.entrant for summary in here])
-            axis.set_ylim(len(here) - 0.45, -0.55)
+            axis.set_yticks(range(len(names)), names)
+            axis.set_ylim(len(names) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
         # After the last is drawn, and with room for a marker: margins are of the data's span, which may be nothing.
@@ -49,6 +57,11 @@ def plot_overview(runs: Sequence[Run]) -> Figure:
         handles = [_handle(controller) for controller in controllers]
         figure.legend(handles=handles, loc="outside upper center", ncols=6)
     return figure
+
+
+def _gone(label: str, summaries: Sequence[EntrantSummary], left: Sequence[LeftOut]) -> list[str]:
+    there = {summary.entrant for summary in summaries if summary.profile == label}
+    return [each.entrant for each in left if each.profile == label and each.whole and each.entrant not in there]
 
 
 def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:

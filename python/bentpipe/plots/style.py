@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,29 @@ SETTINGS: Mapping[str, Any] = {
     "ytick.labelcolor": "#202124",
     "ytick.labelsize": 8.5,
 }
+
+
+def absent_handles(controllers: Iterable[str]) -> list[Line2D]:
+    """Legend entries, pale, of controllers without a valid Run: their lines are missing for that reason."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D(
+            [],
+            [],
+            color=look(name).colour,
+            linestyle=look(name).line,
+            alpha=0.35,
+            label=f"{legend_name(name)}: not valid",
+        )
+        for name in controllers
+    ]
+
+
+def stamp(figure: Figure, said: str) -> None:
+    """Write `said` pale across a figure, as large as it is high."""
+    size = min(64.0, 20.0 * figure.get_figheight())
+    figure.text(0.5, 0.5, said, fontsize=size, color=LOSS, alpha=0.2, rotation=12, ha="center", va="center", zorder=10)
 
 
 @contextmanager

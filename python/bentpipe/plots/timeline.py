@@ -25,11 +25,12 @@ BIN_S = 1.0
 """Goodput is drawn in bins of a second: at 100 ms a delayed ACK train already shows as a spike."""
 
 
-def plot_timeline(runs: Sequence[Run]) -> Figure:
+def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     """One panel each for the path (who serves, where it loses), goodput, cwnd, RTT and backlog; one line per Run.
 
     Args:
         runs: Runs of one flow each over the same Profile with the same seed, so that all met the same path.
+        absent: Controllers that ran with this seed too, but whose Run is not valid: the legend names them.
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 8.7), layout="constrained")
@@ -59,7 +60,7 @@ def plot_timeline(runs: Sequence[Run]) -> Figure:
                 "Goodput and capacity (1 s means)",
                 "Congestion window",
                 "Smoothed round-trip time",
-                "Waiting in the path's queues",
+                "Waiting in the path's queues (read once a second)",
             ),
             ("Mbit/s", "MB", "ms", "kB"),
             strict=True,
@@ -70,7 +71,8 @@ def plot_timeline(runs: Sequence[Run]) -> Figure:
                 axis.set_ylim(bottom=0)
         axes[3].set_xlabel("Time since the run began [s]")
         axes[3].set_xlim(0, runs[0].duration_s)
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(runs) + 3)
+        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
+        figure.legend(handles=handles, loc="outside upper center", ncols=6)
     return figure
 
 

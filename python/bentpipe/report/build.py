@@ -14,8 +14,8 @@ from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
-from bentpipe.report import content
-from bentpipe.runs import find_runs, results_table, text
+from bentpipe.report import content, world
+from bentpipe.runs import find_runs, left_out, results_table, text
 from bentpipe.runs.store import safe_name, storing
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
         results_table(runs).write_csv(out / "results.csv")
         sections = [(part, section) for part in page for section in part.sections]
         for done, (part, section) in enumerate(sections):
-            mine = [run for run in runs if run.experiment == part.experiment and _drawable(run)]
+            mine = [run for run in runs if run.experiment == part.experiment]
             if section is part.sections[0]:
                 artist.draw_part(part, mine)
             artist.draw_section(section, [run for run in mine if run.label == section.title])
@@ -70,13 +70,13 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
         .get_template("report.html")
         .render(
             parts=page,
-            result_heads=content.RESULT_HEADS,
             start_up_heads=content.START_UP_HEADS,
             versions=sorted({str(run.record["versions"].get("bentpipe")) for run in runs}),
             builds=sorted({str(run.record["versions"].get("build")) for run in runs}),
             commands=content.repeat_commands(out, runs),
             runs=len(runs),
             on_kernel=any(run.world == "emulated" for run in runs),
+            kernels=world.kernels(runs),
         )
     )
     with atomic_write(out / "report.html") as file:
@@ -84,9 +84,20 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     return out / "report.html"
 
 
-def _drawable(run: Run) -> bool:
-    """Whether there is something to see: a Run over an outage has nothing but empty axes."""
-    return bool(run.record["valid"]) and any(flow["whole_run_bps"] > 0 for flow in run.flows)
+def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
+    """The Runs to draw, the lone entrants of which none is drawn, and whether what is drawn is not valid.
+
+    A Run over an outage has nothing but empty axes to show.
+    """
+    void = not any(run.record["valid"] for run in every)
+    runs = [
+        run
+        for run in content.to_show(every)
+        if run.record["valid"] and any(flow["whole_run_bps"] > 0 for flow in run.flows)
+    ]
+    drawn = {run.entrant for run in runs}
+    lost = [run for run in every if not run.record["valid"] and len(run.flows) == 1 and run.entrant not in drawn]
+    return runs, list(dict.fromkeys(run.entrant for run in lost)), void
 
 
 def environment(package: str, folder: str) -> Environment:
@@ -106,14 +117,17 @@ class _Artist:
     def __init__(self, out: Path) -> None:
         self.folder = out / "figures"
 
-    def draw_part(self, part: content.Part, runs: Sequence[Run]) -> None:
+    def draw_part(self, part: content.Part, every: Sequence[Run]) -> None:
+        runs, absent, void = _to_draw(every)
         if not runs:
             return
         caption = (
             "Goodput of every entrant after the warm-up: mean over the runs, its 95 % confidence interval, and a tick "
             "for every run."
         )
-        part.figures.append(self._keep(plot_overview(runs), part.experiment, "overview", caption))
+        part.figures.append(
+            self._keep(plot_overview(runs, left_out(every)), part.experiment, "overview", caption, void=void)
+        )
         if any(len(run.flows) == 1 for run in runs):
             caption = (
                 "After the warm-up. Boxes: one-second values of all runs, quartiles and median; whiskers to the last "
@@ -122,9 +136,12 @@ class _Artist:
             )
             if shared := dict.fromkeys(run.entrant for run in runs if len(run.flows) > 1):
                 caption += f" Flows that share the path ({', '.join(shared)}) are not among them."
-            part.figures.append(self._keep(plot_destinations(runs), part.experiment, "destinations", caption))
+            part.figures.append(
+                self._keep(plot_destinations(runs, absent), part.experiment, "destinations", caption, void=void)
+            )
 
-    def draw_section(self, section: content.Section, runs: Sequence[Run]) -> None:
+    def draw_section(self, section: content.Section, every: Sequence[Run]) -> None:
+        runs, absent, void = _to_draw(every)
         if not runs:
             return
         seed, why = content.shown_seed(runs)
@@ -137,18 +154,27 @@ class _Artist:
                 "what else changes) that serves, and when packets are lost at random (loss). Triangles: "
                 "handovers; thin lines: edges of the 15 s slots. Grey: what the path could have carried in each "
                 "second; goodput counts data when they arrive in order, so a repaired gap can lift a second above it. "
-                "Ticks above the queue: it overflowed."
+                "The queue is read at the end of each second: what comes and goes in between does not show. Ticks "
+                "above it: it overflowed in that second."
             )
-            section.figures.append(self._keep(plot_timeline(first), section.anchor, "timeline", caption))
+            there = {run.entrant for run in first}
+            missing = list(
+                dict.fromkeys(run.entrant for run in every if len(run.flows) == 1 and run.entrant not in there)
+            )
+            figure = plot_timeline(first, missing)
+            section.figures.append(self._keep(figure, section.anchor, "timeline", caption, void=void))
             caption = (
                 "All seeds after the warm-up: goodput in short and in longer bins, and the latest round-trip time."
             )
-            section.figures.append(self._keep(plot_cdfs(alone), section.anchor, "cdf", caption))
+            section.figures.append(self._keep(plot_cdfs(alone, absent), section.anchor, "cdf", caption, void=void))
         if shared:
             caption = f"Flows that share the path, {why}."
-            section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption))
+            section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption, void=void))
 
-    def _keep(self, figure: Figure, of: str, what: str, caption: str) -> content.Figure:
+    def _keep(self, figure: Figure, of: str, what: str, caption: str, *, void: bool) -> content.Figure:
+        if void:
+            style.stamp(figure, "not valid")
+            caption = f"Of Runs that are not valid. {caption}"
         file = self.folder / f"{safe_name(of)}-{what}.png"
         style.save(figure, file)
         data = base64.b64encode(file.read_bytes()).decode("ascii")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,8 +12,8 @@ import polars as pl
 from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES
 from bentpipe.plots.style import LOOKS, legend_name, look
-from bentpipe.report import path, prose, provenance
-from bentpipe.runs import Asked, counted, group_runs, read_asked, summarise, text, total_goodput_bps
+from bentpipe.report import path, prose, provenance, world
+from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
 from bentpipe.times import format_utc
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from bentpipe.runs import EntrantSummary, FlowSummary, Run
+    from bentpipe.runs import EntrantSummary, FlowSummary, LeftOut
 
 
 SAFE = "/+~"
@@ -60,7 +60,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table of results: one flow of an entrant. `first` is set on an entrant's first flow."""
+    """One line of a table of results: one flow of an entrant. `first` is set on an entrant's first flow.
+
+    `counts` is false where no Run of the entrant is valid.
+    """
 
     entrant: str
     flows: int
@@ -68,6 +71,7 @@ class Row:
     flow: str
     colour: str
     cells: tuple[tuple[str, str], ...]
+    counts: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,13 +111,20 @@ class RunLine:
 
 @dataclass
 class Section:
-    """All about one Profile in one Experiment."""
+    """All about one Profile in one Experiment.
+
+    `alert` is what a reader must know of Runs that are not valid. `not_valid`: none is valid, and what is shown is of
+    such.
+    """
 
     title: str
     anchor: str
+    alert: str
+    not_valid: bool
     facts: list[tuple[str, str]]
     recipe: list[provenance.Block]
     sentences: list[str]
+    heads: list[tuple[str, str]]
     rows: list[Row]
     start_up: list[Row]
     limits: list[Limits]
@@ -141,7 +152,6 @@ class Part:
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
-    summaries = summarise(runs)
     asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out)))
     return [
         Part(
@@ -154,7 +164,6 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
                     out,
                     label,
                     [run for run in mine if run.label == label],
-                    [s for s in summaries if (s.experiment, s.profile) == (name, label)],
                 )
                 for label in dict.fromkeys(run.label for run in mine)
             ],
@@ -162,6 +171,13 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
         for name in dict.fromkeys(run.experiment for run in runs)
         if (mine := [run for run in runs if run.experiment == name])
     ]
+
+
+def to_show(runs: Sequence[Run]) -> list[Run]:
+    """The Runs that figures are of: as they are; where none of a Profile's is valid all of them, as if they were."""
+    if any(run.record["valid"] for run in runs):
+        return list(runs)
+    return [replace(run, record={**run.record, "valid": True}) for run in runs]
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -205,7 +221,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
     first = runs[0]
     return [
         ("Experiment", first.experiment),
-        ("World", str(first.record["world"])),
+        *world.facts(runs),
         ("Entrants", ", ".join(dict.fromkeys(run.entrant for run in runs))),
         ("Controllers", ", ".join(dict.fromkeys(legend_name(str(f["controller"])) for run in runs for f in run.flows))),
         ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
@@ -214,13 +230,27 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
         (
             "Runs",
             (f"{len(runs)} of {len(runs) + missing}" if missing else str(len(runs)))
-            + (f", of which {invalid} not valid" if invalid else ", all valid"),
+            + (
+                ", all valid"
+                if not invalid
+                else ", none valid"
+                if invalid == len(runs)
+                else f", of which {invalid} not valid"
+            ),
         ),
     ]
 
 
-def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSummary]) -> Section:
-    outage = path.one_outage(runs)
+def _section(out: Path, label: str, every: list[Run]) -> Section:
+    outage = path.one_outage(every)
+    left = left_out(every)
+    runs = to_show(every)
+    not_valid = not any(run.record["valid"] for run in every)
+    whole = [] if not_valid else [each for each in left if each.whole]
+    summaries = summarise(runs)
+    sentences = path.sentences(label, runs)
+    if not outage and not not_valid:
+        sentences += prose.opening(label, summaries, runs)
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
     origin = origin if isinstance(origin, dict) else {}
@@ -237,20 +267,31 @@ def _section(out: Path, label: str, runs: list[Run], summaries: list[EntrantSumm
     ]
     recipe = origin.get("recipe")
     file = f"profiles/{label}.parquet"
+    rows = [
+        *(row for summary in summaries for row in _rows(summary, _result_cells)),
+        *(row for each in whole for row in _no_rows(each, len(RESULT_HEADS))),
+    ]
+    heads, rows = _without_empty(RESULT_HEADS, [] if outage else rows)
     return Section(
         title=label,
         anchor=f"{runs[0].experiment}-{label}",
         facts=facts,
         recipe=provenance.blocks(recipe) if isinstance(recipe, dict) else [],
-        sentences=path.sentences(label, runs) + ([] if outage else prose.opening(label, summaries, runs)),
-        rows=[] if outage else [row for summary in summaries for row in _rows(summary, _result_cells)],
-        start_up=[row for summary in summaries for row in _rows(summary, _start_up_cells)],
-        limits=_limits(runs),
-        losses=_losses(runs),
+        alert=prose.left_out(label, left, not_valid=not_valid, on_kernel=every[0].world == "emulated"),
+        not_valid=not_valid,
+        sentences=sentences,
+        heads=heads,
+        rows=rows,
+        start_up=[
+            *(row for summary in summaries for row in _rows(summary, _start_up_cells)),
+            *(row for each in whole for row in _no_rows(each, len(START_UP_HEADS))),
+        ],
+        limits=[*_limits(runs), *(line for each in whole for line in _no_limits(each))],
+        losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * len(DROP_CAUSES)) for each in whole)],
         buffers=path.buffers(runs),
         seed_heads=_by_seed(runs)[0],
         seed_rows=_by_seed(runs)[1],
-        runs=[_run_line(out, run) for run in runs],
+        runs=[_run_line(out, run) for run in every],
         profile_file=quote(file, safe=SAFE) if (out / file).is_file() else "",
     )
 
@@ -266,6 +307,29 @@ def _rows(summary: EntrantSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- 
             cells(summary, flow),
         )
         for i, flow in enumerate(summary.flows)
+    ]
+
+
+def _without_empty(heads: Sequence[tuple[str, str]], rows: Sequence[Row]) -> tuple[list[tuple[str, str]], list[Row]]:
+    """Only the columns that a result has something in: without flows that share the path there are no shares."""
+    there = [i for i in range(len(heads)) if any(row.cells[i][0] for row in rows if row.counts)]
+    return [heads[i] for i in there], [replace(row, cells=tuple(row.cells[i] for i in there)) for row in rows]
+
+
+def _no_rows(left: LeftOut, columns: int) -> list[Row]:
+    """An entrant without a valid Run: named, with dashes for figures, and how many Runs were left out at the end."""
+    cells = (*[(text.NONE, "")] * (columns - 1), ("0", f"of {left.runs}"))
+    controllers = left.entrant.split("+")
+    return [
+        Row(left.entrant, len(controllers), i == 0, controller, look(controller).colour, cells, counts=False)
+        for i, controller in enumerate(controllers)
+    ]
+
+
+def _no_limits(left: LeftOut) -> list[Limits]:
+    return [
+        Limits(left.entrant, controller, look(controller).colour, *[text.NONE] * len(LIMITS))
+        for controller in left.entrant.split("+")
     ]
 
 
@@ -412,11 +476,11 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
         if (run.experiment, run.world, run.label, run.entrant, run.seed) not in places:
             phase_s = run.offset_s if run.record.get("phase") == "given" else None
             groups.setdefault((run.experiment, run.world, run.duration_s, phase_s), []).append(run)
-    for (experiment, world, duration_s, phase_s), mine in groups.items():
+    for (experiment, where, duration_s, phase_s), mine in groups.items():
         labels = list(dict.fromkeys(run.label for run in mine))
         entrants = list(dict.fromkeys(run.entrant for run in mine))
         seeds = list(range(max(run.seed for run in mine) + 1))
-        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s, world))
+        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s, where))
     for entry in asked:
         if entry.experiment in ("race-up", "race-down"):
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]

@@ -7,6 +7,7 @@ than the two intervals suggest, since both met the same path.
 
 from __future__ import annotations
 
+import re
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from bentpipe.runs.text import MBIT, interval, mean, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.runs import EntrantSummary, Estimate, FlowSummary, Run
+    from bentpipe.runs import EntrantSummary, Estimate, FlowSummary, LeftOut, Run
 
 BASELINE = "cubic"
 """Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""
@@ -46,6 +47,36 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
             sentences.append(_price(best.flows[0], against.flows[0]))
     sentences += [_sharing(label, summary) for summary in summaries if len(summary.flows) > 1]
     return sentences
+
+
+def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel: bool) -> str:
+    """Which Runs over one Profile count for nothing, why, and what to do; nothing where all count.
+
+    `not_valid`: no Run of the Profile counts.
+    """
+    if not left:
+        return ""
+    # Reasons of one kind differ in their figures: one of each kind is told, all stand in the list of Runs.
+    kinds = {re.sub(r"[0-9]+([.][0-9]+)?", "0", each.why): each.why for each in reversed(left)}
+    why = "; ".join(reversed(kinds.values()))
+    invalid = sum(each.invalid for each in left)
+    them = "it" if invalid == 1 else "all" if not_valid else "them"
+    again = f"The same race command runs {them} again"
+    if on_kernel:
+        again += "; end other work on this machine before, or take a slower path"
+    if not_valid:
+        none = "The only Run" if invalid == 1 else f"None of the {invalid} Runs"
+        valid = "is not valid" if invalid == 1 else "is valid"
+        return f"{none} over {label} {valid}. What is shown is marked so, and is no result. Why: {why}. {again}."
+    which = [
+        f"{'all' if each.whole else f'{each.invalid} of'} {each.runs} Runs of {entrant_name(each.entrant)}"
+        if each.runs > 1
+        else f"the only Run of {entrant_name(each.entrant)}"
+        for each in left
+    ]
+    named = which[0] if len(which) == 1 else _and(which)
+    are = "is" if invalid == 1 else "are"
+    return f"Over {label}, {named} {are} left out as not valid. Why: {why}. {again}."
 
 
 def _baseline(summaries: Sequence[EntrantSummary]) -> EntrantSummary:

@@ -14,6 +14,7 @@ from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, known_control
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
 from bentpipe.runs.raced_path import RacedPath, raced_path
 from bentpipe.runs.racing import (
+    KernelWarning,
     PathWarning,
     RaceInterruptedError,
     RaceResult,
@@ -25,11 +26,13 @@ from bentpipe.runs.store import Run, find_runs, read_run
 from bentpipe.runs.summary import (
     EntrantSummary,
     FlowSummary,
+    LeftOut,
     StartUp,
     compare,
     compare_difference,
     counted,
     group_runs,
+    left_out,
     paired_values,
     summarise,
     total_goodput_bps,
@@ -44,6 +47,8 @@ __all__ = [
     "ExperimentFile",
     "Flow",
     "FlowSummary",
+    "KernelWarning",
+    "LeftOut",
     "PathWarning",
     "ProfileRef",
     "RaceInterruptedError",
@@ -60,6 +65,7 @@ __all__ = [
     "group_runs",
     "jain_index",
     "known_controllers",
+    "left_out",
     "paired_ratio",
     "paired_values",
     "parse_entrants",

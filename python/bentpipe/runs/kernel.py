@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Emulated, Spec, emulate
+from bentpipe.emulation.check import lateness_p99_ms
+from bentpipe.emulation.engine import LATENESS_BOUND_MS
 from bentpipe.errors import UserError
+from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +19,33 @@ if TYPE_CHECKING:
     from bentpipe.runs.plan import Work
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+TRIES = 3
+"""How often a Run is begun before it stays not valid. Chosen here: what disturbs a machine for a moment (a program that
+starts, a host that takes its processors away) is over by the third."""
+
+TRIAL_PATH = "dumbbell:rate=100mbit,rtt=10ms,queue=1bdp"
+"""Over which it is tried whether this machine keeps time: nothing that a small packet a millisecond would wait for."""
+
+
+def trial_path() -> Profile:
+    """`TRIAL_PATH`, longer than any trial."""
+    return preset_profile(TRIAL_PATH, 10.0, name="trial")
+
+
+def too_late() -> str | None:
+    """In one line, if this machine cannot keep time now; None: it can, as far as a second of small packets tells.
+
+    Raises `UserError` where no emulation runs here.
+    """
+    late_ms = lateness_p99_ms(trial_path())
+    if late_ms is None or late_ms <= LATENESS_BOUND_MS:
+        return None
+    return (
+        f"this machine does not keep time now: in a trial 1 % of the packets were over {late_ms:.3g} ms late (bound "
+        f"{LATENESS_BOUND_MS:g} ms), so Runs will hardly be valid; other work on it, or its host, takes the processors "
+        "away; going on"
+    )
 
 
 def check(work: Sequence[Work]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
 import warnings
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe import _native
+from bentpipe.emulation import Emulated, EmulationError
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import asked, kernel, record, store
+from bentpipe.runs import asked, kernel, record, store, text
 from bentpipe.runs import plan as planning
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
-    from bentpipe.runs.experiment import Direction
+    from bentpipe.runs.experiment import Direction, Experiment
     from bentpipe.runs.experiment_file import ExperimentFile
 
     OnProgress = Callable[[float, int, int], None]
@@ -37,6 +39,10 @@ POLL_S = 0.1
 
 class PathWarning(UserWarning):
     """A Profile on which a race says less than it seems to."""
+
+
+class KernelWarning(UserWarning):
+    """A machine too busy for a race on the kernel, and what is done about it."""
 
 
 class RaceInterruptedError(StoppedError):
@@ -72,6 +78,7 @@ def race(
     seeds: int = 1,
     phase_s: float | None = None,
     on_kernel: bool = False,
+    careful: bool = True,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -82,13 +89,16 @@ def race(
         paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
             (presets and measurements stay as they are).
         entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
-        out: Folder for the Runs. Those already there with the same Experiment, Profile, version and build are kept.
+        out: Folder for the Runs. Those already there with the same Experiment, Profile, version and build are kept;
+            those that are not valid are run again.
         direction: The way the data goes.
         duration_s: Length of each Run; None: the whole of the shortest Profile.
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
+        careful: On the kernel: look first whether this machine keeps time, and run what is not valid again, over the
+            same path, `kernel.TRIES` times in all.
         jobs: Threads; None: as many as this process has cores. The result does not depend on it.
         fresh: Run again, and replace, what is already there.
         on_progress: Called from the waiting thread.
@@ -97,10 +107,11 @@ def race(
         UserError: before anything runs, for what cannot be run or a folder that holds other Runs.
         RaceInterruptedError: after Ctrl-C, when all threads have stopped.
         StoreError: where the disk refuses; what was finished is kept.
+        EmulationError: where an emulation ended before its end; likewise.
     """
     bases = planning.label_profiles(paths)
     work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress)
+    return _execute(bases, work, out, jobs, fresh, on_progress, careful)
 
 
 def run_experiment(
@@ -110,6 +121,7 @@ def run_experiment(
     out: Path,
     seeds: int = 1,
     on_kernel: bool = False,
+    careful: bool = True,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -121,7 +133,7 @@ def run_experiment(
     roles = [reference.role for reference in file.experiment.profiles]
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
     work = planning.plan_experiment(file.experiment, bases, seeds, out, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress)
+    return _execute(bases, work, out, jobs, fresh, on_progress, careful)
 
 
 def _world(on_kernel: bool) -> store.World:
@@ -135,6 +147,7 @@ def _execute(
     jobs: int | None,
     fresh: bool,
     on_progress: OnProgress | None,
+    careful: bool,
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
         raise UserError(f"--jobs: {jobs}; wanted at least 1")
@@ -147,19 +160,25 @@ def _execute(
     finished: dict[Path, store.Run] = {}
     try:
         if not fresh:
-            finished = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+            finished = _kept(work, out)
         resumed = len(finished)
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
         asked.keep(out, work, fresh=fresh)
         pending = [item for item in work if item.folder not in finished]
-        crew = _Crew(pending, len(work), on_progress, finished)
+        careful = careful and any(item.world == "emulated" for item in pending)
+        if careful:
+            _warn_of_machine()
+        crew = _Crew(pending, len(work), on_progress, finished, most_tries=kernel.TRIES if careful else 1)
         crew.run(jobs or len(os.sched_getaffinity(0)))
         if crew.interrupted:
             raise KeyboardInterrupt
     except StoreError as error:
         _, said, rest = _what_is_kept(work, finished, fresh)
         raise StoreError(f"{error}; {said}: make room; then {rest}") from error
+    except EmulationError as error:
+        _, said, rest = _what_is_kept(work, finished, fresh)
+        raise EmulationError(f"{error}; {said}; {rest}") from error
     except KeyboardInterrupt as stop:
         with _deaf_to_ctrl_c():
             kept, said, rest = _what_is_kept(work, finished, fresh)
@@ -185,6 +204,24 @@ def _warn_of_paths(work: Sequence[planning.Work]) -> None:
         else:
             continue
         warnings.warn(f"the Profile {label!r} {said}", PathWarning, stacklevel=4)
+
+
+def _warn_of_machine() -> None:
+    """Look whether this machine keeps time, in a thread: the main one's Ctrl-C is the race's and not the trial's."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        late = pool.submit(kernel.too_late).result()
+    if late is not None:
+        warnings.warn(late, KernelWarning, stacklevel=4)
+
+
+def _kept(work: Sequence[planning.Work], out: Path) -> dict[Path, store.Run]:
+    """What is there and need not be run again; says how many Runs are there that must."""
+    there = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+    kept = {folder: run for folder, run in there.items() if run.record["valid"]}
+    if again := len(there) - len(kept):
+        are = "is not valid and is" if again == 1 else "are not valid and are"
+        warnings.warn(f"{text.plural(again, 'Run')} in {out} {are} run again", KernelWarning, stacklevel=4)
+    return kept
 
 
 def _already_there(item: planning.Work) -> store.Run | None:
@@ -225,11 +262,11 @@ def _what_is_kept(
 
 
 def _is_run(folder: Path) -> bool:
+    """Whether a Run is there that need not be run again."""
     try:
-        store.read_run(folder)
+        return bool(store.read_run(folder).record["valid"])
     except UserError:
         return False
-    return True
 
 
 def _is_run_of(item: planning.Work) -> bool:
@@ -282,6 +319,9 @@ class _Crew:
     on_progress: OnProgress | None
     finished: dict[Path, store.Run]
     interrupted: bool = False
+    most_tries: int = 1
+    _gave_up: bool = False
+    _said: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     _stop: threading.Event = field(default_factory=threading.Event)
     _shares: dict[int, float] = field(default_factory=dict)
 
@@ -310,6 +350,8 @@ class _Crew:
         waiting = set(futures)
         while waiting:
             finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            while not self._said.empty():  # from this thread: what warnings do is not for several at once
+                warnings.warn(self._said.get(), KernelWarning, stacklevel=5)
             for future in finished:
                 future.result()
             if self.on_progress is not None:
@@ -334,7 +376,7 @@ class _Crew:
         )
         try:
             if item.world == "emulated":
-                data: record.Data = kernel.run_on_kernel(experiment, paths[0], heard)
+                data: record.Data = self._on_kernel(item, experiment, paths[0], heard)
             else:
                 data = _native.simulate(experiment.to_json(), paths, heard)
         except _StopRunError:
@@ -350,6 +392,29 @@ class _Crew:
             self.interrupted = True
             self._stop.set()
             return None
+
+    def _on_kernel(
+        self, item: planning.Work, experiment: Experiment, path: Profile, heard: Callable[[float], None]
+    ) -> Emulated:
+        """A Run, tried again while it is not valid.
+
+        A machine on which one Run failed all its tries is not disturbed for a moment only: until one is valid again,
+        each has one.
+        """
+        name = f"{item.entrant}, seed {item.seed}, on {'+'.join(base.label for base in item.bases)}"
+        tries = 1 if self._gave_up else self.most_tries
+        for attempt in range(1, tries + 1):
+            data = kernel.run_on_kernel(experiment, path, heard)
+            why = data.why_invalid
+            if why is None:
+                self._gave_up = False
+                return data
+            if attempt < tries:
+                self._said.put(f"{name}: not valid, run again ({attempt + 1} of {tries}): {why}")
+        if data.done is None:
+            raise EmulationError(f"{name}: {why}")
+        self._gave_up = True
+        return data
 
 
 class _DrawnProfiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -87,7 +88,7 @@ def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], dat
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ],
         "experiment": experiment.to_dict(),
-        "versions": versions(),
+        "versions": versions(item.world),
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,
@@ -109,9 +110,12 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]
     }
 
 
-def versions() -> dict[str, str]:
-    """What ran."""
-    return {"bentpipe": _native.__version__, "build": build()}
+def versions(world: store.World = "emulated") -> dict[str, str]:
+    """What ran: of an emulated Run also which kernel, and on what processor. A simulated one depends on neither."""
+    ours = {"bentpipe": _native.__version__, "build": build()}
+    if world == "simulated":
+        return ours
+    return {**ours, "kernel": f"{platform.system()} {platform.release()}", "machine": platform.machine()}
 
 
 def race_row(run: Run) -> dict[str, Any]:

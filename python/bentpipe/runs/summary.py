@@ -66,6 +66,32 @@ class EntrantSummary:
     jain: Estimate | None
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """An entrant on one Profile of which `invalid` of its `runs` count for nothing, and why the first of them does."""
+
+    experiment: str
+    profile: str
+    entrant: str
+    invalid: int
+    runs: int
+    why: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether no Run of it is left."""
+        return self.invalid == self.runs
+
+
+def left_out(runs: Iterable[Run]) -> list[LeftOut]:
+    """Which entrants have Runs that are not valid, in the order in which they first come."""
+    return [
+        LeftOut(*key, len(invalid), len(group), str(invalid[0].record.get("why_invalid") or "no reason is given"))
+        for key, group in group_runs(runs).items()
+        if (invalid := [run for run in group if not run.record["valid"]])
+    ]
+
+
 def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
     """Runs of one Experiment, Profile and entrant together, each list in the order of its seeds."""
     groups: dict[tuple[str, str, str], list[Run]] = {}
@@ -77,7 +103,8 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
 def summarise(runs: Iterable[Run]) -> list[EntrantSummary]:
     """One summary per Experiment, Profile and entrant, in the order in which they first come.
 
-    Runs that are not valid count for nothing but `runs`; an entrant without a valid run is left out.
+    Runs that are not valid count for nothing but `runs`; an entrant without a valid run is left out
+    (`left_out` names it).
     """
     summaries = []
     for (experiment, label, entrant), group in group_runs(runs).items():

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe.runs.estimates import Estimate
-    from bentpipe.runs.summary import EntrantSummary
+    from bentpipe.runs.summary import EntrantSummary, LeftOut
 
 MBIT = 1e-6
 """bit/s to Mbit/s."""
@@ -70,15 +70,24 @@ def count(summary: EntrantSummary) -> tuple[str, str]:
 RESULT_COLUMNS = ("entrant", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "resent", "n")
 
 
-def result_tables(summaries: Iterable[EntrantSummary]) -> list[tuple[str, list[list[str]]]]:
-    """A title and rows under `RESULT_COLUMNS` for each Profile, in order."""
-    by_profile: dict[str, list[EntrantSummary]] = {}
+def result_tables(
+    summaries: Iterable[EntrantSummary], left_out: Iterable[LeftOut] = ()
+) -> list[tuple[str, list[list[str]]]]:
+    """A title and rows under `RESULT_COLUMNS` for each Profile, in order; entrants without a valid Run come last."""
+    by_profile: dict[str, list[list[str]]] = {}
     for summary in summaries:
-        by_profile.setdefault(summary.profile, []).append(summary)
+        by_profile.setdefault(summary.profile, []).extend(result_rows([summary]))
+    for left in left_out:
+        if left.whole:
+            by_profile.setdefault(left.profile, []).append(_without_result(left))
     units = (
         "means over seeds; goodput [Mbit/s] after the warm-up and of the whole run, share [%], RTT median and p95 [ms]"
     )
-    return [(f"{profile}\n{units}", result_rows(found)) for profile, found in by_profile.items()]
+    return [(f"{profile}\n{units}", rows) for profile, rows in by_profile.items()]
+
+
+def _without_result(left: LeftOut) -> list[str]:
+    return [left.entrant, "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
 
 
 def result_rows(summaries: Iterable[EntrantSummary]) -> list[list[str]]:

@@ -122,11 +122,17 @@ def fibre_one_way_ms(a: Point, b: Point, fibre: FibreTable | None = None) -> Fib
         return direct
     total_ms = table.stretched_ms(tail_a_km) + sum(link.one_way_ms for _, link in route) + table.stretched_ms(tail_b_km)
     cities = " - ".join([city_a, *(city for city, _ in route)])
-    sources = ", ".join(dict.fromkeys(link.source for _, link in route)) or "same city"
+    stretched = f"great circle x {table.path_factor:g}"
+    rests_on = [stretched if link.basis == "great-circle" else link.source for _, link in route]
+    sources = ", ".join(dict.fromkeys(rests_on)) or "same city"
     tails = f"{tail_a_km:.0f} km to the first city and {tail_b_km:.0f} km from the last x {table.path_factor:g}"
     detail = f"{cities} ({sources}), with {tails}"
     if max(tail_a_km, tail_b_km) > table.access_radius_km:
-        return min(direct, FibreDelay(total_ms, "great-circle", detail), key=lambda delay: delay.one_way_ms)
+        far = f"{cities} ({sources}), and the weakest part: {stretched}, {tail_a_km:.0f} km to the first city and "
+        reached = FibreDelay(total_ms, "great-circle", f"{far}{tail_b_km:.0f} km from the last")
+        return min(direct, reached, key=lambda delay: delay.one_way_ms)
+    if not route:
+        detail = f"{cities}, {stretched}: {tail_a_km:.0f} km to the city and {tail_b_km:.0f} km from it"
     weakest = max((_STRENGTH.index(link.basis) for _, link in route), default=len(_STRENGTH) - 1)
     return FibreDelay(total_ms, _STRENGTH[weakest], detail)
 

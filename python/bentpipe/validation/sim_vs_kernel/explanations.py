@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, delay_within, retransmits_within
+
 if TYPE_CHECKING:
+    from bentpipe.validation.sim_vs_kernel.figures import Figures
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
 
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 class Reason:
     """Why `quantities` of the cells on `profile` with one of `flows` may be outside.
 
-    `late_ms`: only if the emulator's p99.9 lateness was at least this; a simulation is never late.
+    `late_ms`: only if the emulator's p99.9 lateness was at least this in every Run that is itself outside; one late Run
+    does not excuse the others. A simulation is never late.
     """
 
     profile: str
@@ -42,7 +46,6 @@ REASONS: tuple[Reason, ...] = (
 def explained_by(verdict: Verdict) -> str | None:
     """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
     tests = []
-    late_ms = (verdict.kernel.lateness_ms or (0.0, 0.0))[1]
     for quantity in verdict.outside:
         found = [
             reason.test
@@ -50,9 +53,29 @@ def explained_by(verdict: Verdict) -> str | None:
             if reason.profile == verdict.cell.profile
             and verdict.cell.flows in reason.flows
             and quantity in reason.quantities
-            and late_ms >= reason.late_ms
+            and late_ms(verdict, quantity) >= reason.late_ms
         ]
         if not found:
             return None
         tests += found
     return "; ".join(dict.fromkeys(tests)) or None
+
+
+def late_ms(verdict: Verdict, quantity: str) -> float:
+    """How late the emulator was at least [ms], p99.9, in the kernel's Runs that are outside for `quantity`.
+
+    Where none is outside by itself, only all together, in all of them.
+    """
+    kernel = verdict.kernel.runs
+    pairs = list(zip(verdict.simulated.runs, kernel, strict=False))  # seed by seed
+    outside = [theirs for ours, theirs in pairs if _apart(quantity, ours, theirs)]
+    return min(run.lateness_ms[1] if run.lateness_ms else 0.0 for run in outside or kernel)
+
+
+def _apart(quantity: str, ours: Figures, theirs: Figures) -> bool:
+    """Whether one simulated Run and one of the kernel part by more than what their cell is allowed to."""
+    if quantity == "delay":
+        return not delay_within(ours.delay_ms, theirs.delay_ms)
+    if quantity == "retransmits":
+        return not retransmits_within(ours.retransmit_rate, theirs.retransmit_rate)
+    return not abs(ours.shares[0] - theirs.shares[0]) < SHARE_MARGIN

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from bentpipe.runs.store import DamagedRunError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,7 +42,12 @@ class Figures:
 
 
 def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
-    """The figures of a Run from its tables `samples` and `links`."""
+    """The figures of a Run from its tables `samples` and `links`.
+
+    Raises `DamagedRunError` for a Run that ended before its end, and for a flow of which nothing follows the warm-up.
+    """
+    if not run.flows:
+        raise _incomplete(run, f"it has no flow ({run.record.get('why_invalid') or 'no reason is given'})")
     experiment = run.record["experiment"]
     direction = experiment["flows"][0]["direction"]
     got_bytes, again, span_s = [], [], []
@@ -48,6 +55,9 @@ def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
         rows = samples.filter(pl.col("flow") == flow).sort("t_s")
         before = rows.filter(pl.col("t_s") <= WARMUP_S + HALF_STEP_S).tail(1)
         first, last = (before if before.height else rows.head(1)), rows.tail(1)
+        if not last.height or float(last["t_s"][0]) <= max(float(first["t_s"][0]), WARMUP_S):
+            until = f"{float(last['t_s'][0]):.1f} s" if last.height else "none at all"
+            raise _incomplete(run, f"the samples of flow {flow} end at {until}; wanted more than {WARMUP_S:g} s")
         got_bytes.append(int(last["goodput_bytes"][0]) - int(first["goodput_bytes"][0]))
         again.append(int(last["retransmits"][0]) - int(first["retransmits"][0]))
         span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
@@ -62,9 +72,18 @@ def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
     )
 
 
+def _incomplete(run: Run, found: str) -> DamagedRunError:
+    return DamagedRunError(f"{run.path}: not a whole Run: {found}; delete this folder and run the comparison again")
+
+
 def lateness_ms(run: Run) -> tuple[float, float]:
-    """The emulator's own measure of itself [ms]: 99th and 99.9th percentile."""
-    relay = run.record["summary"]["emulator"]["relay"]
+    """The emulator's own measure of itself [ms]: 99th and 99.9th percentile.
+
+    Raises `DamagedRunError` where it ended before it could tell.
+    """
+    relay = run.record["summary"]["emulator"].get("relay")
+    if relay is None:
+        raise _incomplete(run, str(run.record.get("why_invalid") or "the emulator did not say how late it was"))
     return float(relay["lateness_p99_ms"] or 0.0), float(relay["lateness_p999_ms"] or 0.0)
 
 

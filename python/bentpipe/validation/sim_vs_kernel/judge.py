@@ -135,6 +135,16 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def delay_within(ours_ms: float, theirs_ms: float) -> bool:
+    """Whether two mean one-way delays [ms] are within the limit; one that is not known is not."""
+    return abs(ours_ms - theirs_ms) <= max(DELAY_RATIO * theirs_ms, DELAY_MS)
+
+
+def retransmits_within(ours: float, theirs: float) -> bool:
+    """Whether two retransmit rates are within the limit."""
+    return abs(ours - theirs) <= max(RETRANSMIT_RATIO * theirs, RETRANSMIT_POINT)
+
+
 def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None) -> Verdict:
     """Hold both sides against each other; with `why_invalid` the kernel's side is not to be trusted."""
     outside = [] if why_invalid is None else ["invalid"]
@@ -149,9 +159,9 @@ def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = N
     again_ours, again_theirs = simulated.mean("retransmit_rate"), kernel.mean("retransmit_rate")
     again = again_ours - again_theirs
     if cell.alone:
-        if not abs(difference_ms) <= max(DELAY_RATIO * their_ms, DELAY_MS):
+        if not delay_within(our_ms, their_ms):
             outside.append("delay")
-        if not abs(again) <= max(RETRANSMIT_RATIO * again_theirs, RETRANSMIT_POINT):
+        if not retransmits_within(again_ours, again_theirs):
             outside.append("retransmits")
     else:
         test = share_test(simulated.first_shares(), kernel.first_shares())

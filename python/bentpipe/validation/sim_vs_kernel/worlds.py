@@ -121,7 +121,7 @@ def _race(
                 heard((before + share) / seeds)
 
             file = ExperimentFile(experiment_of(cell, path, effort.duration_s, seed), {ROLE: Path(cell.profile)})
-            runs += run_experiment(file, [path], out=out, on_kernel=on_kernel, on_progress=told).runs
+            runs += run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told).runs
     return runs
 
 

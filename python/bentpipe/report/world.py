@@ -1,0 +1,66 @@
+"""What the report says of the world in which its Runs happened: whose TCP it was, and how well time was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.emulation.engine import LATENESS_BOUND_MS
+from bentpipe.runs.text import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bentpipe.runs import Run
+
+KINDS = {
+    "simulated": "simulated: packet by packet on a virtual clock",
+    "emulated": "emulated: the path in real time, a real kernel at both ends",
+}
+
+
+def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Names and values, for Runs of one Experiment."""
+    worlds = list(dict.fromkeys(run.world for run in runs))
+    found = [("World", "; ".join(KINDS.get(world, world) for world in worlds)), ("TCP", "; ".join(map(_tcp, worlds)))]
+    if "emulated" not in worlds:
+        return found
+    found[1] = ("TCP", f"the kernel's own: {', '.join(kernels(runs)) or 'which kernel is not recorded'}")
+    relays = [_emulator(run).get("relay") or {} for run in runs]
+    if late_ms := _known(relay.get("lateness_p99_ms") for relay in relays):
+        found.append(
+            ("1 % of packets late by more than", f"{_span(late_ms)} ms (valid up to {LATENESS_BOUND_MS:g} ms)")
+        )
+    if stolen := _known(_emulator(run).get("stolen_share") for run in runs):
+        found.append(("Processor time the host took", f"{_span([100 * share for share in stolen])} %"))
+    return found
+
+
+def kernels(runs: Iterable[Run]) -> list[str]:
+    """The kernels whose TCP it was, each once."""
+    named = (run.record["versions"] for run in runs if run.world == "emulated")
+    return list(
+        dict.fromkeys(
+            f"{versions['kernel']} ({versions.get('machine', 'machine not recorded')})"
+            for versions in named
+            if "kernel" in versions
+        )
+    )
+
+
+def _tcp(world: str) -> str:
+    return "bentpipe's own, after Linux's" if world == "simulated" else world
+
+
+def _emulator(run: Run) -> dict[str, Any]:
+    """What the emulator measured of itself; nothing of a Run that ended before its end."""
+    found = run.record["summary"].get("emulator")
+    return found if isinstance(found, dict) else {}
+
+
+def _known(values: Iterable[Any]) -> list[float]:
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def _span(found: Sequence[float]) -> str:
+    low, high = number(min(found)), number(max(found))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,251 @@
+"""Races on the kernel as a user meets them: Runs that are not valid, tried again, left out, and told.
+
+No kernel is needed: what stands in for the emulation is the simulator, which is valid or not as a test wants it.
+"""
+
+import html
+import json
+import platform
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe import _native
+from bentpipe.cli.main import app
+from bentpipe.emulation import EmulationError
+from bentpipe.plots.distributions import plot_cdfs, plot_destinations
+from bentpipe.plots.overview import plot_overview
+from bentpipe.plots.timeline import plot_timeline
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.report import world, write_report
+from bentpipe.report.content import parts
+from bentpipe.runs import KernelWarning, Run, find_runs, kernel, left_out, race, store
+from bentpipe.runs.text import NONE
+
+LATE = "1 % of the packets were over 1.96 ms late (bound 1 ms): the machine is too busy or too slow for this path"
+KILLED = "the emulation ended before its end"
+
+
+class StandIn:
+    """Gives Runs with `reasons` for not being valid, one after the other; then valid ones."""
+
+    def __init__(self):
+        self.reasons, self.calls, self.late = [], [], None
+
+    def run(self, experiment, path, heard):
+        self.calls.append(
+            ("+".join(flow.controller for flow in experiment.flows), experiment.seed, path.content_hash())
+        )
+        data = _native.simulate(experiment.to_json(), [path], lambda _: None)
+        why = self.reasons.pop(0) if self.reasons else None
+        summary = json.loads(data.summary_json()) | {"valid": why is None, "why_invalid": why}
+        summary["emulator"] = {"relay": {"lateness_p99_ms": 1.96 if why else 0.21, "lateness_p999_ms": 3.0}}
+        return SimpleNamespace(
+            samples=data.samples,
+            links=data.links,
+            events=data.events,
+            content_hash=data.content_hash,
+            summary_json=lambda: json.dumps(summary),
+            why_invalid=why,
+            done=None if why == KILLED else {},
+        )
+
+
+@pytest.fixture
+def emulator(monkeypatch):
+    stand_in = StandIn()
+    monkeypatch.setattr(kernel, "check", lambda work: None)
+    monkeypatch.setattr(kernel, "run_on_kernel", stand_in.run)
+    monkeypatch.setattr(kernel, "too_late", lambda: stand_in.late)
+    return stand_in
+
+
+@pytest.fixture
+def bell():
+    return preset_profile("dumbbell:rate=10mbit", 6.0, start_unix_ns=0, name="bell")
+
+
+def on_kernel(bell, out, entrants=("reno", "cubic"), seeds=1, **more):
+    return race([bell], entrants, out=out, on_kernel=True, duration_s=4.0, seeds=seeds, **more)
+
+
+def command(bell, out, *more):
+    file = out.parent / "bell.parquet"
+    write_profile(bell, file)
+    asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 4, "-o", out, *more]
+    return CliRunner().invoke(app, list(map(str, asked)))
+
+
+def page(out):
+    return html.unescape(write_report(out).read_text(encoding="utf-8"))
+
+
+def spoil(out, *places):
+    """Make Runs (entrant, seed) not valid on disk."""
+    for run in find_runs(out):
+        if (run.entrant, run.seed) in places:
+            record = {**run.record, "valid": False, "why_invalid": LATE}
+            (run.path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+
+
+def labels(figure):
+    return [entry.get_text() for legend in figure.legends for entry in legend.get_texts()]
+
+
+def test_a_run_that_is_not_valid_is_tried_again_over_the_same_path(bell, tmp_path, emulator):
+    emulator.reasons = [LATE, LATE]
+    with pytest.warns(KernelWarning) as said:
+        result = on_kernel(bell, tmp_path)
+    assert [str(each.message) for each in said] == [
+        f"reno, seed 0, on bell: not valid, run again ({attempt} of 3): {LATE}" for attempt in (2, 3)
+    ]
+    assert all(run.record["valid"] for run in result.runs)
+    assert [call[0] for call in emulator.calls] == ["reno"] * 3 + ["cubic"]
+    assert len(set(emulator.calls)) == 2
+
+
+def test_on_a_hopeless_machine_one_run_is_tried_three_times_and_the_others_once(bell, tmp_path, emulator):
+    emulator.reasons = [LATE] * 5
+    with pytest.warns(KernelWarning):
+        result = on_kernel(bell, tmp_path, seeds=4)
+    assert [run.record["valid"] for run in result.runs] == [False] * 3 + [True] * 5
+    assert len(emulator.calls) == 3 + 1 + 1 + 5
+    emulator.reasons, emulator.calls = [LATE], []
+    with pytest.warns(KernelWarning, match="3 Runs in .* are not valid and are run again"):
+        again = on_kernel(bell, tmp_path, seeds=4, careful=False)
+    assert again.resumed == 5
+    assert [call[:2] for call in emulator.calls] == [("reno", 0), ("cubic", 0), ("reno", 1)]
+    assert [run.record["valid"] for run in again.runs] == [False] + [True] * 7
+
+
+def test_an_emulation_that_is_killed_again_and_again_ends_the_race(bell, tmp_path, emulator):
+    emulator.reasons = [None] + [KILLED] * 3
+    done = command(bell, tmp_path / "out")
+    assert done.exit_code == 1
+    assert f"cubic, seed 0, on bell: {KILLED}; 1 of 2 Runs are kept; the same command does the rest" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert command(bell, tmp_path / "out").exit_code == 0
+    emulator.reasons = [KILLED]
+    with pytest.raises(EmulationError):
+        on_kernel(bell, tmp_path / "other", careful=False)
+
+
+def test_a_machine_that_does_not_keep_time_is_told_before(bell, tmp_path, emulator, monkeypatch):
+    emulator.late = "this machine does not keep time now"
+    assert "warning: this machine does not keep time now\n" in command(bell, tmp_path / "out").stderr
+    assert len(emulator.calls) == 2
+    assert "keep time" not in command(bell, tmp_path / "out").stderr, "there is nothing left to run"
+    monkeypatch.undo()
+    for late_ms, hopeless in ((None, False), (0.99, False), (2.5, True)):
+        monkeypatch.setattr(kernel, "lateness_p99_ms", lambda trial, found=late_ms: found)
+        assert ("over 2.5 ms late (bound 1 ms)" in (kernel.too_late() or "")) == hopeless
+
+
+def test_runs_that_are_not_valid_are_exit_code_1_and_named_in_the_table(bell, tmp_path, emulator):
+    out = tmp_path / "out"
+    emulator.reasons = [LATE] * 4
+    done = command(bell, out)
+    assert done.exit_code == 1
+    assert f"warning: 2 of 2 Runs left out as not valid; the first: {LATE}\n" in done.stderr
+    assert "hint: the same command runs those again" in done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("reno", "cubic"))]
+    assert [row[:3] + row[-3:] for row in rows] == [
+        [name, "not", "valid", "0", "of", "1"] for name in ("reno", "cubic")
+    ]
+    emulator.reasons = [LATE] * 3
+    again = command(bell, out, "--json")
+    assert again.exit_code == 1
+    assert [run["valid"] for run in json.loads(again.stdout)["runs"]] == [False, True]
+    assert "1 of 2 Runs left out" in again.stderr
+    assert command(bell, out).exit_code == 0
+
+
+def test_a_page_of_which_nothing_is_valid_says_so_and_shows_it_marked(bell, tmp_path, emulator):
+    emulator.reasons = [LATE] * 8
+    with pytest.warns(KernelWarning):
+        on_kernel(bell, tmp_path, ["reno", "cubic", "reno+cubic"])
+    text = page(tmp_path)
+    said = f"None of the 3 Runs over bell is valid. What is shown is marked so, and is no result. Why: {LATE}. The same"
+    assert said in text.split("</header>")[0]
+    assert "end other work on this machine before" in text
+    assert "carried the most" not in text
+    assert "<h3>Results (not valid)</h3>" in text
+    assert "<dt>Runs</dt><dd>3, none valid</dd>" in text
+    captions = text.split("<figcaption>")[1:]
+    assert len(captions) == 5
+    assert all(caption.startswith("Of Runs that are not valid. ") for caption in captions)
+    assert not any(run.record["valid"] for run in find_runs(tmp_path))
+
+
+def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator):
+    on_kernel(bell, tmp_path, ["reno", "cubic", "bbr"], seeds=2)
+    spoil(tmp_path, ("cubic", 0), ("cubic", 1), ("bbr", 1))
+    runs = find_runs(tmp_path)
+    assert [(each.entrant, each.invalid, each.runs, each.whole) for each in left_out(runs)] == [
+        ("bbr", 1, 2, False),
+        ("cubic", 2, 2, True),
+    ]
+    text = page(tmp_path)
+    lead = text.split("</header>")[0]
+    assert f"all 2 Runs of CUBIC and 1 of 2 Runs of BBR are left out as not valid. Why: {LATE}." in lead
+    assert "NewReno carried" in lead
+    assert "CUBIC carried" not in lead
+    (section,) = parts(tmp_path, runs)[0].sections
+    for table in (section.rows, section.start_up):
+        (row,) = [row for row in table if row.entrant == "cubic"]
+        assert not row.counts
+        assert {cell[0] for cell in row.cells[:-1]} == {NONE}
+        assert row.cells[-1] == ("0", "of 2")
+    assert [line.window for line in section.limits if line.entrant == "cubic"] == [NONE]
+    assert [line.queue for line in section.losses if line.entrant == "cubic"] == [NONE]
+    valid = [run for run in runs if run.record["valid"]]
+    overview = plot_overview(valid, left_out(runs)).axes[0]
+    assert [tick.get_text() for tick in overview.get_yticklabels()] == ["bbr", "reno", "cubic"]
+    assert [said.get_text() for said in overview.texts] == ["no valid Run"]
+    for figure in (
+        plot_timeline([run for run in valid if run.seed == 0], ["cubic"]),
+        plot_cdfs(valid, ["cubic"]),
+        plot_destinations(valid, ["cubic"]),
+    ):
+        assert "CUBIC: not valid" in labels(figure)
+
+
+def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator):
+    on_kernel(bell, tmp_path / "real")
+    (run, *_) = runs = find_runs(tmp_path / "real")
+    assert run.record["versions"]["kernel"] == f"{platform.system()} {platform.release()}"
+    found = dict(world.facts(runs))
+    assert found["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
+    assert found["1 % of packets late by more than"] == "0.21 ms (valid up to 1 ms)"
+    assert "Processor time the host took" not in found
+    record = json.loads(json.dumps(run.record))
+    record["summary"]["emulator"]["stolen_share"] = 0.043
+    stolen = dict(world.facts([Run(run.path, record), *runs]))
+    assert stolen["Processor time the host took"] == "4.30 %"
+    record["summary"]["emulator"]["relay"] = None
+    del record["versions"]["kernel"]
+    killed = dict(world.facts([Run(run.path, record)]))
+    assert killed["TCP"] == "the kernel's own: which kernel is not recorded"
+    simulated = race([bell], ["reno"], out=tmp_path / "simulated", duration_s=4.0).runs
+    assert dict(world.facts(simulated)).keys() == {"World", "TCP"}
+    assert simulated[0].record["versions"].keys() == {"bentpipe", "build"}
+    assert f"on {platform.system()} {platform.release()}" in page(tmp_path / "real")
+
+
+def test_a_run_that_is_not_valid_is_not_what_is_kept(bell, tmp_path, emulator, monkeypatch):
+    """After Ctrl-C, too, it counts among what is still to be done."""
+    emulator.reasons = [LATE] * 3
+    write, calls = store.write_run, []
+
+    def struck(folder, record, tables: dict[str, pl.DataFrame]):
+        calls.append(folder)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return write(folder, record, tables)
+
+    monkeypatch.setattr(store, "write_run", struck)
+    done = command(bell, tmp_path / "out")
+    assert done.exit_code == 130
+    assert "interrupted: 0 of 2 Runs are kept" in done.stderr
