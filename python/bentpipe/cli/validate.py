@@ -42,7 +42,8 @@ def validate(
             if outcome.skipped:
                 typer.echo(f"{outcome.claim}: skipped, {outcome.skipped}")
                 continue
-            rows = [[r.what, r.ours, r.reference, r.tolerance, "yes" if r.within else "NO"] for r in outcome.rows]
+            verdict = {True: "yes", False: "NO", None: "–"}
+            rows = [[r.what, r.ours, r.reference, r.tolerance, verdict[r.within]] for r in outcome.rows]
             table(outcome.claim, ["what", "ours", "reference", "tolerance", "within"], rows)
             for remark in outcome.notes:
                 note(remark)

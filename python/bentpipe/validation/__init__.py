@@ -35,13 +35,16 @@ MEASURED_HERE = frozenset({"sim-vs-kernel"})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison: what, ours, the reference, how far apart they may be, and whether they are within that."""
+    """One comparison: what, ours, the reference, how far apart they may be, and whether they are within that.
+
+    `within` is None for a figure that is reported and has no limit.
+    """
 
     what: str
     ours: str
     reference: str
     tolerance: str
-    within: bool
+    within: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Outcome:
     @property
     def holds(self) -> bool:
         """Whether every comparison is within its tolerance; a skipped check holds nothing and fails nothing."""
-        return all(row.within for row in self.rows)
+        return all(row.within is not False for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``validate --json`` prints it; `cells` stand apart."""

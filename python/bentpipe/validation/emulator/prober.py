@@ -1,4 +1,4 @@
-"""UDP with the kernel's own timestamps at both ends: ``python prober.py send|receive|flood …``.
+"""Traffic with the kernel's own account of it: ``python prober.py send|receive|flood|stream|drain …``.
 
 Runs inside the two namespaces of an emulation and knows nothing of the emulator: what it measures is what a program
 meets.
@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 # include/uapi/asm-generic/socket.h and linux/net_tstamp.h; the socket module does not name them.
+SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
 SO_TIMESTAMPING = 37
+SO_MEMINFO = 55
+SK_MEMINFO_DROPS, SK_MEMINFO_VARS = 8, 9
 TX_SOFTWARE, SOFTWARE, OPT_ID, OPT_TSONLY = 1 << 1, 1 << 4, 1 << 7, 1 << 11
 MSG_ERRQUEUE = 0x2000
 
@@ -27,9 +30,17 @@ PORT = 7000
 HEADERS_BYTES = 28
 """IPv4 and UDP."""
 
+PIECE_BYTES = 1 << 17
+"""One write or read of TCP: iperf3's."""
+
 
 def send(file: str, count: int, every_s: float, size: int) -> None:
-    """Send `count` packets of `size` bytes on the wire; write when each left [ns of UTC], null if unknown."""
+    """Send `count` packets of `size` bytes on the wire; write when each left [ns of UTC], null if unknown.
+
+    The kernel's software timestamp is taken in the device's transmit function (`skb_tx_timestamp` in drivers/net/tun.c
+    and veth.c): after this process woke up and after the queueing discipline, before the queue that the emulator
+    reads. So the sender's own lateness is no part of the delay, and the emulator's is.
+    """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)
     sock.connect((socket.gethostbyname("server"), PORT))
@@ -54,23 +65,32 @@ def _sent(sock: socket.socket, times: list[int | None]) -> None:
                 if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
                     at = _nanoseconds(data)
                 elif level == socket.SOL_IP:
-                    number = struct.unpack_from("=IBBBBII", data)[
-                        6
-                    ]  # sock_extended_err: ee_data is the packet's number
+                    # sock_extended_err: ee_data is the packet's number
+                    number = struct.unpack_from("=IBBBBII", data)[6]
             if at is not None and number is not None and number < len(times):
                 times[number] = at
 
 
 def receive(file: str) -> None:
-    """Until SIGTERM; writes (number, time of arrival [ns of UTC], bytes on the wire) of each packet."""
+    """Until SIGTERM; writes what came.
+
+    `packets` is a flat list of (number, time of arrival [ns of UTC], bytes on the wire), `overflowed` the number of
+    packets that had arrived and found this socket's buffer full.
+    """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 25)
+    except PermissionError:  # not root: up to net.core.rmem_max
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 25)
     sock.bind(("", PORT))
     rows = array.array("q")
 
     def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
-        _write(file, rows.tolist())
+        memory = struct.unpack(
+            f"={SK_MEMINFO_VARS}I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS)
+        )
+        _write(file, {"packets": rows.tolist(), "overflowed": memory[SK_MEMINFO_DROPS]})
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, finish)
@@ -96,6 +116,49 @@ def flood(seconds: float, bps: float, port: int, step_s: float = 250e-6) -> None
         time.sleep(step_s)
 
 
+def stream(seconds: float, controller: str, port: int) -> None:
+    """TCP as fast as it goes; exit code 3: this kernel does not let us have the controller."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
+    except OSError:
+        sys.exit(3)
+    for patience in (0.1, 0.3, 1.0, None):  # the other end may not listen yet
+        try:
+            sock.connect((socket.gethostbyname("server"), port))
+            break
+        except ConnectionRefusedError:
+            if patience is None:
+                raise
+            time.sleep(patience)
+    piece = bytes(PIECE_BYTES)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sock.send(piece)
+
+
+def drain(file: str, port: int) -> None:
+    """One TCP connection, until SIGTERM; writes (seconds since it began, bytes so far), about every 0.1 s."""
+    seen: list[tuple[float, int]] = [(0.0, 0)]
+
+    def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
+        _write(file, seen)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, finish)
+    listener = socket.create_server(("", port))
+    connection, _ = listener.accept()
+    room = bytearray(1 << 18)
+    begin = time.monotonic()
+    total = 0
+    while got := connection.recv_into(room):
+        total += got
+        if (now := time.monotonic() - begin) >= seen[-1][0] + 0.1:
+            seen.append((now, total))
+    while True:
+        signal.pause()
+
+
 def _nanoseconds(data: bytes) -> int:
     seconds, nanoseconds = struct.unpack_from("=qq", data)
     return int(seconds) * 10**9 + int(nanoseconds)
@@ -111,5 +174,9 @@ if __name__ == "__main__":
         send(rest[0], int(rest[1]), float(rest[2]), int(rest[3]))
     elif what == "receive":
         receive(rest[0])
-    else:
+    elif what == "flood":
         flood(float(rest[0]), float(rest[1]), int(rest[2]))
+    elif what == "stream":
+        stream(float(rest[0]), rest[1], int(rest[2]))
+    else:
+        drain(rest[0], int(rest[1]))

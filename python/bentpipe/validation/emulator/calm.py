@@ -1,0 +1,135 @@
+"""When a measurement in real time counts: idle controls pass before and after, and the emulator calls its Run valid.
+
+A virtual machine's host takes processors away for milliseconds at a time (`steal` in /proc/stat), which no program
+inside can prevent. So a measurement waits for a calm moment, and is repeated if that moment was over too soon. What
+never came to count is no success: its rows say "not measurable here", with the figures of the last attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe.validation import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ATTEMPTS = 4
+"""Most repetitions of one measurement."""
+
+CONTROLS = 10
+"""Most idle controls, of about five seconds each, in wait of one that passes."""
+
+P50_US, P99_US = 50.0, 300.0
+"""What the one-way delay may be off, median and 99th percentile; of the controls and of what they guard."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """One idle control: percentiles of the delay's absolute error [µs], and what share of the processors was stolen."""
+
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    stolen: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether the machine is calm enough for the limits that it guards."""
+        return self.p50_us <= P50_US and self.p99_us <= P99_US
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows of one measurement; `why_not` says why they do not count, whatever the controls say."""
+
+    rows: list[Row]
+    why_not: str | None = None
+
+
+class Ticks:
+    """Shares of the machine's processor time since this was made (/proc/stat, proc_stat(5))."""
+
+    def __init__(self) -> None:
+        """The beginning of the span."""
+        self._begin = _ticks()
+
+    def stolen(self) -> float:
+        """Share that the host of a virtual machine gave to others."""
+        spent = [now - then for now, then in zip(_ticks(), self._begin, strict=True)]
+        return spent[7] / max(1, sum(spent))
+
+    def busy(self) -> float:
+        """Share that this machine worked: all but idle, waiting for disks, and stolen."""
+        spent = [now - then for now, then in zip(_ticks(), self._begin, strict=True)]
+        return (sum(spent) - spent[3] - spent[4] - spent[7]) / max(1, sum(spent))
+
+
+class Calm:
+    """Guards measurements with idle controls; the control after one is the control before the next."""
+
+    def __init__(self, control: Callable[[], Control]) -> None:
+        """`control` makes one."""
+        self._make = control
+        self._last: Control | None = None
+        self.controls: list[Control] = []
+        self.notes: list[str] = []
+
+    def guarded(self, what: str, measure: Callable[[], Measured]) -> list[Row]:
+        """Rows of the first measurement that counts; else those of the last, marked as not measurable."""
+        story: list[str] = []
+        last: Measured | None = None
+        for _ in range(ATTEMPTS):
+            if not self._wait():
+                story.append(f"no calm moment in {CONTROLS} idle controls")
+                break
+            ticks = Ticks()
+            last = measure()
+            stolen = ticks.stolen()
+            after = self._control()
+            reasons = [last.why_not] if last.why_not else []
+            if not after.passes:
+                reasons.append(f"the control after it fails ({_figures(after)})")
+            story.append(f"{100 * stolen:.1f} % stolen, {'; '.join(reasons) or 'counts'}")
+            if not reasons:
+                break
+        counts = last is not None and story[-1].endswith("counts")
+        self.notes.append(f"{what}: {len(story)} of at most {ATTEMPTS} attempts: {' | '.join(story)}")
+        if last is None:
+            return [_not_measurable(Row(what, "", "", "", within=False))]
+        return last.rows if counts else [_not_measurable(row) for row in last.rows]
+
+    def _wait(self) -> bool:
+        if self._last is not None and self._last.passes:
+            return True
+        return any(self._control().passes for _ in range(CONTROLS))
+
+    def _control(self) -> Control:
+        self._last = self._make()
+        self.controls.append(self._last)
+        return self._last
+
+    def summary(self) -> str:
+        """One line on all controls."""
+        passed = sum(control.passes for control in self.controls)
+        stolen = [100 * control.stolen for control in self.controls]
+        return (
+            f"{passed} of {len(self.controls)} idle controls pass; the host took {min(stolen):.1f} to "
+            f"{max(stolen):.1f} % of the processors during them"
+        )
+
+
+def _not_measurable(row: Row) -> Row:
+    return replace(row, ours=f"not measurable here ({row.ours})" if row.ours else "not measurable here", within=False)
+
+
+def _figures(control: Control) -> str:
+    return f"p50 {control.p50_us:.0f}, p99 {control.p99_us:.0f} µs, {100 * control.stolen:.1f} % stolen"
+
+
+def _ticks() -> list[int]:
+    first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
+    # user nice system idle iowait irq softirq steal; what follows is part of the first two
+    return [int(value) for value in first.split()[1:9]]

@@ -1,0 +1,121 @@
+"""Delay: alone, beside UDP, beside TCP, and on a computed path around a reconfiguration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.validation import Row
+from bentpipe.validation.emulator import traffic
+from bentpipe.validation.emulator.calm import P50_US, P99_US, Control, Measured, Ticks
+from bentpipe.validation.emulator.prober import PORT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bentpipe import Profile
+
+CONTROL_S = 3
+LOADED_S = 10
+LOAD_BPS = 200e6
+HANDOVER_MS = 1.0
+
+
+def constant_path() -> Profile:
+    """20 ms one way; its rate element is 100 Gbit/s, hundreds of times any load here."""
+    return preset_profile("dumbbell:rate=100gbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="delay")
+
+
+def idle_control() -> Control:
+    """1 kHz of small packets and nothing else."""
+    ticks = Ticks()
+    errors_us = np.abs(traffic.probe(constant_path(), CONTROL_S * 1000, 1e-3).delay_us - 20_000.0)
+    p50, p99, p999 = (float(value) for value in np.quantile(errors_us, [0.5, 0.99, 0.999]))
+    return Control(p50, p99, p999, ticks.stolen())
+
+
+def under_udp() -> Measured:
+    """The same beside UDP in small bursts."""
+    load = traffic.prober("flood", LOADED_S + 1, LOAD_BPS, PORT + 1)
+    probe = traffic.probe(constant_path(), LOADED_S * 1000, 1e-3, load=load)
+    what = f"one-way delay error beside {LOAD_BPS / 1e6:.0f} Mbit/s of paced UDP"
+    return Measured(error_rows(what, probe.delay_us - 20_000.0), probe.emulated.why_invalid)
+
+
+def under_tcp() -> Measured:
+    """The same beside one TCP connection that takes what it gets: no limit, since the machine is what limits it."""
+    load = traffic.streamer(LOADED_S + 1, "cubic")
+    with_sink = traffic.prober("drain", "/dev/null", traffic.LOAD_PORT)
+    probe = traffic.probe(constant_path(), LOADED_S * 1000, 1e-3, load=load, load_sink=with_sink)
+    p50, p99, p999 = np.quantile(probe.delay_us - 20_000.0, [0.5, 0.99, 0.999])
+    relay = (probe.emulated.done or {})["relay"]
+    what = f"the same beside a CUBIC connection without a limit ({relay['delivered']} packets handed on), p50 / p99"
+    row = Row(f"{what} (99.9th: {p999:.0f}) [µs]", f"{p50:.0f} / {p99:.0f}", "0", "reported, no limit", within=None)
+    return Measured([row])
+
+
+def reconfiguration(path: Profile) -> Measured:
+    """A computed path: the delay of every packet against the Profile's, and when the reconfiguration strikes."""
+    event = next(e for e in PathView(path).handovers() if e["at_ns"] > 5e9 and e["interruption_ns"] > 5e6)
+    offset_s = event["at_ns"] / 1e9 - 4.0
+    probe = traffic.probe(path, 6000, 1e-3, offset_s=offset_s)
+    started = probe.emulated.started or {}
+    at_s = (probe.sent - started["clock_unix_ns"]) / 1e9 + started["offset_ns"] / 1e9
+    times_s = at_s[probe.known]
+    expected_ms = path.delay_ms("up", times_s)
+    measured_ms = probe.delay_us / 1e3
+    # What meets the interruption waits for its end: the packet that waits longest shows when it began, in both.
+    after_s = times_s - event["at_ns"] / 1e9
+    near = np.abs(after_s) < 0.2
+    struck_s, should_s = times_s[near][np.argmax(measured_ms[near])], times_s[near][np.argmax(expected_ms[near])]
+    begun_ms = (struck_s - should_s) * 1e3
+    # There, and while that queue drains, packets wait for each other, of which a lone packet's delay knows nothing.
+    alone = (after_s < -0.1) | (after_s > event["interruption_ns"] / 1e9 + 0.1)
+    rows = error_rows(
+        "computed path: delay against the Profile's",
+        _shift_us(path, times_s[alone], measured_ms[alone]),
+    )
+    rows.append(
+        Row(
+            "reconfiguration strikes at its time, error [ms]",
+            f"{begun_ms:.2f}",
+            "0, in steps of the prober's 1 ms",
+            f"± {HANDOVER_MS:g}",
+            bool(abs(begun_ms) <= HANDOVER_MS + 0.5),
+        )
+    )
+    return Measured(rows, probe.emulated.why_invalid)
+
+
+def _shift_us(path: Profile, times_s: NDArray[np.float64], measured_ms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far each packet is off the Profile's delay, in time and delay together [µs].
+
+    Grants make the delay a sawtooth: a packet that meets the path 20 µs late may miss a grant, and then waits for the
+    next. It is off by 20 µs, not by a grant's period. So this is the least, over moments up to `P99_US` after it left,
+    of that lateness plus the error in delay that remains.
+    """
+    shifts_us = np.arange(0.0, P99_US + 1.0, 10.0)
+    remain_us = [
+        shift_us + np.abs(measured_ms * 1e3 - shift_us - 1e3 * path.delay_ms("up", times_s + shift_us / 1e6))
+        for shift_us in shifts_us
+    ]
+    least: NDArray[np.float64] = np.min(remain_us, axis=0)
+    return least
+
+
+def error_rows(what: str, errors_us: NDArray[np.float64]) -> list[Row]:
+    """Median and 99th percentile of |error|; the 99.9th is told."""
+    p50, p99, p999 = np.quantile(np.abs(errors_us), [0.5, 0.99, 0.999])
+    return [
+        Row(f"{what}, median [µs]", f"{p50:.0f}", "0", f"{P50_US:.0f}", bool(p50 <= P50_US)),
+        Row(
+            f"the same, 99th percentile (99.9th: {p999:.0f}) [µs]",
+            f"{p99:.0f}",
+            "0",
+            f"{P99_US:.0f}",
+            bool(p99 <= P99_US),
+        ),
+    ]

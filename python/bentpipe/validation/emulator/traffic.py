@@ -1,0 +1,146 @@
+"""The prober behind a path: what left, what arrived, and what the emulator says of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bentpipe.errors import UserError
+from bentpipe.runs.program import run_program
+from bentpipe.validation.emulator.prober import PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bentpipe import Profile
+    from bentpipe.emulation import Emulated
+
+LOAD_PORT = PORT + 1
+
+NO_CONTROLLER = 3
+"""The prober's exit code for a congestion controller that cannot be had."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Packets by number: `sent` [ns of UTC], NaN where the kernel did not say; `arrived` likewise, 0: it did not.
+
+    `overflowed` packets had crossed the path and found the receiver's buffer full.
+    """
+
+    sent: NDArray[np.float64]
+    arrived: NDArray[np.int64]
+    overflowed: int
+    emulated: Emulated
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which packets have both times."""
+        return (self.arrived > 0) & np.isfinite(self.sent)
+
+    @property
+    def delay_us(self) -> NDArray[np.float64]:
+        """Of the packets that are known."""
+        known = self.known
+        return (self.arrived[known] - self.sent[known]) / 1e3
+
+
+@dataclass(frozen=True)
+class Flood:
+    """What came of one: (time of arrival [ns of UTC], bytes on the wire) of each packet."""
+
+    packets: NDArray[np.int64]
+    overflowed: int
+    emulated: Emulated
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What came of a TCP connection: (seconds since it began, bytes so far)."""
+
+    seen: NDArray[np.float64]
+    emulated: Emulated
+
+    def goodput_bps(self, after_s: float) -> float:
+        """Of TCP's payload, from `after_s` to the last look."""
+        late = self.seen[self.seen[:, 0] >= after_s]
+        if len(late) < 2:
+            return 0.0
+        (from_s, first), (to_s, last) = late[0], late[-1]
+        return float((last - first) * 8 / (to_s - from_s))
+
+
+def probe(
+    profile: Profile,
+    count: int,
+    every_s: float,
+    *,
+    size: int = 100,
+    load: Sequence[str] | None = None,
+    load_sink: Sequence[str] | None = None,
+    offset_s: float = 0.0,
+) -> Probe:
+    """`count` packets, one every `every_s`, beside the command `load`, whose other end is `load_sink`."""
+    with tempfile.TemporaryDirectory() as folder:
+        sent_file, got_file = Path(folder, "sent"), Path(folder, "got")
+        sender = shlex.join(prober("send", sent_file, count, every_s, size))
+        line = f"{shlex.join(load)} & {sender}; wait" if load else sender
+        server = "exec " + shlex.join(prober("receive", got_file))
+        if load_sink:
+            server = f"{shlex.join(load_sink)} & {server}"
+        result = run_program(profile, ["sh", "-c", line], server=server, offset_s=offset_s)
+        sent = np.array(_read(sent_file), dtype=float)
+        got = _read(got_file)
+    packets = np.array(got["packets"], dtype=np.int64).reshape(-1, 3)
+    arrived = np.zeros(count, np.int64)
+    arrived[packets[:, 0]] = packets[:, 1]
+    return Probe(sent, arrived, got["overflowed"], result.emulated)
+
+
+def flood(profile: Profile, seconds: float, bps: float) -> Flood:
+    """UDP packets of 1500 bytes at `bps`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "got")
+        server = "exec " + shlex.join(prober("receive", file))
+        result = run_program(profile, prober("flood", seconds, bps, PORT), server=server, offset_s=0.0)
+        got = _read(file)
+    packets = np.array(got["packets"], dtype=np.int64).reshape(-1, 3)
+    return Flood(packets[:, 1:], got["overflowed"], result.emulated)
+
+
+def stream(profile: Profile, seconds: float, controller: str) -> Stream:
+    """One TCP connection as fast as it goes. Raise `UserError` where the controller cannot be had."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "got")
+        server = "exec " + shlex.join(prober("drain", file, LOAD_PORT))
+        result = run_program(profile, streamer(seconds, controller), server=server, offset_s=0.0)
+        if result.exit_code == NO_CONTROLLER:
+            raise UserError(f"this kernel does not let us have {controller}: see `bentpipe kernel check`")
+        seen = np.array(_read(file), dtype=float).reshape(-1, 2)
+    return Stream(seen, result.emulated)
+
+
+def prober(*arguments: object) -> list[str]:
+    """The command of the prober."""
+    return [sys.executable, str(Path(__file__).with_name("prober.py")), *map(str, arguments)]
+
+
+def streamer(seconds: float, controller: str) -> list[str]:
+    """The command of a TCP connection as fast as it goes."""
+    return prober("stream", seconds, controller, LOAD_PORT)
+
+
+def _read(file: Path) -> Any:  # noqa: ANN401 - JSON is anything
+    try:
+        return json.loads(file.read_text())
+    except FileNotFoundError:
+        raise UserError("the prober wrote nothing: it, or the emulation, was ended; see above") from None

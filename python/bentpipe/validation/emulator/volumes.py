@@ -1,0 +1,138 @@
+"""How much: capacity, losses, speed, drops outside the path, and what an emulation without traffic costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.validation import Row
+from bentpipe.validation.emulator import traffic
+from bentpipe.validation.emulator.calm import Measured, Ticks
+from bentpipe.validation.emulator.faults import descendants
+
+if TYPE_CHECKING:
+    from bentpipe import Profile
+
+CAPACITY_ERROR = 0.005
+LOSS = 0.02
+LOSS_PACKETS = 20_000
+SPEED_BPS = 1.5e9
+IDLE_SHARE = 0.02
+IDLE_S = 8.0
+DROPS_MBPS = 500
+STREAM_S = 10
+SETTLED_S = 2.0
+"""After slow start."""
+
+PAYLOAD_PER_PACKET = 1448 / 1500
+"""Of TCP with timestamps over IPv4 at an MTU of 1500 (RFC 7323)."""
+
+
+def capacity(mbps: int) -> Measured:
+    """Bytes that arrive in each second of a flood above the capacity, with a queue that outlasts its pauses."""
+    path = preset_profile(f"dumbbell:rate={mbps}mbit,rtt=20ms,queue=20bdp", 60.0, start_unix_ns=0, name="capacity")
+    flood = traffic.flood(path, 5.0, 1.3e6 * mbps)
+    what = f"capacity over 1 s at {mbps} Mbit/s, largest error [%]"
+    got = flood.packets
+    second = ((got[:, 0] - got[0, 0]) // 10**9).astype(int)
+    whole = np.bincount(second, weights=got[:, 1] * 8.0)[1:4]
+    worst = float(np.max(np.abs(whole / (mbps * 1e6) - 1)))
+    row = Row(what, f"{100 * worst:.2f}", "0", f"{100 * CAPACITY_ERROR:g}", worst <= CAPACITY_ERROR)
+    return Measured([row], _why_not(flood.emulated.why_invalid, flood.overflowed))
+
+
+def losses() -> Measured:
+    """Independent losses: how many, how many runs of them, and whether the emulator knows of every one."""
+    path = preset_profile(f"dumbbell:rate=1gbit,rtt=20ms,loss={LOSS}", 60.0, start_unix_ns=0, name="loss")
+    n = LOSS_PACKETS
+    probe = traffic.probe(path, n, 2e-4)
+    lost = probe.arrived == 0
+    runs = sum(1 for value, _ in itertools.groupby(lost) if value)
+    rows = []
+    for what, found, p in (("losses", int(lost.sum()), LOSS), ("runs of losses", runs, LOSS * (1 - LOSS))):
+        half = 2.576 * math.sqrt(n * p * (1 - p))
+        within = abs(found - n * p) <= half
+        rows.append(Row(f"{what} of {n} packets", str(found), f"{n * p:.0f}", f"± {half:.0f} (99 %)", within))
+    unknown = int(lost.sum()) - (probe.emulated.done or {})["relay"]["lost"]
+    rows.append(Row("losses that the path's elements did not make", str(unknown), "0", "0", unknown == 0))
+    return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
+
+
+def speed() -> Measured:
+    """One CUBIC connection over a constant path of 20 ms there and back; both ends are on this machine."""
+    path = preset_profile("dumbbell:rate=100gbit,rtt=20ms,queue=1bdp", 60.0, start_unix_ns=0, name="speed")
+    ticks = Ticks()
+    stream = traffic.stream(path, STREAM_S, "cubic")
+    busy = ticks.busy()
+    bps = stream.goodput_bps(SETTLED_S) / PAYLOAD_PER_PACKET
+    what = f"1500-byte packets through a constant path, both ends included ({100 * busy:.0f} % of the processors)"
+    row = Row(
+        f"{what} [Gbit/s]", f"{bps / 1e9:.2f}", f"{SPEED_BPS / 1e9:g}", f"≥ {SPEED_BPS / 1e9:g}", bps >= SPEED_BPS
+    )
+    return Measured([row], stream.emulated.why_invalid)
+
+
+def drops() -> Measured:
+    """A BBR connection at its bottleneck: what got lost in a device's queue, outside the path. None may be."""
+    path = preset_profile(f"dumbbell:rate={DROPS_MBPS}mbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="drops")
+    try:
+        stream = traffic.stream(path, STREAM_S, "bbr")
+    except UserError as error:
+        return Measured([Row("BBR: packets lost in a device's queue", "", "0", "0", within=False)], str(error))
+    done = stream.emulated.done or {}
+    lost = sum(done["device_drops"]) + done["relay"]["not_taken"]
+    bps = stream.goodput_bps(SETTLED_S) / PAYLOAD_PER_PACKET
+    what = f"BBR at {DROPS_MBPS} Mbit/s ({bps / 1e6:.0f} reached): packets lost outside the path (tx_dropped)"
+    return Measured([Row(what, str(lost), "0", "0", lost == 0)])
+
+
+def idle_share(path: Profile) -> Row:
+    """Processor time of the command and everything that it starts, while the program sleeps; of one processor."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "path.parquet")
+        write_profile(path, file)
+        mark = str(IDLE_S + 60.0)
+        command = [sys.executable, "-m", "bentpipe", "run", str(file), "--", "sleep", mark]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder) as parent:
+            try:
+                share, processes = _share_of(parent.pid, f"sleep {mark}")
+            finally:
+                parent.terminate()
+    what = f"an emulation without traffic, its {processes} processes: share of one processor [%]"
+    return Row(what, f"{100 * share:.2f}", "0", f"< {100 * IDLE_SHARE:g}", share < IDLE_SHARE)
+
+
+def _share_of(root: int, program: str) -> tuple[float, int]:
+    patience = time.monotonic() + 30.0
+    while not any(line.strip() == program for _, line in descendants(root)):
+        if time.monotonic() > patience:
+            raise UserError("the emulation did not start within 30 s; see above")
+        time.sleep(0.05)
+    time.sleep(1.0)  # what comes of starting
+    family = [root, *(pid for pid, _ in descendants(root))]
+    begin, spent = time.monotonic(), sum(map(_processor_s, family))
+    time.sleep(IDLE_S)
+    return (sum(map(_processor_s, family)) - spent) / (time.monotonic() - begin), len(family)
+
+
+def _processor_s(pid: int) -> float:
+    # proc_pid_stat(5): utime and stime are fields 14 and 15; field 3 is the first behind the name in brackets
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _why_not(why_invalid: str | None, overflowed: int) -> str | None:
+    full = f"{overflowed} packets crossed the path and found the prober's own buffer full" if overflowed else None
+    return "; ".join(reason for reason in (why_invalid, full) if reason) or None

@@ -1,0 +1,93 @@
+"""When a measurement of `bentpipe validate emulator` counts, and that its prober sees what there is."""
+
+import numpy as np
+import pytest
+from emulation import require_emulation
+
+from bentpipe.profiles import preset_profile
+from bentpipe.validation import Outcome, Row
+from bentpipe.validation.emulator import calm, traffic
+from bentpipe.validation.emulator.calm import Calm, Control, Measured
+
+GOOD = Control(p50_us=10.0, p99_us=100.0, p999_us=200.0, stolen=0.0)
+BAD = Control(p50_us=10.0, p99_us=7000.0, p999_us=9000.0, stolen=0.2)
+
+
+def guard(controls, measured):
+    """What comes of measurements between these controls, how often it was measured, and the notes."""
+    controls, left = iter(controls), list(measured)
+    guarded = Calm(lambda: next(controls))
+    rows = guarded.guarded("it", lambda: left.pop(0))
+    return rows, len(measured) - len(left), guarded
+
+
+def found(ours, within=True, why_not=None):
+    return Measured([Row("it", ours, "0", "1", within)], why_not)
+
+
+def test_what_stands_between_two_good_controls_counts():
+    rows, times, guarded = guard([BAD, GOOD, GOOD], [found("1"), found("2")])
+    assert (rows, times) == ([Row("it", "1", "0", "1", within=True)], 1)
+    assert guarded.notes[0].startswith(f"it: 1 of at most {calm.ATTEMPTS} attempts: ")
+    assert guarded.notes[0].endswith("% stolen, counts")
+    assert guarded.summary().startswith("2 of 3 idle controls pass; the host took 0.0 to 20.0 %")
+
+
+def test_a_failure_that_counts_is_not_repeated():
+    rows, times, _ = guard([GOOD, GOOD], [found("9", within=False), found("1")])
+    assert (rows[0].ours, rows[0].within, times) == ("9", False, 1)
+
+
+def test_a_bad_control_after_it_or_a_run_that_is_not_valid_is_repeated():
+    rows, times, guarded = guard([GOOD, BAD, GOOD, GOOD, GOOD], [found("1"), found("2", why_not="late"), found("3")])
+    assert (rows[0].ours, times) == ("3", 3)
+    assert "the control after it fails (p50 10, p99 7000 µs, 20.0 % stolen)" in guarded.notes[0]
+    assert "late" in guarded.notes[0]
+
+
+def test_the_control_after_one_is_the_control_before_the_next():
+    controls = iter([GOOD, GOOD, GOOD])
+    guarded = Calm(lambda: next(controls))
+    for _ in range(2):
+        assert guarded.guarded("it", lambda: found("1"))[0].within
+    assert not list(controls)
+
+
+def test_what_never_counts_is_no_success():
+    rows, times, _ = guard([GOOD] + [BAD, GOOD] * calm.ATTEMPTS, [found("1")] * calm.ATTEMPTS)
+    assert times == calm.ATTEMPTS
+    assert (rows[0].ours, rows[0].within) == ("not measurable here (1)", False)
+    rows, times, guarded = guard([BAD] * calm.CONTROLS, [])
+    assert (rows[0].ours, rows[0].within, times) == ("not measurable here", False, 0)
+    assert "no calm moment" in guarded.notes[0]
+    assert not Outcome("emulator", rows).holds
+
+
+def test_a_figure_without_a_limit_neither_holds_nor_fails():
+    reported = Row("it", "1", "0", "reported", within=None)
+    assert Outcome("emulator", [reported]).holds
+    assert not Outcome("emulator", [reported, Row("it", "1", "0", "1", within=False)]).holds
+
+
+@pytest.fixture(scope="module")
+def emulation():
+    require_emulation()
+
+
+@pytest.mark.usefixtures("emulation")
+def test_the_prober_meets_the_path():
+    path = preset_profile("dumbbell:rate=100mbit,rtt=30ms,loss=0.1", 10.0, start_unix_ns=0, name="bell")
+    probe = traffic.probe(path, 300, 1e-3)
+    assert np.all(probe.delay_us >= 15_000.0), "none is faster than the path"
+    assert np.isfinite(probe.sent).mean() > 0.9, "the kernel says when packets leave"
+    assert probe.overflowed == 0
+    assert int((probe.arrived == 0).sum()) == probe.emulated.done["relay"]["lost"] > 0
+
+
+@pytest.mark.usefixtures("emulation")
+def test_a_stream_and_a_flood_fill_the_path():
+    path = preset_profile("dumbbell:rate=10mbit,rtt=20ms,queue=1bdp", 10.0, start_unix_ns=0, name="bell")
+    stream = traffic.stream(path, 2.0, "reno")
+    assert 5e6 < stream.goodput_bps(1.0) < 10e6
+    flood = traffic.flood(path, 1.0, 13e6)
+    assert set(flood.packets[:, 1]) == {1500}
