@@ -2,15 +2,11 @@
 
 import hashlib
 import json
-import os
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import internet
 import pytest
-from emulation import bentpipe, cannot, require_emulation
+from emulation import bentpipe, require_emulation
 
 from bentpipe.profiles import preset_profile, write_profile
 
@@ -45,17 +41,8 @@ def say(**what):
 def outside():
     """What goes before a command so that it runs on a machine that has an Internet."""
     require_emulation()
-    for tool in ("ip", "unshare", "nsenter", "mount"):
-        if shutil.which(tool) is None:
-            cannot(f"no `{tool}`: the Internet of this test is made with it")
-    plain = os.geteuid() != 0
-    unshare = ["unshare", "--net", "--mount", *(["--map-root-user"] if plain else [])]
-    script = Path(internet.__file__)
-    with subprocess.Popen([*unshare, sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"ready\n"
-        user = ["--user", "--preserve-credentials"] if plain else []
-        yield ["nsenter", "--target", str(process.pid), "--net", "--mount", *user]
-        process.stdin.close()
+    with internet.machine_with_one() as before:
+        yield before
 
 
 @pytest.fixture(scope="module")

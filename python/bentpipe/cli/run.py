@@ -117,6 +117,8 @@ def _tell(result: ProgramRun) -> None:
     note(summary_line(result.emulated))
     if result.emulated.why_invalid:
         warn(f"this run is not valid: {result.emulated.why_invalid}")
+    if result.note is not None:
+        note(result.note)
     if result.run is not None:
         note(f"Run in {result.run.path}")
 

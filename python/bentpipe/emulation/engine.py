@@ -203,8 +203,14 @@ class Emulated:
             self.done = dict(line)
 
 
-def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any]], None] | None = None) -> Emulated:
-    """Run one emulation to its end.
+def emulate(
+    profile: Profile,
+    spec: Spec,
+    *,
+    on_line: Callable[[Mapping[str, Any]], None] | None = None,
+    stdout: int | None = None,
+) -> Emulated:
+    """Run one emulation to its end. `stdout` is the program's descriptor for it; None: this process's own.
 
     Ctrl-C is the program's: whoever has the terminal hears it. The second one, or SIGTERM, asks the program to end,
     and a third ends everything.
@@ -215,7 +221,7 @@ def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any
     """
     request = spec.to_json(profile)
     result = Emulated()
-    with _Keeper() as keeper:
+    with _Keeper(stdout) as keeper:
         keeper.send(request, _native.encode_profile(profile))
         for line in keeper.lines():
             if line["kind"] == "error":
@@ -232,12 +238,15 @@ def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any
 class _Keeper:
     """The process of `bentpipe.emulation.keeper` with its two pipes."""
 
+    def __init__(self, stdout: int | None) -> None:
+        self._stdout = stdout
+
     def __enter__(self) -> _Keeper:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         command = [sys.executable, "-P", "-m", "bentpipe.emulation.keeper", str(control), str(report)]
         try:
-            self._process = subprocess.Popen(command, pass_fds=(control, report))
+            self._process = subprocess.Popen(command, pass_fds=(control, report), stdout=self._stdout)
         finally:
             os.close(control)
             os.close(report)

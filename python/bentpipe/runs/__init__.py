@@ -1,7 +1,8 @@
 """Runs: what happened. Racing controllers over Profiles, keeping Runs on disk, reading and summarising them.
 
 - `race`: one Run per (Profile, entrant, seed), over all cores; `run_experiment`: an Experiment from a TOML file.
-- `find_runs`, `read_run`: Runs from disk. `summarise`, `compare`: over seeds, with confidence intervals.
+- `find_runs`, `read_run`: Runs from disk. `program_output`: what the program of one said.
+- `summarise`, `compare`: over seeds, with confidence intervals.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from bentpipe.runs.asked import read as read_asked
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, known_controllers, parse_entrants
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
+from bentpipe.runs.program_output import ProgramOutput, program_output
 from bentpipe.runs.raced_path import RacedPath, raced_path
 from bentpipe.runs.racing import (
     KernelWarning,
@@ -51,6 +53,7 @@ __all__ = [
     "LeftOut",
     "PathWarning",
     "ProfileRef",
+    "ProgramOutput",
     "RaceInterruptedError",
     "RaceResult",
     "RacedPath",
@@ -69,6 +72,7 @@ __all__ = [
     "paired_ratio",
     "paired_values",
     "parse_entrants",
+    "program_output",
     "race",
     "raced_path",
     "read_asked",

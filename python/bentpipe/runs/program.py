@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.errors import UserError
 from bentpipe.runs import plan, record, store
+from bentpipe.runs.program_output import FILE, RAW, Tee, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe._native import Profile
     from bentpipe.emulation import AtEnd
+    from bentpipe.runs.program_output import Parsed
 
 NAME = "program"
 """The Experiment's name."""
@@ -25,10 +27,11 @@ NAME = "program"
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """What came of it. `run` is None where no folder was asked for."""
+    """What came of it. `run` is None where no folder was asked for; `note`: what of the output could not be read."""
 
     emulated: Emulated
     run: store.Run | None
+    note: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -55,7 +58,8 @@ def run_program(
         command: Program and arguments.
         server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
             listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
-        out: Folder for the Run; None: nothing is kept.
+        out: Folder for the Run; None: nothing is kept. The program's standard output goes where it would and is kept
+            too, unless it is a terminal and the program none of the known tools (docs/reference/program-output.md).
         seed: Of the per-packet draws.
         offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
         at_end: What happens if the program runs longer than the Profile.
@@ -75,8 +79,9 @@ def run_program(
     if out is not None:
         store.check_folder(out)
     log = None if out is None else out / f".server-{time.time_ns()}.log"
-    if log is not None and server is not None:
-        log.parent.mkdir(parents=True, exist_ok=True)
+    if out is not None:
+        with store.storing(out):
+            out.mkdir(parents=True, exist_ok=True)
     spec = Spec(
         workload={"program": {"command": list(command), "server": server, "server_log": log and str(log)}},
         seed=seed,
@@ -86,18 +91,35 @@ def run_program(
         gateway_controller=gateway_controller,
     )
     start_unix_ns = time.time_ns()
+    if log is None or out is None:
+        return ProgramRun(emulate(drawn, spec), None)
+    written = log.with_suffix(".out")
     try:
-        emulated = emulate(drawn, spec)
-        run = None if out is None else _keep(out, base, drawn, spec, emulated, start_unix_ns)
-        if run is not None and log is not None and log.exists():
-            shutil.move(log, run.path / "server.log")
+        with Tee(command, written) as tee:
+            emulated = emulate(drawn, spec, stdout=tee.stdout)
+        said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
+        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
+        with store.storing(run.path):
+            for file, name in ((log, "server.log"), (written, RAW)):
+                if file.exists():
+                    shutil.move(file, run.path / name)
+            if said is not None and said.document is not None:
+                (run.path / FILE).write_bytes(said.document)
     finally:
-        if log is not None:
-            log.unlink(missing_ok=True)
-    return ProgramRun(emulated, run)
+        log.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
+    return ProgramRun(emulated, run, None if said is None else said.note)
 
 
-def _keep(out: Path, base: plan.Base, drawn: Profile, spec: Spec, emulated: Emulated, start_unix_ns: int) -> store.Run:
+def _keep(
+    out: Path,
+    base: plan.Base,
+    drawn: Profile,
+    spec: Spec,
+    emulated: Emulated,
+    start_unix_ns: int,
+    said: Parsed | None,
+) -> store.Run:
     command = spec.workload["program"]["command"]
     entrant = store.safe_name(Path(command[0]).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
@@ -112,6 +134,7 @@ def _keep(out: Path, base: plan.Base, drawn: Profile, spec: Spec, emulated: Emul
         "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
         "experiment": experiment,
         "program": spec.workload["program"],
+        "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
         "versions": record.versions(),
         "valid": summary.pop("valid"),

@@ -15,9 +15,9 @@ from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.profiles.convert.rtt import MAX_RTT_MS
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s
 from bentpipe.profiles.path import PathView
+from bentpipe.readers.checked import MAX_RTT_MS
 
 
 def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Written:

@@ -9,8 +9,8 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
-from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, load_json, member, number, one_path
-from bentpipe.profiles.convert.rtt import MAX_RTT_MS
+from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, load_json, one_path
+from bentpipe.readers.checked import MAX_RTT_MS, member, number
 
 #: Highest throughput accepted [bit/s], as the Profile itself.
 _MAX_BPS = 1e15

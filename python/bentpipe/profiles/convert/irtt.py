@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bentpipe.errors import UserError, shown
-from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, load_json, member, number, one_path
-from bentpipe.profiles.convert.rtt import MAX_RTT_MS, Probes, rtt_profile
+from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, load_json, one_path
+from bentpipe.profiles.convert.rtt import Probes, rtt_profile
+from bentpipe.readers.checked import MAX_RTT_MS, member, number
 
 
 def read_irtt(paths: Paths, options: ReadOptions) -> Converted:

@@ -13,7 +13,8 @@ import numpy as np
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.profiles.convert.rtt import MAX_RTT_MS, Probes, rtt_profile
+from bentpipe.profiles.convert.rtt import Probes, rtt_profile
+from bentpipe.readers.checked import MAX_RTT_MS
 
 _REPLY = re.compile(
     r"(?:\[(\d{1,10}\.\d{1,9})\] )?\d+ bytes from .*icmp_seq=(\d{1,5}) .*time[=<](\d{1,9}(?:\.\d{1,9})?) ms( \(DUP!\))?"

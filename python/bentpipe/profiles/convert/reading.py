@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError
 from bentpipe.files import read_unpacked
 from bentpipe.profiles.build import DEFAULT_QUEUE, queue_limit
+from bentpipe.readers.checked import parse_json
 from bentpipe.scenarios.units import QueueLimit, parse_queue
 
 Paths = Sequence[str | os.PathLike[str]]
@@ -69,34 +68,4 @@ def load_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - JSON is an
     Raises:
         UserError: It cannot be read or is not JSON; the line is named.
     """
-    data = read_unpacked(path)
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg.lower()} at column {error.colno})") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is not usable JSON ({error})") from None
-
-
-def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401 - JSON is anything
-    """``value[key]``, of type `kind`. Raises `UserError` that names the place."""
-    if not isinstance(value, dict) or key not in value:
-        raise UserError(f"{where}: has no {shown(key)}")
-    found = value[key]
-    # A bool is an int to Python, but not to JSON.
-    wanted = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
-        raise UserError(f"{where}.{key}: {shown(found)} is not what is wanted there")
-    return found
-
-
-def number(where: str, value: Any, low: float, high: float, unit: str) -> float:  # noqa: ANN401 - JSON is anything
-    """`value` as a number of a range. Raises `UserError` that names the place."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not low <= value <= high
-        or not math.isfinite(value)
-    ):
-        raise UserError(f"{where}: {shown(value)} is out of place; wanted {low:g} to {high:g} {unit}")
-    return float(value)
+    return parse_json(str(path), read_unpacked(path))

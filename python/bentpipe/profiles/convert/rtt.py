@@ -20,9 +20,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-
-#: Longest round trip accepted [ms]: a minute.
-MAX_RTT_MS = 60_000.0
+from bentpipe.readers.checked import MAX_RTT_MS
 
 #: Where lost probes are absent rows without a number, a hole longer than this many median intervals is a gap. Chosen
 #: here: probes meant to be evenly spaced are seen at one to three intervals after each other even when none is lost.

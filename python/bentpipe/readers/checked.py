@@ -1,0 +1,78 @@
+"""Numbers and members of other people's JSON, checked; every refusal names the place."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from bentpipe.errors import UserError, shown
+
+#: Longest round trip accepted [ms]: a minute.
+MAX_RTT_MS = 60_000.0
+
+#: Highest rate accepted [bit/s], as the Profile itself.
+MAX_BPS = 1e15
+
+#: Largest count accepted: what a table's 64-bit column holds.
+MAX_COUNT = 2**63 - 1
+
+
+def parse_json(where: str, data: bytes | str) -> Any:  # noqa: ANN401 - JSON is anything
+    """The JSON document in `data`. Raises `UserError` that names the line of `where`."""
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}:{error.lineno}: is not JSON ({error.msg.lower()} at column {error.colno})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: is not usable JSON ({error})") from None
+
+
+def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401 - JSON is anything
+    """``value[key]``, of type `kind`. Raises `UserError` that names the place."""
+    if not isinstance(value, dict) or key not in value:
+        raise UserError(f"{where}: has no {shown(key)}")
+    found = value[key]
+    # A bool is an int to Python, but not to JSON.
+    wanted = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
+        raise UserError(f"{where}.{key}: {shown(found)} is not what is wanted there")
+    return found
+
+
+def number(where: str, value: Any, low: float, high: float, unit: str) -> float:  # noqa: ANN401 - JSON is anything
+    """`value` as a number of a range. Raises `UserError` that names the place."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not low <= value <= high
+        or not math.isfinite(value)
+    ):
+        raise UserError(f"{where}: {shown(value)} is out of place; wanted {low:g} to {high:g} {unit}")
+    return float(value)
+
+
+def number_of(where: str, entry: Any, key: str, high: float, unit: str) -> float:  # noqa: ANN401 - JSON is anything
+    """``entry[key]`` as a number from 0 to `high`. Raises `UserError` that names the place."""
+    return number(f"{where}.{key}", member(where, entry, key, (int, float)), 0, high, unit)
+
+
+def count_of(where: str, entry: Any, key: str) -> int:  # noqa: ANN401 - JSON is anything
+    """``entry[key]`` as a count. Raises `UserError` that names the place."""
+    found = member(where, entry, key, int)
+    if not 0 <= found <= MAX_COUNT:
+        raise UserError(f"{where}.{key}: {shown(found)} is out of place; wanted a count")
+    return int(found)
+
+
+def count_if(where: str, entry: Any, key: str) -> int | None:  # noqa: ANN401 - JSON is anything
+    """As `count_of`; None where there is no `key`."""
+    return count_of(where, entry, key) if isinstance(entry, dict) and key in entry else None
+
+
+def text_of(where: str, entry: Any, key: str) -> str:  # noqa: ANN401 - JSON is anything
+    """``entry[key]`` as a line of at most 200 characters. Raises `UserError` that names the place."""
+    found = str(member(where, entry, key, str))
+    if len(found) > 200 or not found.isprintable():
+        raise UserError(f"{where}.{key}: {shown(found)} is not what is wanted there")
+    return found

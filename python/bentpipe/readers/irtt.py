@@ -1,0 +1,77 @@
+"""JSON of irtt (Isochronous Round-Trip Tester, github.com/heistp/irtt): ``irtt client -o -``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bentpipe.errors import UserError, shown
+from bentpipe.readers.checked import MAX_RTT_MS, count_if, member, number, parse_json, text_of
+from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
+
+#: What a document of irtt holds at its top, and nothing else does.
+_MARKS = (b'"irtt":', b'"json_format":')
+_LOST = {"false": None, "true": "unknown", "true_up": "up", "true_down": "down"}
+
+
+def is_irtt(head: bytes) -> bool:
+    """Whether a text that begins so is irtt's JSON."""
+    return head.lstrip().startswith(b"{") and all(mark in head for mark in _MARKS)
+
+
+def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
+    """The probes of one test. One-way delays are differences between two clocks: true where both ends share one.
+
+    Samples: ``seq``, ``t_s``, ``rtt_ms``, ``owd_up_ms``, ``owd_down_ms`` (null if lost), ``lost`` (null, ``up``,
+    ``down``, ``unknown``). Times are those of the client's clock.
+
+    Raises:
+        UserError: Not such a document; the place is named.
+    """
+    document = parse_json(where, data)
+    version = text_of(f"{where}: version", member(where, document, "version", dict), "irtt")
+    trips = member(where, document, "round_trips", list)
+    if not trips:
+        raise UserError(f"{where}: round_trips is empty")
+    columns: dict[str, Column] = {name: [] for name in ("seq", "t_s", "rtt_ms", "owd_up_ms", "owd_down_ms", "lost")}
+    start_ns = _sent_ns(f"{where}: round_trips[0]", trips[0])
+    for index, trip in enumerate(trips):
+        place = f"{where}: round_trips[{index}]"
+        columns["seq"].append(count_if(place, trip, "seqno"))
+        columns["t_s"].append((_sent_ns(place, trip) - start_ns) / 1e9)
+        # The first two also as JSON's own words.
+        lost = str(member(place, trip, "lost", (str, bool))).lower()
+        if lost not in _LOST:
+            raise UserError(f"{place}.lost: {shown(lost)}; wanted {', '.join(_LOST)}")
+        columns["lost"].append(_LOST[lost])
+        delays = member(place, trip, "delay", dict) if lost == "false" else {}
+        columns["rtt_ms"].append(_ms(place, delays, "rtt", 0.0) if delays else None)
+        for name, key in (("owd_up_ms", "send"), ("owd_down_ms", "receive")):
+            # Between clocks that do not agree it may well be negative, and without server timestamps there is none.
+            columns[name].append(_ms(place, delays, key, -MAX_RTT_MS) if key in delays else None)
+    stats = member(where, document, "stats", dict)
+    config = member(where, document, "config", dict)
+    lost_up, lost_down = (sum(entry == way for entry in columns["lost"]) for way in ("up", "down"))
+    received = sum(rtt is not None for rtt in columns["rtt_ms"])
+    counts = {
+        "sent_packets": len(trips),
+        "received_packets": received,
+        "lost_packets": len(trips) - received,
+        "lost_up_packets": lost_up,
+        "lost_down_packets": lost_down,
+        "duplicates": count_if(f"{where}: stats", stats, "duplicates"),
+        "late_packets": count_if(f"{where}: stats", stats, "late_packets"),
+    }
+    name = text_of(f"{where}: config", config, "remote_address")
+    return Reading("irtt", version, [Flow(name, "UDP", None, start_ns, samples=columns, counts=counts)], stats)
+
+
+def _sent_ns(place: str, trip: Any) -> int:  # noqa: ANN401 - JSON is anything
+    client = member(place, member(place, trip, "timestamps", dict), "client", dict)
+    wall = member(f"{place}.client.send", member(f"{place}.client", client, "send", dict), "wall", int)
+    number(f"{place}.client.send.wall", wall, 0, 2**62, "ns")
+    return int(wall)
+
+
+def _ms(place: str, delays: dict[str, Any], key: str, low_ms: float) -> float:
+    found = member(f"{place}.delay", delays, key, int)
+    return number(f"{place}.delay.{key}", found, low_ms * 1e6, MAX_RTT_MS * 1e6, "ns") / 1e6
