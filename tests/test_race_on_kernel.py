@@ -234,6 +234,19 @@ def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator)
     assert f"on {platform.system()} {platform.release()}" in page(tmp_path / "real")
 
 
+def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_alone(
+    bell, tmp_path, emulator, monkeypatch
+):
+    runs = race([bell], ["reno"], out=tmp_path, duration_s=4.0).runs
+    assert [axis.get_title(loc="left") for axis in plot_cdfs(runs).axes][2] == "Round-trip time"
+    samples = Run.samples
+    monkeypatch.setattr(Run, "samples", lambda run: samples(run).with_columns(rtt_latest_ms=pl.lit(None, pl.Float64)))
+    panel = plot_cdfs(runs).axes[2]
+    assert panel.get_title(loc="left") == "Smoothed round-trip time"
+    (line,) = panel.get_lines()
+    assert len(line.get_xdata()) > 10
+
+
 def test_a_run_that_is_not_valid_is_not_what_is_kept(bell, tmp_path, emulator, monkeypatch):
     """After Ctrl-C, too, it counts among what is still to be done."""
     emulator.reasons = [LATE] * 3

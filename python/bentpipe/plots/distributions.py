@@ -23,8 +23,14 @@ SEGMENT_BYTES = 1448
 """Data in a full segment: an Ethernet frame of 1500 bytes less the headers of IPv4 and TCP with time stamps [bytes]."""
 
 
+RTT_TITLES = {"rtt_latest_ms": "Round-trip time", "rtt_smoothed_ms": "Smoothed round-trip time"}
+"""What a panel of round-trip times is called, by the column that it shows."""
+
+
 def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
-    """CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the latest RTT.
+    """CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the RTT.
+
+    It is the latest one, or the smoothed one where that is all that is known.
 
     Args:
         runs: Runs over one Profile; those of several flows are left out.
@@ -33,18 +39,22 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     with style.styled():
         figure = Figure(figsize=(9.2, 3.1), layout="constrained")
         axes = figure.subplots(1, 3, sharey=True)
-        for controller, group in series.by_controller(runs).items():
+        groups = {
+            controller: [(run, run.samples()) for run in group]
+            for controller, group in series.by_controller(runs).items()
+        }
+        column = series.finest_rtt(table for samples in groups.values() for _, table in samples)
+        for controller, samples in groups.items():
             look = style.look(controller)
             line = {"color": look.colour, "linestyle": look.line, "label": style.legend_name(controller)}
-            samples = [(run, run.samples()) for run in group]
             for axis, bin_s in ((axes[0], 0.1), (axes[1], 1.0)):
                 bins = [_steady(run, *series.goodput(table, 0, bin_s)) for run, table in samples]
                 _draw_cdf(axis, np.concatenate(bins) * 1e-6, line)
-            rtt = [_steady(run, *series.values(table, 0, "rtt_latest_ms")) for run, table in samples]
+            rtt = [_steady(run, *series.values(table, 0, column)) for run, table in samples]
             _draw_cdf(axes[2], np.concatenate(rtt), line)
         for axis, title, unit in zip(
             axes,
-            ("Goodput, 100 ms bins", "Goodput, 1 s bins", "Round-trip time"),
+            ("Goodput, 100 ms bins", "Goodput, 1 s bins", RTT_TITLES[column]),
             ("Mbit/s", "Mbit/s", "ms"),
             strict=True,
         ):
@@ -80,7 +90,11 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
                 "MB",
                 lambda run: _steady(run, *series.values(run.samples(), 0, "cwnd_bytes")) * 1e-6,
             ),
-            ("Round-trip time", "ms", lambda run: _steady(run, *series.values(run.samples(), 0, "rtt_smoothed_ms"))),
+            (
+                RTT_TITLES["rtt_smoothed_ms"],
+                "ms",
+                lambda run: _steady(run, *series.values(run.samples(), 0, "rtt_smoothed_ms")),
+            ),
         )
         for axis, (title, unit, measure) in zip(axes, measures, strict=True):
             for i, (controller, group) in enumerate(groups.items()):

@@ -46,6 +46,12 @@ def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Float
     return rows["t_s"].to_numpy(), rows[column].to_numpy().astype(np.float64)
 
 
+def finest_rtt(samples: Iterable[pl.DataFrame]) -> str:
+    """The column of the round-trip times that are nearest to single packets: a kernel keeps a smoothed one only."""
+    latest = "rtt_latest_ms"
+    return latest if any(table[latest].count() for table in samples) else "rtt_smoothed_ms"
+
+
 def ecdf(sample: Floats) -> tuple[Floats, Floats]:
     """The empirical distribution: sorted values and the share of values at or below each."""
     ordered = np.sort(sample[np.isfinite(sample)])

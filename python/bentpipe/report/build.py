@@ -164,7 +164,8 @@ class _Artist:
             figure = plot_timeline(first, missing)
             section.figures.append(self._keep(figure, section.anchor, "timeline", caption, void=void))
             caption = (
-                "All seeds after the warm-up: goodput in short and in longer bins, and the latest round-trip time."
+                "All seeds after the warm-up: goodput in short and in longer bins, and the latest round-trip time (of "
+                "a kernel the smoothed one, as it keeps no other)."
             )
             section.figures.append(self._keep(plot_cdfs(alone, absent), section.anchor, "cdf", caption, void=void))
         if shared:
