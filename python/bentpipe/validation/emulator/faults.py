@@ -26,7 +26,7 @@ UP_S = 0.8
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """100 kills of each and 200 starts and stops: about ten minutes; needs no data."""
+    """100 kills of each and 200 starts and stops: about twelve minutes; needs no data."""
     del data
     rows = []
     total = KILLS * len(VICTIMS) + STARTS
