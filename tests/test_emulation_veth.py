@@ -21,7 +21,7 @@ from bentpipe.validation.emulator.faults import processes_with
 pytestmark = pytest.mark.usefixtures("emulation")
 
 #: In a mount namespace of its own; the machine's file stays as it is.
-NO_TUN = "[ ! -e /dev/net/tun ] || mount --bind /dev/null /dev/net/tun; exec \"$@\""
+NO_TUN = '[ ! -e /dev/net/tun ] || mount --bind /dev/null /dev/net/tun; exec "$@"'
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 #: Sends everything back, after all of it has come.
@@ -83,7 +83,9 @@ def without_tun():
             cannot(f"needs `{tool}`")
     root = os.getuid() == 0
     before = ["unshare", "--mount" if root else "-Urm", "sh", "-c", NO_TUN, "sh", *(NOBODY if root else ())]
-    tried = subprocess.run([*before, sys.executable, "-c", "import bentpipe"], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [*before, sys.executable, "-c", "import bentpipe"], capture_output=True, text=True, check=False
+    )
     if tried.returncode != 0:
         cannot(f"no process without privileges here that can load bentpipe: {tried.stderr.strip()[-200:]}")
     return before

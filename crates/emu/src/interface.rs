@@ -113,7 +113,10 @@ pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink:
 }
 
 /// Asks the calling thread's namespace.
-pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(end: &'static str, ask: impl FnOnce(Handle) -> F) -> Result<T, EmuError> {
+pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
+    end: &'static str,
+    ask: impl FnOnce(Handle) -> F,
+) -> Result<T, EmuError> {
     let failed = |e: std::io::Error| EmuError::Interface { end, what: "netlink", found: e.to_string() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
     runtime.block_on(async {

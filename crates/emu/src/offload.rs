@@ -1,7 +1,9 @@
 //! What a kernel may leave to the near end of a veth pair: whole bursts of TCP and ordinary checksums, as to a TUN device. A veth pair also offers what
-//! nobody behind it could finish: tunnels, SCTP, lists of packets.
+//! nobody behind it could finish: tunnels, SCTP, lists of packets, VLAN tags.
 
-use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable};
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
 use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
@@ -10,7 +12,7 @@ use std::fmt::Debug;
 use std::io;
 
 /// `net/ethtool/common.c`. Bursts of UDP too: kernels before 6.2 cannot describe them in a virtio header.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 12] = [
     "tx-udp-segmentation",
     "tx-gre-segmentation",
     "tx-gre-csum-segmentation",
@@ -21,6 +23,8 @@ const LEFT_OUT: [&str; 10] = [
     "tx-sctp-segmentation",
     "tx-checksum-sctp",
     "tx-gso-list",
+    "tx-vlan-hw-insert",
+    "tx-vlan-stag-hw-insert",
 ];
 
 /// `include/uapi/linux/ethtool_netlink.h`.

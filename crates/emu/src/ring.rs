@@ -1,9 +1,12 @@
 //! What a packet socket received, in memory that is shared with the kernel (`PACKET_RX_RING`, `TPACKET_V2`;
-//! Documentation/networking/packet_mmap.rst).
+//! `Documentation/networking/packet_mmap.rst`).
 //!
 //! Without it the socket would hold what `net.core.rmem_max` allows, on most machines less than 200 packets.
 
-#![expect(unsafe_code, reason = "memory shared with the kernel: no crate maps a TPACKET_V2 ring, whose frames come without delay, with virtio headers")]
+#![expect(
+    unsafe_code,
+    reason = "memory shared with the kernel: no crate maps a TPACKET_V2 ring, whose frames come without delay, with virtio headers"
+)]
 
 use crate::segments::HEADER;
 use nix::errno::Errno;
@@ -36,7 +39,7 @@ sockopt_impl!(
     tpacket_req
 );
 
-/// Memory of a ring [bytes]: some 2000 frames of [`GSO_BYTES`], a quarter of a second of TCP at 1 Gbit/s. Chosen here, as all of it is the kernel's for
+/// Memory of a ring [bytes]: some 1800 frames of [`GSO_BYTES`], a quarter of a second of TCP at 1 Gbit/s. Chosen here, as all of it is the kernel's for
 /// as long as the emulation runs.
 const RING: usize = 32 << 20;
 
@@ -129,7 +132,7 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// What is in `rest`, a ring's frame without its status word. `None`: not all of it fitted, or it is no frame.
     fn parse(rest: &'a mut [u8]) -> Option<Self> {
-        let word = |at: usize| Some(usize::try_from(u32::from_ne_bytes(rest.get(at - STATUS..)?.get(..4)?.try_into().ok()?)).ok()?);
+        let word = |at: usize| usize::try_from(u32::from_ne_bytes(rest.get(at - STATUS..)?.get(..4)?.try_into().ok()?)).ok();
         let (length, here) = (word(offset_of!(tpacket2_hdr, tp_len))?, word(offset_of!(tpacket2_hdr, tp_snaplen))?);
         let mac = rest.get(offset_of!(tpacket2_hdr, tp_mac) - STATUS..)?.get(..2)?;
         let link = usize::from(u16::from_ne_bytes(mac.try_into().ok()?));

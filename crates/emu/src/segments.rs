@@ -3,8 +3,8 @@
 //! A kernel that takes a device for a network card hands over up to 64 KB of a flow in one piece (TSO, USO) and leaves checksums to the card; what is
 //! left to do stands in a virtio header in front (virtio 1.2, 5.1.6), from a TUN device as from a packet socket.
 
-use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split};
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4};
+use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split};
 
 /// Bytes of the virtio header.
 pub const HEADER: usize = VIRTIO_NET_HDR_LEN;
@@ -173,7 +173,7 @@ mod tests {
 
         #[test]
         fn an_aggregate_becomes_packets_that_are_right(v6: bool, link in 0_u16..32, size in 48_u16..1400, length in 1_usize..60_000) {
-            let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+            let body: Vec<u8> = (0..=250).cycle().take(length).collect();
             let mut packet = tcp(v6, &body);
             let (kind, start) = if v6 { (4, 40) } else { (1, 20) };
             let mut parts = Parts::new(HEADROOM, 1500);

@@ -58,7 +58,7 @@ const FAR: &str = "relay";
 const NEAR_ADDRESS: [u8; 6] = [0x02, b'b', b'e', b'n', b't', 1];
 const FAR_ADDRESS: [u8; 6] = [0x02, b'b', b'e', b'n', b't', 2];
 
-/// EtherTypes (RFC 894, RFC 2464).
+/// `EtherType` of each version (RFC 894, RFC 2464).
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
@@ -114,7 +114,8 @@ impl Veth {
         setsockopt(&socket, IgnoreOutgoing, &1)?;
         let ring = Ring::map(&socket, usize::from(ETHERNET) + largest)?;
         // An interface's own address names it, without a protocol, so that the socket keeps its.
-        let far = getifaddrs()?.filter(|i| i.interface_name == FAR).find_map(|i| i.address?.as_link_addr().copied()).ok_or(Errno::ENODEV)?;
+        let far =
+            getifaddrs()?.filter(|i| i.interface_name == FAR).find_map(|i| i.address?.as_link_addr().copied()).ok_or(Errno::ENODEV)?;
         bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &far)?;
         let front = |kind: [u8; 2]| [&[0; HEADER][..], &NEAR_ADDRESS, &FAR_ADDRESS, &kind].concat();
         Ok(Self { socket, ring, fronts: [front(IPV4), front(IPV6)] })

@@ -210,7 +210,8 @@ def emulate(profile: Profile, spec: Spec, *, on_line: Callable[[Mapping[str, Any
     and a third ends everything.
 
     Raises:
-        UserError: what cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does not listen.
+        UserError: what cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does not
+            listen.
         EmulationError: it did not start, or the path was taken away under the program.
     """
     request = spec.to_json(profile)
