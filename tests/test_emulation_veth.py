@@ -161,6 +161,26 @@ def test_bursts_of_datagrams_are_taken_apart(without_tun, path, place):
     assert relay["delivered"] >= 2 * 40
 
 
+def test_what_the_relay_is_too_late_for_is_counted(without_tun, path, place):
+    """As many small packets as the machine can send: each is delivered, lost in the path's queue, held, or counted."""
+    flood = (
+        "import socket, time\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "n, end = 0, time.monotonic() + 1.0\n"
+        "while time.monotonic() < end: n += s.sendto(bytes(1), ('100.64.0.1', 7))\n"
+        "print(n)\n"
+        "time.sleep(0.5)"
+    )
+    sink = 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 7))\nwhile True: s.recv(1)'
+    out = place / "flood"
+    done = run(without_tun, path, sys.executable, "-c", flood, options=["-o", out], server=sink)
+    assert done.returncode == 0, done.stderr
+    said = record(out)
+    counted = sum(said["relay"][name] for name in ("delivered", "lost", "held", "not_taken", "refused"))
+    sent = int(done.stdout)
+    assert sent <= counted + sum(said["device_drops"]) <= sent + 20  # the kernels' own: multicast reports
+
+
 @pytest.mark.parametrize("family", ["-4", "-6"])
 def test_ping(family, without_tun, path):
     if shutil.which("ping") is None:
