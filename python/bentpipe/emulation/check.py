@@ -119,8 +119,8 @@ def _device(started: Mapping[str, Any] | None) -> Check:
             "device",
             True,
             f"veth pair, since a TUN device cannot be opened ({tun})",
-            "the same packets and results; up to a third less throughput, 64 MB of kernel memory per emulation. For TUN: "
-            "modprobe tun, and the file readable and writable for you",
+            "the same packets and results; up to a third less throughput, 64 MB of kernel memory per emulation. For "
+            "TUN: modprobe tun, and the file readable and writable for you",
         )
     return Check("device", kind is not None, f"TUN device, {tun}" if kind else tun, "the path's two ends: TUN, or veth")
 
