@@ -1,26 +1,23 @@
-//! A TUN device of one namespace: whole IP packets in, whole IP packets out.
+//! The device of one namespace that the relay reads and writes: whole IP packets in, whole IP packets out.
 //!
-//! The kernel may hand over one buffer of up to 64 KB for a burst of TCP or UDP segments (TSO, USO), as it does to a network card; it is split
-//! here, so that every element sees packets of the path's MTU. In the other direction every packet goes in alone, when it is due: nothing is
-//! merged, since merging would show the receiver fewer arrivals than there were.
+//! A TUN device, or where that cannot be had a veth pair ([`crate::veth`]). The kernel may hand over one buffer for a burst of segments, as it does to a
+//! network card; it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction every packet goes in
+//! alone, when it is due: nothing is merged, since merging would show the receiver fewer arrivals than there were.
 
 use crate::error::{EmuError, system};
+use crate::segments::{HEADER, LARGEST, Parts};
+use crate::veth::{Overflow, Veth};
 use nix::errno::Errno;
+use serde::Serialize;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// Room for the kernel's per-packet header in front of each packet.
-const HEADROOM: usize = VIRTIO_NET_HDR_LEN;
+/// Room for a TUN device's virtio header in front of each packet.
+const HEADROOM: usize = HEADER;
 
 /// `VIRTIO_NET_HDR_F_DATA_VALID` (virtio 1.2, 5.1.6): its checksum was right when it left its sender and nothing here changes it.
 const CHECKED: u8 = 2;
-
-/// Largest aggregate that the kernel hands over [bytes].
-const LARGEST: usize = 65_536;
-
-/// Least payload of an aggregate's segments [bytes], whatever the MTU (`TCP_MIN_MSS`; UDP allows at most 128 segments).
-const LEAST_SEGMENT: usize = 48;
 
 /// A packet with room in front of it.
 pub struct Buffer {
@@ -42,33 +39,65 @@ impl Buffer {
     }
 }
 
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `/dev/net/tun`.
+    Tun,
+    /// A pair of virtual Ethernet devices and a packet socket.
+    Veth,
+}
+
+enum Way {
+    Tun { tun: SyncDevice, aggregate: Vec<u8> },
+    Veth(Veth),
+}
+
 /// See the module.
 pub struct Device {
-    tun: SyncDevice,
+    way: Way,
     mtu: usize,
-    aggregate: Vec<u8>,
-    parts: Vec<Vec<u8>>,
-    sizes: Vec<usize>,
+    parts: Parts,
     spare: Vec<Vec<u8>>,
     malformed: u64,
 }
 
 impl Device {
-    /// Creates the device `name` in the calling thread's network namespace; it carries packets of up to `mtu` bytes.
+    /// Creates the device `name` in the calling thread's network namespace, that of the host `end`; it carries packets of up to `mtu` bytes.
     ///
     /// # Errors
-    /// [`EmuError::Tun`].
-    pub fn create(name: &str, mtu: u16) -> Result<Self, EmuError> {
-        let mut builder = DeviceBuilder::new().name(name).layer(Layer::L3);
-        builder = builder.with(|options| {
-            options.offload(true);
-        });
-        let tun = builder.enable(false).build_sync().map_err(|e| EmuError::Tun { found: e.to_string() })?;
-        tun.set_nonblocking(true).map_err(system("O_NONBLOCK on the TUN device"))?;
+    /// [`EmuError::Device`]: neither kind can be had.
+    pub fn create(end: &'static str, name: &'static str, mtu: u16) -> Result<Self, EmuError> {
+        let way = match tun(name) {
+            Ok(tun) => Way::Tun { tun, aggregate: vec![0; HEADER + LARGEST] },
+            Err(tun) => match Veth::create(end, name, mtu) {
+                Ok(veth) => Way::Veth(veth),
+                Err(veth) => return Err(EmuError::Device { tun: tun.to_string(), veth: veth.to_string() }),
+            },
+        };
         let mtu = usize::from(mtu);
-        let most = LARGEST / LEAST_SEGMENT + 1;
-        let parts = (0..most).map(|_| vec![0; HEADROOM + mtu]).collect();
-        Ok(Self { tun, mtu, aggregate: vec![0; HEADROOM + LARGEST], parts, sizes: vec![0; most], spare: Vec::new(), malformed: 0 })
+        Ok(Self { way, mtu, parts: Parts::new(HEADROOM, mtu), spare: Vec::new(), malformed: 0 })
+    }
+
+    /// Which it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self.way {
+            Way::Tun { .. } => Kind::Tun,
+            Way::Veth(_) => Kind::Veth,
+        }
+    }
+
+    /// Where it counts what the relay was too late for, if its interface does not.
+    ///
+    /// # Errors
+    /// [`EmuError::System`].
+    pub fn overflow(&self) -> Result<Option<Overflow>, EmuError> {
+        match &self.way {
+            Way::Tun { .. } => Ok(None),
+            Way::Veth(veth) => veth.overflow().map(Some),
+        }
     }
 
     /// The next packets: one, or the parts of one aggregate. False: there are none now.
@@ -76,19 +105,25 @@ impl Device {
     /// # Errors
     /// What the kernel says, other than that there is nothing.
     pub fn receive(&mut self, mut each: impl FnMut(Buffer)) -> Result<bool, EmuError> {
-        let count = match self.tun.recv_multiple(&mut self.aggregate, &mut self.parts, &mut self.sizes, HEADROOM) {
-            Ok(count) => count,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // Not the device's fault but the aggregate's: no packet of ours, and the next may be good.
-            Err(e) if e.raw_os_error().is_none() => {
-                self.malformed += 1;
-                return Ok(true);
-            }
-            Err(e) => return Err(system("read from the TUN device")(e)),
+        let parts = &mut self.parts;
+        let split = match &mut self.way {
+            Way::Tun { tun, aggregate } => match tun.recv(aggregate) {
+                Ok(length) => aggregate[..length].split_first_chunk_mut().and_then(|(header, packet)| parts.split(header, 0, packet)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) => return Err(system("read from the TUN device")(e)),
+            },
+            Way::Veth(veth) => match veth.receive(|header, link, packet| parts.split(header, link, packet))? {
+                Some(split) => split,
+                None => return Ok(false),
+            },
         };
-        for (part, &length) in self.parts.iter_mut().zip(&self.sizes).take(count) {
-            let fresh = self.spare.pop().unwrap_or_else(|| vec![0; HEADROOM + self.mtu]);
-            let mut bytes = std::mem::replace(part, fresh);
+        let Some(count) = split else {
+            // Not the device's fault but the aggregate's: no packet of ours, and the next may be good.
+            self.malformed += 1;
+            return Ok(true);
+        };
+        for index in 0..count {
+            let (mut bytes, length) = self.parts.take(index, self.spare.pop());
             bytes[..HEADROOM].fill(0);
             bytes[0] = CHECKED;
             each(Buffer { bytes, length });
@@ -96,7 +131,7 @@ impl Device {
         Ok(true)
     }
 
-    /// Aggregates so far that could not be taken apart.
+    /// Frames and aggregates so far that were no IP, or could not be taken apart.
     #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
@@ -119,11 +154,15 @@ impl Device {
     /// # Errors
     /// What the kernel says of the device rather than of the packet.
     pub fn send(&self, buffer: &Buffer) -> Result<bool, EmuError> {
-        match self.tun.send(&buffer.bytes[..HEADROOM + buffer.length]) {
-            Ok(_) => Ok(true),
+        let sent = match &self.way {
+            Way::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
+            Way::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
+        };
+        match sent {
+            Ok(()) => Ok(true),
             Err(e) => match e.raw_os_error().map(Errno::from_raw) {
                 Some(Errno::EINVAL | Errno::ENOBUFS | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
-                _ => Err(system("write to the TUN device")(e)),
+                _ => Err(system("write to the host's device")(e)),
             },
         }
     }
@@ -136,8 +175,21 @@ impl Device {
     }
 }
 
+fn tun(name: &str) -> io::Result<SyncDevice> {
+    let mut builder = DeviceBuilder::new().name(name).layer(Layer::L3);
+    builder = builder.with(|options| {
+        options.offload(true);
+    });
+    let tun = builder.enable(false).build_sync()?;
+    tun.set_nonblocking(true)?;
+    Ok(tun)
+}
+
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tun.as_fd()
+        match &self.way {
+            Way::Tun { tun, .. } => tun.as_fd(),
+            Way::Veth(veth) => veth.as_fd(),
+        }
     }
 }

@@ -16,13 +16,16 @@ pub enum EmuError {
         /// What to do.
         hint: String,
     },
-    /// No TUN device.
+    /// Neither kind of device.
     #[error(
-        "/dev/net/tun: cannot open a TUN device ({found}); load the module (`modprobe tun`) and make the device readable and writable for you"
+        "no device for the path: /dev/net/tun: {tun}; {veth}; wanted one of them: load a module (`modprobe tun` or `modprobe veth`), or make \
+         /dev/net/tun readable and writable for you"
     )]
-    Tun {
-        /// What the kernel said.
-        found: String,
+    Device {
+        /// What the kernel said of a TUN device.
+        tun: String,
+        /// … and of a veth pair.
+        veth: String,
     },
     /// Addresses, routes, socket tables.
     #[error("network of the {end} namespace: {what}: {found}")]
@@ -95,7 +98,7 @@ impl EmuError {
         matches!(
             self,
             Self::Isolation { .. }
-                | Self::Tun { .. }
+                | Self::Device { .. }
                 | Self::Spawn { .. }
                 | Self::Server { .. }
                 | Self::Controller { .. }

@@ -1,8 +1,9 @@
-//! An end host: a thread in a network namespace of its own, with a TUN device. What is made or started by its thread lives there.
+//! An end host: a thread in a network namespace of its own, with a device of the relay's. What is made or started by its thread lives there.
 
-use crate::device::Device;
+use crate::device::{Device, Kind};
 use crate::error::EmuError;
-use crate::interface::{Addresses, configure};
+use crate::interface::{Addresses, configure, dropped};
+use crate::veth::Overflow;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
 use std::sync::mpsc::{Sender, channel};
@@ -14,16 +15,18 @@ type Job = Box<dyn FnOnce() + Send>;
 pub struct Host {
     end: &'static str,
     jobs: Sender<Job>,
+    device: Kind,
+    overflow: Option<Overflow>,
 }
 
 impl Host {
     /// A host with its device up and addressed; `everywhere`: whether all destinations are behind the path, or its peer alone.
     ///
     /// # Errors
-    /// [`EmuError::Isolation`], [`EmuError::Tun`], [`EmuError::Interface`].
+    /// [`EmuError::Isolation`], [`EmuError::Device`], [`EmuError::Interface`].
     pub fn start(end: &'static str, addresses: Addresses, mtu: u16, everywhere: bool) -> Result<(Self, Device), EmuError> {
         let (jobs, inbox) = channel::<Job>();
-        let host = Self { end, jobs };
+        let mut host = Self { end, jobs, device: Kind::Tun, overflow: None };
         let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()));
         spawned.map_err(|source| EmuError::System { what: "thread of a host", source })?;
         let device = host.run(move || -> Result<Device, EmuError> {
@@ -32,13 +35,15 @@ impl Host {
                 found: e.desc().to_owned(),
                 hint: "run as root, or on a machine that allows user namespaces".to_owned(),
             })?;
-            let device = Device::create(DEVICE, mtu)?;
+            let device = Device::create(end, DEVICE, mtu)?;
             // Ping without privileges, for every group that there may be here.
             set("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
             set(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");
             configure(end, DEVICE, addresses, mtu, everywhere)?;
             Ok(device)
         })?;
+        host.device = device.kind();
+        host.overflow = device.overflow()?;
         Ok((host, device))
     }
 
@@ -50,6 +55,22 @@ impl Host {
         let (done, result) = channel();
         self.jobs.send(Box::new(move || drop(done.send(job())))).expect("the host's thread lives as long as the host");
         result.recv().expect("the host's thread answers")
+    }
+
+    /// Packets that the device lost without the relay's knowing, so far. To be asked once, while the relay has the device.
+    ///
+    /// # Errors
+    /// [`EmuError::Interface`], [`EmuError::System`].
+    pub fn dropped(&self) -> Result<u64, EmuError> {
+        let (end, device) = (self.end, self.device);
+        let interface = self.run(move || dropped(end, DEVICE, device))?;
+        Ok(interface + self.overflow.as_ref().map_or(Ok(0), Overflow::count)?)
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub const fn device(&self) -> Kind {
+        self.device
     }
 
     /// `client` or `server`.

@@ -1,5 +1,6 @@
 //! Addresses, routes and counters of a host's device, through rtnetlink.
 
+use crate::device::Kind;
 use crate::error::{EmuError, system};
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::LinkAttribute;
@@ -8,7 +9,7 @@ use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Packets that a device may hold for the relay. With the default of 500, bursts were lost silently at 500 Mbit/s.
+/// Packets that a TUN device may hold for the relay. With the default of 500, bursts were lost silently at 500 Mbit/s.
 const QUEUE_PACKETS: u32 = 20_000;
 
 /// Least MTU for IPv6 (RFC 8200 §5).
@@ -55,17 +56,17 @@ pub fn configure(end: &'static str, device: &str, addresses: Addresses, mtu: u16
         let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
         let lo = index(&handle, "lo").await.map_err(failed("loopback"))?;
         handle.link().set(LinkUnspec::new_with_index(lo).up().build()).execute().await.map_err(failed("loopback up"))?;
-        let tun = index(&handle, device).await.map_err(failed("the TUN device"))?;
-        let up = LinkUnspec::new_with_index(tun).mtu(mtu.into()).txqueuelen(QUEUE_PACKETS).up().build();
-        handle.link().set(up).execute().await.map_err(failed("the TUN device up"))?;
+        let device = index(&handle, device).await.map_err(failed("the host's device"))?;
+        let up = LinkUnspec::new_with_index(device).mtu(mtu.into()).txqueuelen(QUEUE_PACKETS).up().build();
+        handle.link().set(up).execute().await.map_err(failed("the host's device up"))?;
         let v4 = IpAddr::V4(addresses.v4);
-        handle.address().add(tun, v4, 24).execute().await.map_err(failed("IPv4 address"))?;
-        let v6 = mtu >= IPV6_MTU && handle.address().add(tun, IpAddr::V6(addresses.v6), 64).execute().await.is_ok();
+        handle.address().add(device, v4, 24).execute().await.map_err(failed("IPv4 address"))?;
+        let v6 = mtu >= IPV6_MTU && handle.address().add(device, IpAddr::V6(addresses.v6), 64).execute().await.is_ok();
         if everywhere {
-            let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(tun).build();
+            let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(device).build();
             handle.route().add(route).execute().await.map_err(failed("IPv4 default route"))?;
             if v6 {
-                let route = RouteMessageBuilder::<Ipv6Addr>::new().output_interface(tun).build();
+                let route = RouteMessageBuilder::<Ipv6Addr>::new().output_interface(device).build();
                 handle.route().add(route).execute().await.map_err(failed("IPv6 default route"))?;
             }
         }
@@ -88,28 +89,34 @@ pub fn shut_off(end: &'static str, addresses: Addresses) -> Result<(), EmuError>
     })
 }
 
-/// Packets that `device` lost before the relay could read them.
+/// Packets that `device` lost before the relay could read them; of a veth pair, which passes packets on by way of a queue of the processor's
+/// (`net.core.netdev_max_backlog`) rather than at once, also those that it lost after the relay had written them.
 ///
 /// # Errors
 /// [`EmuError::Interface`].
-pub fn dropped(end: &'static str, device: &str) -> Result<u64, EmuError> {
+pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<u64, EmuError> {
     with_netlink(end, |handle| async move {
         let failed = |e: rtnetlink::Error| EmuError::Interface { end, what: "counters", found: e.to_string() };
         let link = handle.link().get().match_name(device.to_owned()).execute().try_next().await.map_err(failed)?;
         let stats = link.into_iter().flat_map(|l| l.attributes).find_map(|a| match a {
-            LinkAttribute::Stats64(stats) => Some(stats.tx_dropped),
+            LinkAttribute::Stats64(stats) => Some(stats.tx_dropped + if kind == Kind::Veth { stats.rx_dropped } else { 0 }),
             _ => None,
         });
         Ok(stats.unwrap_or(0))
     })
 }
 
-async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
+/// The index of the device `name`; 0, which no device has: there is none.
+pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
     let link = handle.link().get().match_name(name.to_owned()).execute().try_next().await?;
     Ok(link.map_or(0, |l| l.header.index))
 }
 
-fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(end: &'static str, ask: impl FnOnce(Handle) -> F) -> Result<T, EmuError> {
+/// Asks the calling thread's namespace.
+pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
+    end: &'static str,
+    ask: impl FnOnce(Handle) -> F,
+) -> Result<T, EmuError> {
     let failed = |e: std::io::Error| EmuError::Interface { end, what: "netlink", found: e.to_string() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
     runtime.block_on(async {

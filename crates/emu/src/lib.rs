@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`isolation`] | user, mount and PID namespaces |
-//! | [`host`] | a network namespace with a TUN device, and what runs in it ([`interface`], [`device`]) |
+//! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
+//! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`]) |
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
@@ -25,11 +26,15 @@ pub mod interface;
 pub mod isolation;
 pub mod lines;
 pub mod names;
+pub mod offload;
 mod priority;
 pub mod programs;
 pub mod relay;
+pub mod ring;
 pub mod sampler;
+pub mod segments;
 pub mod session;
 pub mod spec;
+pub mod veth;
 
 pub use error::EmuError;

@@ -407,8 +407,7 @@ impl Session {
         }
         let mut dropped = [0; 2]; // a device and its counters go with the relay
         for (host, count) in self.hosts.iter().zip(&mut dropped) {
-            let name = host.end();
-            *count = host.run(move || interface::dropped(name, host::DEVICE))?;
+            *count = host.dropped()?;
         }
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;

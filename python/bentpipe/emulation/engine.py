@@ -130,7 +130,7 @@ class Emulated:
                 "too busy or too slow for this path"
             )
         if lost := sum(self.done["device_drops"]):
-            reasons.append(f"{lost} packets were lost in a TUN device's queue, before the path")
+            reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
         if not_taken := self.done["relay"]["not_taken"]:
             reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
         gateway = self.done["gateway"] or {}
@@ -216,7 +216,8 @@ def emulate(
     and a third ends everything.
 
     Raises:
-        UserError: what cannot be run: no namespaces, no TUN, no such program, a server that does not listen.
+        UserError: what cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does not
+            listen.
         EmulationError: it did not start, or the path was taken away under the program.
     """
     request = spec.to_json(profile)

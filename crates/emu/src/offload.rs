@@ -1,0 +1,118 @@
+//! What a kernel may leave to the near end of a veth pair: whole bursts of TCP and ordinary checksums, as to a TUN device. A veth pair also offers what
+//! nobody behind it could finish: tunnels, SCTP, lists of packets, VLAN tags.
+
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
+use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
+use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
+use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
+use std::fmt::Debug;
+use std::io;
+
+/// `net/ethtool/common.c`. Bursts of UDP too: kernels before 6.2 cannot describe them in a virtio header.
+const LEFT_OUT: [&str; 12] = [
+    "tx-udp-segmentation",
+    "tx-gre-segmentation",
+    "tx-gre-csum-segmentation",
+    "tx-ipxip4-segmentation",
+    "tx-ipxip6-segmentation",
+    "tx-udp_tnl-segmentation",
+    "tx-udp_tnl-csum-segmentation",
+    "tx-sctp-segmentation",
+    "tx-checksum-sctp",
+    "tx-gso-list",
+    "tx-vlan-hw-insert",
+    "tx-vlan-stag-hw-insert",
+];
+
+/// `include/uapi/linux/ethtool_netlink.h`.
+const FEATURES_SET: u8 = 12;
+const FEATURES_HEADER: u16 = 1;
+const FEATURES_WANTED: u16 = 3;
+const HEADER_DEV_NAME: u16 = 2;
+const BITSET_BITS: u16 = 3;
+const BITSET_BITS_BIT: u16 = 1;
+const BITSET_BIT_NAME: u16 = 2;
+
+/// Makes the kernel finish all but TCP itself before it hands packets to `device`, of the calling thread's namespace. A kernel that cannot be asked
+/// (before 5.7) may hand over what the relay then counts as malformed.
+pub fn only_tcp(device: &str) {
+    let _ = ask(device);
+}
+
+fn ask(device: &str) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_GENERIC)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let family = GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas: vec![GenlCtrlAttrs::FamilyName(Features::family_name().to_owned())] };
+    send(&socket, GenlMessage::from_payload(family))?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::<GenlMessage<GenlCtrl>>::deserialize(&answer).map_err(io::Error::other)?;
+    let NetlinkPayload::InnerMessage(family) = answer.payload else { return Err(io::ErrorKind::Unsupported.into()) };
+    let id = family.payload.nlas.iter().find_map(|nla| match nla {
+        GenlCtrlAttrs::FamilyId(id) => Some(*id),
+        _ => None,
+    });
+    let features = Features(device.to_owned());
+    let header = GenlHeader { cmd: features.command(), version: features.version() };
+    send(&socket, GenlMessage::new(header, features, id.ok_or(io::ErrorKind::Unsupported)?))
+}
+
+/// The kernel does as asked before this returns.
+fn send<F: Debug>(socket: &Socket, message: GenlMessage<F>) -> io::Result<()>
+where
+    GenlMessage<F>: NetlinkSerializable,
+{
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0).map(drop)
+}
+
+/// [`LEFT_OUT`], of the device of this name.
+#[derive(Debug)]
+struct Features(String);
+
+impl Features {
+    fn attributes(&self) -> Vec<DefaultNla> {
+        let text = |kind, text: &str| DefaultNla::new(kind, [text.as_bytes(), &[0]].concat());
+        // A bit that is named without its value flag is to be off.
+        let bits: Vec<_> = LEFT_OUT.iter().map(|name| nest(BITSET_BITS_BIT, &[text(BITSET_BIT_NAME, name)])).collect();
+        vec![nest(FEATURES_HEADER, &[text(HEADER_DEV_NAME, &self.0)]), nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)])]
+    }
+}
+
+fn nest(kind: u16, parts: &[DefaultNla]) -> DefaultNla {
+    let mut bytes = vec![0; parts.buffer_len()];
+    parts.emit(&mut bytes);
+    DefaultNla::new(kind | NLA_F_NESTED, bytes)
+}
+
+impl GenlFamily for Features {
+    fn family_name() -> &'static str {
+        "ethtool"
+    }
+
+    fn command(&self) -> u8 {
+        FEATURES_SET
+    }
+
+    fn version(&self) -> u8 {
+        1
+    }
+}
+
+impl Emitable for Features {
+    fn buffer_len(&self) -> usize {
+        self.attributes().as_slice().buffer_len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        self.attributes().as_slice().emit(buffer);
+    }
+}

@@ -1,0 +1,235 @@
+"""The emulator where there is no TUN device, as an ordinary user: a veth pair and a packet socket stand in for it."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from emulation import bentpipe, cannot, require_emulation
+
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.validation.emulator.faults import processes_with
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+#: In a mount namespace of its own; the machine's file stays as it is.
+NO_TUN = '[ ! -e /dev/net/tun ] || mount --bind /dev/null /dev/net/tun; exec "$@"'
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+#: Sends everything back, after all of it has come.
+MIRROR = """
+import socket
+listener = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
+while True:
+    peer, _ = listener.accept()
+    with peer:
+        body = bytearray()
+        while chunk := peer.recv(1 << 20):
+            body += chunk
+        peer.sendall(body)
+"""
+BULK = """
+import hashlib, random, socket, sys
+family = socket.AF_INET6 if sys.argv[1] == "6" else socket.AF_INET
+body = random.Random(1).randbytes(6_000_000)
+s = socket.socket(family)
+s.connect(socket.getaddrinfo("server", 7, family, socket.SOCK_STREAM)[0][4])
+s.sendall(body)
+s.shutdown(socket.SHUT_WR)
+back = hashlib.sha256()
+while chunk := s.recv(1 << 20):
+    back.update(chunk)
+print("same" if back.digest() == hashlib.sha256(body).digest() else "other")
+"""
+ECHO = """
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(("::", 7))
+while True:
+    body, peer = s.recvfrom(65535)
+    s.sendto(body, peer)
+"""
+DATAGRAMS = """
+import random, socket, sys
+family = socket.AF_INET6 if sys.argv[1] == "6" else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.settimeout(5.0)
+s.connect(socket.getaddrinfo("server", 7, family, socket.SOCK_DGRAM)[0][4])
+for size in map(int, sys.argv[2:]):
+    body = random.Random(size).randbytes(size)
+    s.send(body)
+    print(size, s.recv(65535) == body)
+"""
+
+
+@pytest.fixture(scope="module")
+def emulation():
+    require_emulation()
+
+
+@pytest.fixture(scope="module")
+def without_tun():
+    """What goes before a command so that it runs without TUN and without privileges."""
+    for tool in ("unshare", "setpriv", "mount"):
+        if shutil.which(tool) is None:
+            cannot(f"needs `{tool}`")
+    root = os.getuid() == 0
+    before = ["unshare", "--mount" if root else "-Urm", "sh", "-c", NO_TUN, "sh", *(NOBODY if root else ())]
+    tried = subprocess.run(
+        [*before, sys.executable, "-c", "import bentpipe"], capture_output=True, text=True, check=False
+    )
+    if tried.returncode != 0:
+        cannot(f"no process without privileges here that can load bentpipe: {tried.stderr.strip()[-200:]}")
+    return before
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A directory that every user may write to."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def path(place):
+    """100 Mbit/s, 20 ms there and back."""
+    file = place / "bell.parquet"
+    write_profile(preset_profile("dumbbell:rate=100mbit,rtt=20ms", 60.0, start_unix_ns=0, name="bell"), file)
+    file.chmod(0o644)
+    return file
+
+
+def served(server):
+    return f"exec {sys.executable} -c '{server}'"
+
+
+def run(without_tun, path, *command, options=(), server=None):
+    serving = ["--server", served(server)] if server else []
+    return bentpipe("run", path, *options, *serving, "--", *command, before=without_tun)
+
+
+def record(out):
+    """What the emulator said of itself in the one Run under `out`."""
+    (file,) = out.rglob("run.json")
+    return json.loads(file.read_text())["summary"]["emulator"]
+
+
+@pytest.mark.parametrize("family", ["4", "6"])
+@pytest.mark.parametrize("mtu", [1280, 1500, 9000])
+def test_bulk_arrives_as_it_was_sent_in_both_directions(mtu, family, without_tun, path, place):
+    out = place / f"bulk-{mtu}-{family}"
+    options = ["--mtu", mtu, "-o", out]
+    done = run(without_tun, path, sys.executable, "-c", BULK, family, options=options, server=MIRROR)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["same"]
+    said = record(out)
+    assert said["device"] == "veth"
+    assert said["user_namespace"] == (os.getuid() == 0)  # else the test's own namespace has the rights
+    assert said["device_drops"] == [0, 0]
+    assert said["relay"]["not_taken"] == 0
+    assert said["relay"]["delivered"] >= 2 * 6_000_000 // mtu
+
+
+@pytest.mark.parametrize("family", ["4", "6"])
+def test_datagrams_up_to_the_mtu_and_above(family, without_tun, path):
+    sizes = ["0", "1", "17", "1451", "1452", "1453", "1472", "1473", "3000", "20000", "60000"]
+    done = run(without_tun, path, sys.executable, "-c", DATAGRAMS, family, *sizes, server=ECHO)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == [f"{size} True" for size in sizes]
+
+
+def test_bursts_of_datagrams_are_taken_apart(without_tun, path, place):
+    """One call, many datagrams (UDP_SEGMENT = 103), as QUIC sends."""
+    code = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_UDP, 103, "
+        "1200); s.sendto(bytes(1200 * 40), ('server', 7)); time.sleep(0.5)"
+    )
+    out = place / "bursts"
+    done = run(without_tun, path, sys.executable, "-c", code, options=["-o", out], server=ECHO)
+    assert done.returncode == 0, done.stderr
+    relay = record(out)["relay"]
+    assert relay["not_forwarded"] == 0
+    assert relay["delivered"] >= 2 * 40
+
+
+def test_what_the_relay_is_too_late_for_is_counted(without_tun, path, place):
+    """As many small packets as the machine can send: each is delivered, lost in the path's queue, held, or counted."""
+    flood = (
+        "import socket, time\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "n, end = 0, time.monotonic() + 1.0\n"
+        "while time.monotonic() < end: n += s.sendto(bytes(1), ('100.64.0.1', 7))\n"
+        "print(n)\n"
+        "time.sleep(0.5)"
+    )
+    sink = 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 7))\nwhile True: s.recv(1)'
+    out = place / "flood"
+    done = run(without_tun, path, sys.executable, "-c", flood, options=["-o", out], server=sink)
+    assert done.returncode == 0, done.stderr
+    said = record(out)
+    counted = sum(said["relay"][name] for name in ("delivered", "lost", "held", "not_taken", "refused"))
+    sent = int(done.stdout)
+    assert sent <= counted + sum(said["device_drops"]) <= sent + 20  # the kernels' own: multicast reports
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+def test_ping(family, without_tun, path):
+    if shutil.which("ping") is None:
+        pytest.skip("no `ping`")
+    done = run(without_tun, path, "ping", family, "-c", "3", "-i", "0.2", "-s", "2000", "server")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 received" in done.stdout
+
+
+def test_the_machines_own_network_sees_nothing(without_tun, path):
+    before = socket.if_nameindex()
+    look = "import socket; print(sorted(name for _, name in socket.if_nameindex()))"
+    done = run(without_tun, path, sys.executable, "-c", look)
+    assert done.stdout.strip() == "['bentpipe', 'lo']"
+    assert socket.if_nameindex() == before
+
+
+def test_a_path_that_is_taken_away_ends_the_program(without_tun, path):
+    if shutil.which("ip") is None:
+        pytest.skip("no `ip`")
+    done = run(without_tun, path, "sh", "-c", "ip link del bentpipe; exec sleep 60")
+    assert done.returncode not in (0, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_kill_leaves_nothing(without_tun, path, place):
+    before = socket.if_nameindex()
+    for attempt in range(3):
+        mark = f"bentpipe-veth-{os.getpid()}-{attempt}"
+        code = "import sys, time; open(sys.argv[2], 'w'); time.sleep(60)"
+        ready = place / mark
+        program = [sys.executable, "-c", code, mark, str(ready)]
+        command = [*without_tun, sys.executable, "-m", "bentpipe", "run", str(path), "--server", served(ECHO)]
+        with subprocess.Popen([*command, "--", *program], stderr=subprocess.DEVNULL) as child:
+            while not ready.exists():
+                assert child.poll() is None
+                time.sleep(0.01)
+            time.sleep(random.Random(attempt).uniform(0.0, 0.2))
+            child.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + 10.0
+        while processes_with(mark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not processes_with(mark)
+    assert socket.if_nameindex() == before
+
+
+def test_kernel_check_says_so_and_raises_no_alarm(without_tun):
+    done = bentpipe("kernel", "check", "--json", before=without_tun)
+    assert done.returncode == 0, done.stderr
+    (device,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "device")
+    assert device["ok"]
+    assert "veth" in device["found"]
