@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.runs import plan, record, store
+from bentpipe.runs import captures, plan, record, store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,7 @@ def run_program(
     at_end: AtEnd = "loop",
     mtu: int = 1500,
     gateway_controller: str | None = None,
+    capture: bool = False,
 ) -> ProgramRun:
     """Run `command` behind the Profile, with the terminal of this process, as the same user.
 
@@ -62,6 +63,7 @@ def run_program(
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+        capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
 
     Raises:
         UserError: what cannot be run.
@@ -70,6 +72,8 @@ def run_program(
     """
     if not command:
         raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
+    if capture and out is None:
+        raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)
     if out is not None:
@@ -87,8 +91,11 @@ def run_program(
     )
     start_unix_ns = time.time_ns()
     try:
-        emulated = emulate(drawn, spec)
-        run = None if out is None else _keep(out, base, drawn, spec, emulated, start_unix_ns)
+        with captures.taking(out if capture else None) as captured:
+            emulated = emulate(drawn, replace(spec, capture=captured))
+            run = None if out is None else _keep(out, base, drawn, spec, emulated, start_unix_ns)
+            if run is not None:
+                captures.keep(captured, run)
         if run is not None and log is not None and log.exists():
             shutil.move(log, run.path / "server.log")
     finally:

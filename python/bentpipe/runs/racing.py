@@ -17,7 +17,7 @@ from bentpipe import _native
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import asked, kernel, record, store
+from bentpipe.runs import asked, captures, kernel, record, store
 from bentpipe.runs import plan as planning
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def race(
     seeds: int = 1,
     phase_s: float | None = None,
     on_kernel: bool = False,
+    capture: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -89,6 +90,8 @@ def race(
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
+        capture: With `on_kernel`: whether the packets at both ends are kept in each Run, as `client.pcapng` and
+            `server.pcapng`. A Run that is there without them is run again.
         jobs: Threads; None: as many as this process has cores. The result does not depend on it.
         fresh: Run again, and replace, what is already there.
         on_progress: Called from the waiting thread.
@@ -100,7 +103,7 @@ def race(
     """
     bases = planning.label_profiles(paths)
     work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress)
+    return _execute(bases, work, out, jobs, fresh, capture, on_progress)
 
 
 def run_experiment(
@@ -110,6 +113,7 @@ def run_experiment(
     out: Path,
     seeds: int = 1,
     on_kernel: bool = False,
+    capture: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -121,7 +125,7 @@ def run_experiment(
     roles = [reference.role for reference in file.experiment.profiles]
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
     work = planning.plan_experiment(file.experiment, bases, seeds, out, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress)
+    return _execute(bases, work, out, jobs, fresh, capture, on_progress)
 
 
 def _world(on_kernel: bool) -> store.World:
@@ -134,6 +138,7 @@ def _execute(
     out: Path,
     jobs: int | None,
     fresh: bool,
+    capture: bool,
     on_progress: OnProgress | None,
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
@@ -143,17 +148,20 @@ def _execute(
             raise UserError(f"--jobs: {jobs}; runs on the kernel are in real time and share the machine: wanted 1")
         kernel.check(work)
         jobs = 1
+    elif capture:
+        raise UserError("--capture: the simulator's packets have no content; wanted it with --on-kernel")
     store.check_folder(out)
     finished: dict[Path, store.Run] = {}
     try:
         if not fresh:
-            finished = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+            there = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+            finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
         resumed = len(finished)
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
         asked.keep(out, work, fresh=fresh)
         pending = [item for item in work if item.folder not in finished]
-        crew = _Crew(pending, len(work), on_progress, finished)
+        crew = _Crew(pending, len(work), on_progress, finished, capture)
         crew.run(jobs or len(os.sched_getaffinity(0)))
         if crew.interrupted:
             raise KeyboardInterrupt
@@ -281,6 +289,7 @@ class _Crew:
     total: int
     on_progress: OnProgress | None
     finished: dict[Path, store.Run]
+    capture: bool = False
     interrupted: bool = False
     _stop: threading.Event = field(default_factory=threading.Event)
     _shares: dict[int, float] = field(default_factory=dict)
@@ -332,24 +341,27 @@ class _Crew:
                 for reference, path in zip(item.experiment.profiles, paths, strict=True)
             ),
         )
-        try:
-            if item.world == "emulated":
-                data: record.Data = kernel.run_on_kernel(experiment, paths[0], heard)
-            else:
-                data = _native.simulate(experiment.to_json(), paths, heard)
-        except _StopRunError:
-            return None
-        finally:
-            drawn.give_back(item)
-        self._shares[number] = 1.0
-        try:
-            tables = record.tables(experiment.to_dict()["flows"], data)
-            return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
-        except KeyboardInterrupt:
-            # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
-            self.interrupted = True
-            self._stop.set()
-            return None
+        with captures.taking(item.folder.parent if self.capture else None) as captured:
+            try:
+                if item.world == "emulated":
+                    data: record.Data = kernel.run_on_kernel(experiment, paths[0], heard, captured)
+                else:
+                    data = _native.simulate(experiment.to_json(), paths, heard)
+            except _StopRunError:
+                return None
+            finally:
+                drawn.give_back(item)
+            self._shares[number] = 1.0
+            try:
+                tables = record.tables(experiment.to_dict()["flows"], data)
+                run = store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
+                captures.keep(captured, run)
+            except KeyboardInterrupt:
+                # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
+                self.interrupted = True
+                self._stop.set()
+                return None
+            return run
 
 
 class _DrawnProfiles:
