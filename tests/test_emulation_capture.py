@@ -188,9 +188,9 @@ def test_tcpdump_reads_them(tmp_path):
 
 def test_a_capture_needs_a_run_to_go_into(tmp_path):
     bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
-    with pytest.raises(UserError, match="--capture: .*wanted a folder for it, -o"):
+    with pytest.raises(UserError, match=r"--capture: .*wanted a folder for it, -o"):
         run_program(bell, ["true"], capture=True)
-    with pytest.raises(UserError, match="--capture: .*--on-kernel"):
+    with pytest.raises(UserError, match=r"--capture: .*--on-kernel"):
         race([bell], ["cubic"], out=tmp_path / "out", duration_s=1.0, capture=True)
     file = tmp_path / "bell.parquet"
     write_profile(bell, file)
@@ -217,8 +217,10 @@ def test_what_was_captured_before_a_kill_can_be_read(tmp_path):
     bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
     file, out = tmp_path / "bell.parquet", tmp_path / "out"
     write_profile(bell, file)
-    command = [sys.executable, "-m", "bentpipe", "run", str(file), "-o", str(out), "--capture", "--server", SERVER, "--"]
-    with subprocess.Popen([*command, *python(SENDER, 100_000, 0.0)], stderr=subprocess.DEVNULL) as child:
+    command = [sys.executable, "-m", "bentpipe", "run", str(file), "-o", str(out), "--capture"]
+    with subprocess.Popen(
+        [*command, "--server", SERVER, "--", *python(SENDER, 100_000, 0.0)], stderr=subprocess.DEVNULL
+    ) as child:
         deadline = time.monotonic() + 60.0
         while not any(f.stat().st_size > 100_000 for f in out.glob(".capture-*/client.pcapng")):
             assert child.poll() is None

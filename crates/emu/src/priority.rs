@@ -12,6 +12,11 @@ pub const RELAY: u8 = 2;
 /// and then sends a window at once, which the path's queue does not hold.
 pub const FLOWS: u8 = 1;
 
+/// The gateway, behind the relay alone too: what it answers is on its way. It cannot take the machine: it sleeps unless a socket has something, what
+/// its sockets carry to the path is no more than the relay takes, and the kernel keeps a twentieth of each processor for others
+/// (`sched_rt_runtime_us`).
+pub const GATEWAY: u8 = 1;
+
 /// Puts the calling thread before all ordinary ones (`SCHED_FIFO`); false: not allowed, which takes root.
 pub fn realtime(level: u8) -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);

@@ -108,9 +108,10 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::zombie_processes)] // the reaper waits for them
     fn every_child_is_told_once_whenever_it_is_started() {
         let (told, endings) = channel();
-        let reaper = Reaper::start(move |pid, ending| drop(told.send((pid, ending)))).unwrap();
+        let reaper = Reaper::start(move |pid, ending| told.send((pid, ending)).unwrap()).unwrap();
         for code in 0..5 {
             thread::sleep(Duration::from_millis(10)); // it sleeps by now: there are no children
             let child = Command::new("/bin/sh").arg("-c").arg(format!("exit {code}")).spawn().unwrap();
