@@ -227,7 +227,6 @@ impl Relay {
             let due = self.wake_at();
             if due > now && due > awake_for {
                 let sparse = due.since(now) > SPARSE;
-                awake_for = if sparse { due } else { awake_for };
                 let alarm = if sparse { Time(due.0 - EARLY.0) } else { due };
                 self.alarm.set(&self.clock, Some(alarm))?;
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
@@ -239,6 +238,8 @@ impl Relay {
                 if rang(ALARM) {
                     self.alarm.rang();
                     self.waking.record(self.clock.now().since(alarm));
+                    // What else wakes it, a packet or the time-out, is no reason to stay awake until then.
+                    awake_for = if sparse { due } else { awake_for };
                 }
                 self.empty_at = [None; 2];
                 if rang(GATEWAY) {

@@ -197,7 +197,7 @@ class Emulated:
     def summary_json(self) -> str:
         """The summary, with the emulator's own measurements of itself."""
         done = self.done or {}
-        summary = self._summary() if done else {"flows": [], "packets": 0}
+        summary: dict[str, Any] = self._summary() if done else {"flows": [], "packets": 0}
         for flow in summary["flows"]:
             flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
         why = self.why_invalid
