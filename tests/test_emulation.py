@@ -188,7 +188,6 @@ def test_look_ups_of_names_take_no_places_from_tcp(bell, tmp_path):
             per_flow[int(row["flow"])] += row["delay_n"]
     assert all(per_flow[flow] >= 100_000 / 1500 for flow in range(3))
     assert per_flow[max(per_flow)] == 300  # all short ones together
-    assert emulated.done["flows"][0]["delivered_bytes"] >= 100_000
 
 
 def test_a_run_says_what_the_hypervisor_took(bell):
