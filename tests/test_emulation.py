@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -107,8 +109,10 @@ def test_exit_codes_are_the_programs(bell):
 def test_what_cannot_be_run_is_one_line(bell):
     with pytest.raises(UserError, match="no-such-program: cannot start it: No such file"):
         run_program(bell, ["no-such-program"])
-    with pytest.raises(UserError, match="ended before it listened"):
+    with pytest.raises(UserError, match=r"ended before it listened \(exit code 3\)"):
         run_program(bell, ["true"], server="exit 3")
+    with pytest.raises(UserError, match=r"ended before it listened \(killed by signal 9\)"):
+        run_program(bell, ["true"], server="kill -9 $$")
     spec = Spec(
         workload={"program": {"command": ["true"], "server": "sleep 60", "server_log": None}}, listen_within_s=0.2
     )
@@ -118,6 +122,110 @@ def test_what_cannot_be_run_is_one_line(bell):
         run_program(bell, ["true"], mtu=20)
     with pytest.raises(UserError, match="--offset: 60 s"):
         run_program(bell, ["true"], offset_s=60.0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_server_that_fails_is_quoted(kept, bell, tmp_path):
+    server = "for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; exec no-such-server"
+    with pytest.raises(UserError) as caught:
+        run_program(bell, ["true"], server=server, out=tmp_path / "out" if kept else None)
+    said = str(caught.value)
+    assert "(exit code 127: not found); it said: line 4 / line 5 / line 6 / line 7 / " in said
+    assert "no-such-server" in said.split("line 7 / ")[1]
+    assert len(said.splitlines()) == 1
+
+
+def test_ctrl_c_ends_the_program_before_the_server(bell, tmp_path):
+    """On a terminal it goes to the foreground group. The program, which finishes then, still has its server."""
+    file = tmp_path / "bell.parquet"
+    write_profile(bell, file)
+    ask = (
+        "import signal, socket, sys, time\n"
+        "def finish(*_):\n"
+        "    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(5.0)\n"
+        "    time.sleep(0.3)\n"
+        "    s.sendto(b'bye', (socket.getaddrinfo('server', 7, s.family, s.type)[0][4]))\n"
+        "    open('answer', 'wb').write(s.recv(9)); sys.exit(5)\n"
+        "signal.signal(signal.SIGINT, finish)\n"
+        "open('ready', 'w').close()\n"
+        "time.sleep(60)"
+    )
+    command = [sys.executable, "-m", "bentpipe", "run", str(file), "--server", SERVER, "--", *python(ask)]
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL) as child:
+        while not (tmp_path / "ready").exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(timeout=60) == 5
+    assert (tmp_path / "answer").read_bytes() == b"bye"
+
+
+def test_look_ups_of_names_take_no_places_from_tcp(bell, tmp_path):
+    """Three hundred short flows of UDP, then connections: each of these is told apart in both tables."""
+    code = (
+        "import socket\n"
+        "for _ in range(300):\n"
+        "    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'?', ('server', 9)); s.close()\n"
+        "for _ in range(3):\n"
+        "    s = socket.create_connection(('server', 80)); s.sendall(bytes(100_000)); s.shutdown(1); s.recv(1)\n"
+        "    s.close()"
+    )
+    serve = (
+        "import socket; s = socket.create_server(('', 80))\n"
+        "while True:\n"
+        "    c, _ = s.accept()\n"
+        "    while c.recv(65536): pass\n"
+        "    c.close()"
+    )
+    emulated = run_program(bell, python(code), server=f'exec {sys.executable} -c "{serve}"').emulated
+    account = emulated.done["experiment"]["flows"]
+    assert len(account) == 3
+    samples, links = emulated.samples(), emulated.links()
+    assert set(samples["flow"]) <= {0, 1, 2}
+    per_flow = Counter()
+    for row in rows(links):
+        if row["direction"] == "up":
+            per_flow[int(row["flow"])] += row["delay_n"]
+    assert all(per_flow[flow] >= 100_000 / 1500 for flow in range(3))
+    assert per_flow[max(per_flow)] == 300  # all short ones together
+
+
+def test_a_run_says_what_the_hypervisor_took(bell):
+    emulated = run_program(bell, ["true"]).emulated
+    share = json.loads(emulated.summary_json())["emulator"]["stolen_share"]
+    assert share is None or 0.0 <= share <= 1.0
+    emulated.done["relay"]["lateness_p99_ms"] = 2.0
+    emulated.stolen_share = 0.134
+    assert emulated.why_invalid.endswith("the hypervisor took 13% of the processors' time")
+    emulated.stolen_share = 0.0
+    assert "hypervisor" not in emulated.why_invalid
+
+
+def test_an_idle_relay_sleeps(bell):
+    """Its processor time, as the program sees it: process 1 of its namespace is the emulator."""
+    code = (
+        "import time; time.sleep(2)\n"
+        "from pathlib import Path\n"
+        "for task in Path('/proc/1/task').iterdir():\n"
+        "    if (task / 'comm').read_text().strip() == 'relay':\n"
+        "        user, system = (task / 'stat').read_text().rsplit(')', 1)[1].split()[11:13]\n"
+        "        exit(min(int(user) + int(system), 200))"
+    )
+    ticks = run_program(bell, python(code)).exit_code
+    assert ticks < 0.1 * 2 * os.sysconf("SC_CLK_TCK")  # asleep nine tenths of the time, however slow the machine
+
+
+def test_a_run_says_how_late_packets_may_have_come_in(bell, tmp_path):
+    relay = echo(bell, tmp_path)[1].done["relay"]
+    assert relay["waking_p99_ms"] > 0.0  # packets were due, so alarms rang
+    assert relay["entrance_wait_p99_ms"] is None or relay["entrance_wait_p99_ms"] > 0.0
+
+
+def test_the_folder_for_temporary_files_is_the_programs_too(bell, tmp_path):
+    before = set(Path(tempfile.gettempdir()).glob("bentpipe-*"))
+    assert run_program(bell, python(f"open({str(tmp_path / 'here')!r}, 'w').close()")).exit_code == 0
+    assert (tmp_path / "here").exists()
+    assert set(Path(tempfile.gettempdir()).glob("bentpipe-*")) <= before
 
 
 def test_a_program_that_outlives_the_profile(tmp_path):

@@ -61,6 +61,14 @@ pub enum EmuError {
         /// What the kernel said.
         found: String,
     },
+    /// A capture that cannot be written.
+    #[error("--capture: {file}: {found}")]
+    Capture {
+        /// Which file.
+        file: String,
+        /// What the kernel said.
+        found: String,
+    },
     /// A flow of a race that could not run.
     #[error("a flow with {controller}: {found}")]
     Flow {
@@ -102,6 +110,7 @@ impl EmuError {
                 | Self::Spawn { .. }
                 | Self::Server { .. }
                 | Self::Controller { .. }
+                | Self::Capture { .. }
                 | Self::Network(_)
                 | Self::Profile(_)
         )

@@ -1,11 +1,34 @@
 //! Which flow a packet belongs to: its addresses, protocol and ports.
 
-use bentpipe_profile::Direction;
+use crate::gateway::rewrite::TCP;
+use bentpipe_profile::{Direction, Nanos, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Flows that have rows of their own in the `links` table; later ones share the last. A delay histogram costs 10 kB a hop and direction.
+/// Places for flows that the elements tell apart at one time, the shared one included. A delay histogram costs 10 kB a hop and direction.
 pub const MOST_FLOWS: usize = 256;
+
+/// The place of all flows that have none of their own.
+#[allow(clippy::cast_possible_truncation)] // 255
+const SHARED_PLACE: u32 = MOST_FLOWS as u32 - 1;
+
+/// Flows that have numbers, and so samples, rows in `links` and a summary, in one run; what comes later counts with the others. Chosen here: a few
+/// hundred bytes each.
+pub const MOST_NUMBERED: usize = 4096;
+
+/// The number of all flows that have none of their own.
+#[allow(clippy::cast_possible_truncation)] // 4096
+pub const OTHERS: u32 = MOST_NUMBERED as u32;
+
+/// Packets, both ways, from which on a flow other than TCP's counts as one. A look-up of a name is two, with a retry four. Chosen here.
+const GROWN: u32 = 16;
+
+/// Flows that are counted up to then; beyond it counting begins anew. Chosen here.
+const MOST_YOUNG: usize = 4096;
+
+/// How long a flow must have been silent before another may have its place: longer than a window of `links`, and than packets stay inside but for
+/// the longest queues. Chosen here.
+const SILENT: Nanos = Nanos::from_secs(10);
 
 /// The ends and protocol of a flow, client first whichever way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,30 +102,83 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     <[u8; 16]>::try_from(bytes).ok().map(Into::into)
 }
 
-/// Flows in the order in which they were first seen.
+/// Which flows there are, and which of them have a place of their own among those that the elements tell apart. What it keeps is bounded.
+///
+/// A flow of TCP is one from its first packet on; any other from its [`GROWN`]th, since look-ups of names are many and short. A flow without a
+/// place waits until another has been silent for [`SILENT`]; meanwhile it shares the last place with all that have none.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     numbers: BTreeMap<FlowKey, u32>,
+    places: BTreeMap<FlowKey, u32>,
+    owners: Vec<Owner>,
+    /// Packets of flows that have no number yet.
+    young: BTreeMap<FlowKey, u32>,
     last: Option<(FlowKey, u32)>,
 }
 
+#[derive(Debug)]
+struct Owner {
+    key: FlowKey,
+    number: u32,
+    last_seen: Time,
+}
+
 impl FlowTable {
-    /// Its number, and whether it is new.
-    #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS
-    pub fn number(&mut self, key: FlowKey) -> (u32, bool) {
-        if let Some((last, number)) = self.last
-            && last == key
-        {
-            return (number, false);
+    /// The place of a flow that has a packet `now`, and its number if it is new.
+    #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS and MOST_NUMBERED
+    pub fn place(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
+        let known = self.last.filter(|(last, _)| *last == key).map(|(_, place)| place).or_else(|| self.places.get(&key).copied());
+        if let Some(place) = known {
+            self.last = Some((key, place));
+            self.owners[place as usize].last_seen = now;
+            return (place, None);
         }
-        let next = self.numbers.len().min(MOST_FLOWS - 1) as u32;
-        let mut new = false;
-        let number = *self.numbers.entry(key).or_insert_with(|| {
-            new = true;
-            next
-        });
-        self.last = Some((key, number));
-        (number, new)
+        let (number, new) = match self.numbers.get(&key).copied() {
+            Some(number) => (number, None),
+            None if self.numbers.len() < MOST_NUMBERED && (key.protocol == TCP || self.has_grown(key)) => {
+                let number = self.numbers.len() as u32;
+                self.numbers.insert(key, number);
+                (number, Some(number))
+            }
+            None => return (SHARED_PLACE, None),
+        };
+        let Some(place) = self.free_place(now) else { return (SHARED_PLACE, new) };
+        let owner = Owner { key, number, last_seen: now };
+        match self.owners.get_mut(place as usize) {
+            Some(before) => drop(self.places.remove(&std::mem::replace(before, owner).key)),
+            None => self.owners.push(owner),
+        }
+        self.places.insert(key, place);
+        self.last = Some((key, place));
+        (place, new)
+    }
+
+    /// The number of the flow that has a place; [`OTHERS`] of the shared one.
+    #[must_use]
+    pub fn number(&self, place: u32) -> u32 {
+        self.owners.get(place as usize).map_or(OTHERS, |owner| owner.number)
+    }
+
+    fn has_grown(&mut self, key: FlowKey) -> bool {
+        if self.young.len() >= MOST_YOUNG {
+            self.young.clear(); // those that go on are counted anew
+        }
+        let seen = self.young.entry(key).or_default();
+        *seen += 1;
+        let grown = *seen >= GROWN;
+        if grown {
+            self.young.remove(&key);
+        }
+        grown
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS
+    fn free_place(&self, now: Time) -> Option<u32> {
+        if self.owners.len() < SHARED_PLACE as usize {
+            return Some(self.owners.len() as u32);
+        }
+        let (place, owner) = (0..).zip(&self.owners).min_by_key(|(_, owner)| owner.last_seen)?;
+        (now.since(owner.last_seen) >= SILENT).then_some(place)
     }
 }
 
@@ -145,15 +221,52 @@ mod tests {
         assert!(!Header::read(&packet).unwrap().is_link_local_multicast());
     }
 
+    fn key(protocol: u8, port: u16) -> FlowKey {
+        FlowKey { client: ([10, 0, 0, 1], port).into(), server: ([10, 0, 0, 2], 53).into(), protocol }
+    }
+
     #[test]
-    fn the_flows_after_the_last_share_its_number() {
+    fn look_ups_of_names_take_no_numbers() {
         let mut table = FlowTable::default();
-        for port in 0..1000_u16 {
-            let (number, new) = table.number(Header::read(&udp4(port, 53)).unwrap().key(Direction::Up));
-            assert!(new);
-            assert_eq!(number as usize, usize::from(port).min(MOST_FLOWS - 1));
+        for port in 0..300 {
+            for _ in 0..2 {
+                assert_eq!(table.place(key(17, port), Time(u64::from(port))), (SHARED_PLACE, None));
+            }
         }
-        assert_eq!(table.number(Header::read(&udp4(7, 53)).unwrap().key(Direction::Up)), (7, false));
+        assert_eq!(table.number(SHARED_PLACE), OTHERS);
+        for port in 0..200 {
+            let (place, new) = table.place(key(TCP, port), Time(1000));
+            assert_eq!((place, new), (u32::from(port), Some(u32::from(port))));
+            assert_eq!(table.place(key(TCP, port), Time(1001)), (place, None));
+        }
+    }
+
+    #[test]
+    fn a_long_flow_of_udp_has_a_number() {
+        let mut table = FlowTable::default();
+        let seen: Vec<_> = (0..GROWN + 5).map(|t| table.place(key(17, 443), Time(u64::from(t)))).collect();
+        let grown = GROWN as usize - 1;
+        assert!(seen[..grown].iter().all(|&s| s == (SHARED_PLACE, None)));
+        assert_eq!(seen[grown], (0, Some(0)));
+        assert!(seen[grown + 1..].iter().all(|&s| s == (0, None)));
+    }
+
+    #[test]
+    fn a_silent_flow_gives_its_place_but_not_its_number_away() {
+        let mut table = FlowTable::default();
+        let most = u16::try_from(SHARED_PLACE).unwrap();
+        for port in 0..most {
+            table.place(key(TCP, port), Time(u64::from(port)));
+        }
+        let late = key(TCP, most);
+        assert_eq!(table.place(late, Time(1000)), (SHARED_PLACE, Some(SHARED_PLACE)), "numbered, but there is no place");
+        table.place(key(TCP, 0), Time(2000));
+        let after = Time(1) + SILENT;
+        assert_eq!(table.place(late, after), (1, None), "the place of the longest silent");
+        assert_eq!(table.number(1), SHARED_PLACE);
+        let (place, new) = table.place(key(TCP, 1), Time(2) + SILENT);
+        assert_eq!((place, new), (2, None), "who comes back keeps the number");
+        assert_eq!(table.number(2), 1);
     }
 
     proptest! {
@@ -162,6 +275,29 @@ mod tests {
             if let Some(header) = Header::read(&packet) {
                 prop_assert!(packet.len() >= 20);
                 prop_assert!(matches!(packet[0] >> 4, 4 | 6), "{header:?}");
+            }
+        }
+
+        /// Whatever comes: bounded, one place per flow, one flow per place, and no flow has two numbers.
+        #[test]
+        fn the_table_is_bounded_and_consistent(packets in prop::collection::vec((0_u16..9000, any::<bool>(), 0_u64..100_000_000), 1..3000)) {
+            let mut table = FlowTable::default();
+            let mut now = Time::ZERO;
+            let mut numbered = BTreeMap::new();
+            for (port, tcp, gap) in packets {
+                now = now + Nanos(gap);
+                let key = key(if tcp { TCP } else { 17 }, port);
+                let (place, new) = table.place(key, now);
+                prop_assert!(place <= SHARED_PLACE);
+                if let Some(number) = new {
+                    prop_assert!(number < OTHERS);
+                    prop_assert!(numbered.insert(key, number).is_none());
+                }
+                if place != SHARED_PLACE {
+                    prop_assert_eq!(Some(&table.number(place)), numbered.get(&key));
+                }
+                prop_assert!(table.owners.len() < MOST_FLOWS && table.places.len() == table.owners.len());
+                prop_assert!(table.numbers.len() <= MOST_NUMBERED && table.young.len() <= MOST_YOUNG);
             }
         }
     }

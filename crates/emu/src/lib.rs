@@ -9,12 +9,16 @@
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
 //! | [`sampler`] | … as rows of the Run's `samples` |
-//! | [`programs`], [`bulk`] | who makes the traffic: a user's program, or the flows of a race |
+//! | [`programs`], [`server`], [`bulk`] | who makes the traffic: a user's program and its server, or the flows of a race |
 //! | [`names`] | the name `server` |
+//! | [`capture`] | what passes the two ends, as pcapng |
+//! | [`account`] | what a run comes to |
 //! | [`spec`], [`lines`] | what is asked for, and what is said |
 //! | [`session`] | one emulation from beginning to end |
 
+pub mod account;
 pub mod bulk;
+pub mod capture;
 pub mod clock;
 pub mod device;
 pub mod diag;
@@ -33,6 +37,7 @@ pub mod relay;
 pub mod ring;
 pub mod sampler;
 pub mod segments;
+pub mod server;
 pub mod session;
 pub mod spec;
 pub mod veth;

@@ -1,5 +1,7 @@
 //! What the parent hears: one JSON object a line, each with a `kind`. It is written as it happens, so what came before a sudden end is kept.
 
+use crate::account::Account;
+use crate::capture::CaptureReport;
 use crate::error::EmuError;
 use crate::gateway::counters::Counters;
 use crate::host::Host;
@@ -8,8 +10,7 @@ use crate::isolation::Privilege;
 use crate::programs::Ending;
 use crate::relay::RelayReport;
 use bentpipe_profile::Time;
-use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{Column, RunTables, Summary};
+use bentpipe_profile::run::{Column, RunTables};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -39,12 +40,13 @@ pub struct Done<'a> {
     pub relay: RelayReport,
     /// What the gateway counted; `None`: there was none.
     pub gateway: Option<&'a Counters>,
+    /// What the capture came to; `None`: there was none.
+    pub capture: Option<CaptureReport>,
     /// Packets that each device lost before the relay could read them.
     pub device_drops: [u64; 2],
-    /// What was done.
-    pub experiment: &'a Experiment,
     /// What it comes to.
-    pub summary: Summary,
+    #[serde(flatten)]
+    pub account: Account,
     /// Ends of the flows that were seen, client first.
     pub endpoints: Vec<(SocketAddr, SocketAddr)>,
 }

@@ -3,7 +3,6 @@
 use crate::error::{EmuError, system};
 use crate::interface::Addresses;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::unistd::mkdtemp;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -23,22 +22,20 @@ pub fn name_server(server: Addresses) -> Result<(), EmuError> {
 /// Gives the file at `path` another content, inside the namespace only. It lies in a file system of its own that vanishes with the mount: the
 /// machine is left nothing, and unlike an unlinked file it can be mounted over again by an emulation inside this one.
 ///
+/// That file system stands, for the moment that it takes, over the folder for temporary files: so nothing need be made there that a sudden end would
+/// leave behind.
+///
 /// # Errors
 /// [`EmuError::System`].
 pub fn mount_over(path: &str, content: &str) -> Result<(), EmuError> {
-    let template = std::env::temp_dir().join("bentpipe-XXXXXX");
-    let folder = mkdtemp(&template).map_err(system("a temporary folder"))?;
-    let mounted = mount(Some("bentpipe"), &folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("size=1m"))
-        .map_err(system("a file system of our own"));
-    let done = mounted.and_then(|()| {
-        let file = folder.join("content");
-        let written = fs::write(&file, content).and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)));
-        let over = written.map_err(system("a temporary file")).and_then(|()| {
-            mount(Some(&file), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(system("mount over a file of /etc"))
-        });
-        umount2(&folder, MntFlags::MNT_DETACH).map_err(system("umount"))?;
-        over
-    });
-    fs::remove_dir(&folder).map_err(system("a temporary folder"))?;
-    done
+    let folder = std::env::temp_dir();
+    mount(Some("bentpipe"), &folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("size=1m"))
+        .map_err(system("a file system of our own over the folder for temporary files"))?;
+    let file = folder.join("content");
+    let written = fs::write(&file, content).and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)));
+    let over = written
+        .map_err(system("a temporary file"))
+        .and_then(|()| mount(Some(&file), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(system("mount over a file of /etc")));
+    umount2(&folder, MntFlags::MNT_DETACH).map_err(system("umount"))?;
+    over
 }

@@ -8,6 +8,7 @@
 //! The elements decide by *logical* time: a packet that is handed on late departs, for everything behind it, when it should have. So lateness is
 //! measured, packet by packet, and never adds up.
 
+use crate::capture::Tap;
 use crate::clock::{Alarm, Clock};
 use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
@@ -42,7 +43,7 @@ const GATEWAY: u64 = 3;
 
 /// What the relay has to tell while it runs.
 pub enum News {
-    /// A flow was seen for the first time.
+    /// A flow that has a number of its own was seen for the first time.
     Flow(FlowKey, u32),
     /// The gateway takes a connection: what it is for the client, and for the server's kernel.
     Split {
@@ -80,6 +81,12 @@ pub struct RelayReport {
     pub lateness_p999_ms: Option<f64>,
     /// Largest.
     pub lateness_max_ms: Option<f64>,
+    /// How long packets may have waited in a device's queue before the relay took them in, where it was awake: since its look before, which found the
+    /// queue empty. An upper bound, 99th percentile; `None`: it always slept.
+    pub entrance_wait_p99_ms: Option<f64>,
+    /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
+    /// rang.
+    pub waking_p99_ms: Option<f64>,
     /// How often the Profile began anew.
     pub loops: u64,
     /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
@@ -124,7 +131,12 @@ pub struct Relay {
     ended: bool,
     lateness: DelayHistogram,
     urgency: Urgency,
+    entrance_wait: DelayHistogram,
+    waking: DelayHistogram,
+    /// When each device was last found empty since the relay slept; `None`: not since.
+    empty_at: [Option<Time>; 2],
     report: RelayReport,
+    tap: Option<Tap>,
 }
 
 impl Relay {
@@ -170,8 +182,17 @@ impl Relay {
             ended: false,
             lateness: DelayHistogram::default(),
             urgency: Urgency::default(),
+            entrance_wait: DelayHistogram::default(),
+            waking: DelayHistogram::default(),
+            empty_at: [None; 2],
             report: RelayReport::default(),
+            tap: None,
         })
+    }
+
+    /// Tells `tap` of every packet.
+    pub fn capture(&mut self, tap: Tap) {
+        self.tap = Some(tap);
     }
 
     /// Relays until `stop` is set (looked at twice a second, and whenever something happens), by `clock`: from the Profile's time at which it began.
@@ -190,8 +211,10 @@ impl Relay {
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;
             for direction in Direction::BOTH {
+                let before = self.clock.now();
                 for _ in 0..BATCH {
                     if !self.take(direction, &mut news)? {
+                        self.empty_at[direction as usize] = Some(before);
                         break;
                     }
                     idle = false;
@@ -208,8 +231,8 @@ impl Relay {
             let due = self.wake_at();
             if due > now && due > awake_for {
                 let sparse = due.since(now) > SPARSE;
-                awake_for = if sparse { due } else { awake_for };
-                self.alarm.set(&self.clock, Some(if sparse { Time(due.0 - EARLY.0) } else { due }))?;
+                let alarm = if sparse { Time(due.0 - EARLY.0) } else { due };
+                self.alarm.set(&self.clock, Some(alarm))?;
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
                     Err(nix::errno::Errno::EINTR) => 0,
@@ -218,7 +241,11 @@ impl Relay {
                 let rang = |name: u64| events[..ready].iter().any(|event| event.data() == name);
                 if rang(ALARM) {
                     self.alarm.rang();
+                    self.waking.record(self.clock.now().since(alarm));
+                    // What else wakes it, a packet or the time-out, is no reason to stay awake until then.
+                    awake_for = if sparse { due } else { awake_for };
                 }
+                self.empty_at = [None; 2];
                 if rang(GATEWAY) {
                     self.gateway.iter().for_each(Gateway::heard);
                 }
@@ -238,6 +265,9 @@ impl Relay {
         }
         // After the read: a time from before it would let a packet arrive before it was sent, and the path be shorter than it is.
         let now = self.clock.now();
+        if let Some(empty) = self.empty_at[direction as usize] {
+            self.entrance_wait.record(now.since(empty));
+        }
         self.hand_on(now)?;
         for mut buffer in arrived.drain(..) {
             if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {
@@ -257,15 +287,20 @@ impl Relay {
             return;
         };
         let key = header.key(direction);
-        let (flow, new) = self.flows.number(key);
-        if new {
-            news(News::Flow(key, flow));
+        let (flow, new) = self.flows.place(key, now);
+        if let Some(number) = new {
+            news(News::Flow(key, number));
         }
         let (bytes, body) = self.keep(buffer);
         let packet = Packet::new(self.course.time(now), 0, direction, flow, bytes, body);
         if self.course.network.send(packet).is_err() {
             self.report.refused += 1;
+            if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[body as usize]) {
+                tap.refused(direction, buffer.packet(), now);
+            }
             self.let_go(body, direction);
+        } else if let Some(tap) = &mut self.tap {
+            tap.entered(direction, body, now);
         }
     }
 
@@ -323,37 +358,51 @@ impl Relay {
             let before = &mut self.before[i];
             let (time, shift) = (before.time(now), before.shift);
             before.network.run_until(time, &mut outcomes);
-            self.deliver(&mut outcomes, shift)?;
+            self.deliver(&mut outcomes, shift, now)?;
         }
         self.before.retain(|before| before.network.packets() > 0);
         let (time, shift) = (self.course.time(now), self.course.shift);
         self.course.network.run_until(time, &mut outcomes);
-        self.deliver(&mut outcomes, shift)?;
+        self.deliver(&mut outcomes, shift, now)?;
         self.outcomes = outcomes;
         Ok(())
     }
 
-    fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos) -> Result<(), EmuError> {
+    /// What left the network; nothing that enters from here on does so before `now`.
+    fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos, now: Time) -> Result<(), EmuError> {
         for (outcome, packet) in outcomes.drain(..) {
-            if outcome == Outcome::Delivered {
-                let exit = &self.devices[packet.direction.reverse() as usize];
-                let taken = match &mut self.bodies[packet.body as usize] {
-                    Some(buffer) => {
-                        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
-                        way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken) || exit.send(buffer)?
+            match outcome {
+                Outcome::Delivered => self.hand_over(&packet, shift, now)?,
+                Outcome::Dropped(cause) => {
+                    self.report.lost += 1;
+                    if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[packet.body as usize]) {
+                        tap.dropped(&packet, buffer.packet(), cause, now);
                     }
-                    None => false,
-                };
-                self.lateness.record(self.clock.now().since(packet.at + shift));
-                if taken {
-                    self.report.delivered += 1;
-                } else {
-                    self.report.not_taken += 1;
                 }
-            } else {
-                self.report.lost += 1;
             }
             self.let_go(packet.body, packet.direction);
+        }
+        Ok(())
+    }
+
+    /// To the kernel, or the gateway, at its end of the path.
+    fn hand_over(&mut self, packet: &Packet, shift: Nanos, now: Time) -> Result<(), EmuError> {
+        let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
+        // As it leaves the path: the gateway may write other addresses into it.
+        let captured = self.tap.as_ref().map(|tap| tap.copy(buffer.packet()));
+        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
+        let by_gateway = way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken);
+        let taken = by_gateway || self.devices[packet.direction.reverse() as usize].send(buffer)?;
+        let handed = self.clock.now();
+        let late = handed.since(packet.at + shift);
+        self.lateness.record(late);
+        if taken {
+            self.report.delivered += 1;
+        } else {
+            self.report.not_taken += 1;
+        }
+        if let (Some(tap), Some(content)) = (&mut self.tap, captured) {
+            tap.delivered(packet, content, handed, late, taken, now);
         }
         Ok(())
     }
@@ -407,10 +456,18 @@ impl Relay {
         let t_s = at.since(self.start).as_secs_f64();
         let time = self.course.time(at);
         record_window(&mut self.course.network, 0, &self.profile, &self.role, time, t_s, &mut links);
+        // The elements know places; the tables have flows.
+        for flow in &mut links.flow {
+            *flow = u32::try_from(*flow).map_or(*flow, |place| i64::from(self.flows.number(place)));
+        }
         news(News::Window(Box::new(links)));
     }
 
     fn finish(mut self) -> RelayReport {
+        let now = self.clock.now();
+        if let Some(tap) = &mut self.tap {
+            tap.close(&self.bodies, now);
+        }
         self.report.not_forwarded += self.devices.iter().map(Device::malformed).sum::<u64>();
         let inside = |course: &Course| course.network.packets() as u64;
         self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
@@ -420,6 +477,9 @@ impl Relay {
             self.report.lateness_p999_ms = Some(self.lateness.quantile_ms(999, 1000));
             self.report.lateness_max_ms = Some(self.lateness.max_ms());
         }
+        let p99 = |h: &DelayHistogram| (h.n() > 0).then(|| h.quantile_ms(99, 100));
+        self.report.entrance_wait_p99_ms = p99(&self.entrance_wait);
+        self.report.waking_p99_ms = p99(&self.waking);
         self.report
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::diag::{Diag, TcpState};
 use crate::error::EmuError;
-use crate::flows::{FlowKey, MOST_FLOWS};
+use crate::flows::FlowKey;
 use crate::gateway::rewrite::TCP;
 use bentpipe_profile::Direction;
 use bentpipe_profile::run::{CA_STATES, Samples};
@@ -25,8 +25,6 @@ pub struct Observed {
     pub delivered_bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Smoothed round-trip times of the samples [ms].
-    pub rtts_ms: Vec<f64>,
 }
 
 /// Looks at both namespaces' sockets.
@@ -35,6 +33,8 @@ pub struct Sampler {
     numbers: BTreeMap<FlowKey, u32>,
     /// What the server's kernel takes for another flow.
     aliases: BTreeMap<FlowKey, FlowKey>,
+    /// The same the other way.
+    servers: BTreeMap<FlowKey, FlowKey>,
     seen: BTreeMap<u32, Observed>,
 }
 
@@ -42,19 +42,27 @@ impl Sampler {
     /// Over the client's and the server's socket tables.
     #[must_use]
     pub const fn new(ends: [Diag; 2]) -> Self {
-        Self { ends, numbers: BTreeMap::new(), aliases: BTreeMap::new(), seen: BTreeMap::new() }
+        Self { ends, numbers: BTreeMap::new(), aliases: BTreeMap::new(), servers: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// The relay's number of a flow.
     pub fn learn(&mut self, key: FlowKey, number: u32) {
-        if key.protocol == TCP && (number as usize) < MOST_FLOWS - 1 {
+        if key.protocol == TCP {
             self.numbers.insert(key, number);
         }
     }
 
     /// The server's kernel sees `client` as `server`: the gateway stands between.
     pub fn split(&mut self, client: FlowKey, server: FlowKey) {
-        self.aliases.insert(server, client);
+        // A client's end is used anew by later connections: what the server had for the earlier one is void. So there are never more than flows.
+        if self.numbers.contains_key(&client) {
+            if let Some(before) = self.servers.insert(client, server)
+                && self.aliases.get(&before) == Some(&client)
+            {
+                self.aliases.remove(&before);
+            }
+            self.aliases.insert(server, client);
+        }
     }
 
     /// Flows by number, as last seen.
@@ -112,7 +120,6 @@ impl Sampler {
             last_s: t_s,
             delivered_bytes: 0,
             retransmits: 0,
-            rtts_ms: Vec::new(),
         });
         let mss = u64::from(info.snd_mss);
         let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
@@ -124,7 +131,6 @@ impl Sampler {
         seen.delivered_bytes = delivered;
         seen.direction = direction;
         seen.retransmits = u64::from(info.total_retrans);
-        seen.rtts_ms.push(rtt_ms);
         let s = samples;
         let (receiver_limited_s, buffer_limited_s) = (micros(info.rwnd_limited), micros(info.sndbuf_limited));
         let busy_s = micros(info.busy_time);

@@ -2,7 +2,9 @@
 //!
 //! Everything that happens comes in as a [`Word`] on one channel; what the parent is to know goes out as one JSON object a line ([`crate::lines`]).
 
+use crate::account::{Account, FlowAccount};
 use crate::bulk::{self, Progress};
+use crate::capture::{self, Anchor, CaptureReport, Files};
 use crate::clock::Clock;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
@@ -13,17 +15,18 @@ use crate::interface::{self, Addresses};
 use crate::isolation::{Privilege, settle};
 use crate::lines::{Done, Lines, Stopped};
 use crate::names::name_server;
-use crate::programs::{self, Ending};
+use crate::programs::{self, Ending, Reaper};
 use crate::relay::{News, Relay, RelayReport};
-use crate::sampler::Sampler;
+use crate::sampler::{Observed, Sampler};
+use crate::server;
 use crate::spec::{Spec, Workload, read_spec};
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec, ProfileRef};
-use bentpipe_profile::run::{Events, FlowFacts, Samples, Summary};
+use bentpipe_profile::run::{Events, Samples};
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 use std::process;
 use std::sync::Arc;
@@ -66,11 +69,14 @@ struct Session {
     start: Time,
     stop_relay: Arc<AtomicBool>,
     relay: JoinHandle<Result<RelayReport, EmuError>>,
+    capture: Option<JoinHandle<CaptureReport>>,
     gateway: Option<Arc<Counters>>,
+    reaper: Reaper,
     inbox: Receiver<Word>,
     words: Sender<Word>,
-    samples: Samples,
     next_sample: Time,
+    /// The program and its server; not what else process 1 has to wait for.
+    watched: Vec<Pid>,
     ended: BTreeMap<Pid, Ending>,
     /// Why the program is to end before it does.
     asked: Option<Stopped>,
@@ -83,7 +89,7 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     // Without the process that made the namespaces, nobody would hear of the end.
     lifeline(keeper, |_| {})?;
     let reaped = words.clone();
-    programs::reap(move |pid, ending| drop(reaped.send(Word::Ended(pid, ending))))?;
+    let reaper = Reaper::start(move |pid, ending| drop(reaped.send(Word::Ended(pid, ending))))?;
     let (client, server) = interface::addresses(interface::free_depth()?);
     let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
     let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
@@ -106,13 +112,23 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     };
     // A device by the direction of what the host behind it sends.
     let devices = [client_device, server_device];
-    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, spec.at_end, devices, gateway)?;
+    let mut relay = Relay::new(Arc::clone(&profile), &spec.role, streams, spec.at_end, devices, gateway)?;
     let stop_relay = Arc::new(AtomicBool::new(false));
+    let files = spec.capture.as_deref().map(Files::create).transpose()?;
     // One moment for both clocks: what is set up from here on takes its time from the Profile's.
     let machine = SystemTime::now();
     let start = spec.begin.resolve(profile.start(), machine);
     let clock = Clock::starting_at(start);
     let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let capture = match files {
+        Some(files) => {
+            let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
+            let (tap, writer) = capture::start(files, Arc::clone(&profile), anchor)?;
+            relay.capture(tap);
+            Some(writer)
+        }
+        None => None,
+    };
     let (stop, news) = (Arc::clone(&stop_relay), words.clone());
     let relay = thread::Builder::new()
         .name("relay".to_owned())
@@ -129,11 +145,13 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
         start,
         stop_relay,
         relay,
+        capture,
         gateway: counters,
+        reaper,
         inbox,
         words,
-        samples: Samples::default(),
         next_sample: start,
+        watched: Vec::new(),
         ended: BTreeMap::new(),
         asked: None,
     })
@@ -143,8 +161,12 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
 fn lifeline(mut pipe: File, heard: impl Fn(u8) + Send + 'static) -> Result<(), EmuError> {
     let watch = move || {
         let mut byte = [0];
-        while let Ok(1) = pipe.read(&mut byte) {
-            heard(byte[0]);
+        loop {
+            match pipe.read(&mut byte) {
+                Ok(1) => heard(byte[0]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                _ => break,
+            }
         }
         process::exit(1);
     };
@@ -170,15 +192,16 @@ impl Session {
         match self.spec.workload.clone() {
             Workload::Program { command, server, server_log } => {
                 let server = server.map(|line| self.serve(&line, server_log.as_deref(), lines)).transpose()?;
-                let program = programs::start(&self.hosts[0], &command)?;
+                let program = programs::start(&self.hosts[0], &command, &self.reaper)?;
+                self.watched.push(program);
                 let (stopped, ending) = self.wait_for(program, lines)?;
                 self.sample(lines)?;
                 if let Some(server) = server {
                     self.stop_server(server, lines);
                 }
                 let experiment = self.observed();
-                let facts = self.observed_facts();
-                self.finish(lines, stopped, ending, &experiment, &facts)
+                let flows = self.observed_account();
+                self.finish(lines, stopped, ending, experiment, flows)
             }
             Workload::Race { experiment } => {
                 let progress = self.start_flows(&experiment)?;
@@ -189,8 +212,8 @@ impl Session {
                         return Err(EmuError::Flow { controller: flow.controller.clone(), found: found.to_owned() });
                     }
                 }
-                let facts = self.race_facts(&experiment, &progress);
-                self.finish(lines, stopped, None, &experiment, &facts)
+                let flows = self.race_account(&experiment, &progress);
+                self.finish(lines, stopped, None, *experiment, flows)
             }
         }
     }
@@ -198,17 +221,18 @@ impl Session {
     /// Starts the server and waits until it listens.
     fn serve(&mut self, line: &str, log: Option<&str>, lines: &mut Lines) -> Result<Pid, EmuError> {
         let failed = |found: String| EmuError::Server { program: line.to_owned(), found };
-        let pid = programs::start_server(&self.hosts[1], line, log)?;
+        let (pid, said) = server::start(&self.hosts[1], line, log, &self.reaper)?;
+        self.watched.push(pid);
         let patience = Duration::from_nanos(self.spec.listen_within_ns.0);
         let began = Instant::now();
         while !self.sampler.is_served()? {
             if began.elapsed() > patience {
-                return Err(failed(format!("listens neither on TCP nor on UDP after {} s", patience.as_secs_f64())));
+                return Err(failed(format!("listens neither on TCP nor on UDP after {} s{}", patience.as_secs_f64(), said.last_lines())));
             }
             let deadline = self.clock.now() + Nanos(u64::try_from(LISTEN_LOOK.as_nanos()).unwrap_or(0));
             self.hear_until(Some(deadline), lines, |_| false)?;
             if let Some(ending) = self.ended.get(&pid) {
-                return Err(failed(format!("ended before it listened ({ending:?})")));
+                return Err(failed(format!("ended before it listened ({ending}){}", said.last_lines())));
             }
             if self.asked.is_some() || self.relay.is_finished() {
                 break; // nothing to wait for any more
@@ -273,7 +297,11 @@ impl Session {
             Word::Relay(News::Flow(key, number)) => self.sampler.learn(key, number),
             Word::Relay(News::Split { client, server }) => self.sampler.split(client, server),
             Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
-            Word::Ended(pid, ending) => drop(self.ended.insert(pid, ending)),
+            Word::Ended(pid, ending) => {
+                if self.watched.contains(&pid) {
+                    self.ended.insert(pid, ending);
+                }
+            }
             Word::Relay(News::ProfileEnded) => drop(self.asked.get_or_insert(Stopped::ProfileEnded)),
             Word::Terminate => drop(self.asked.get_or_insert(Stopped::Asked)),
         }
@@ -284,14 +312,13 @@ impl Session {
         self.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
         if !rows.t_s.is_empty() {
             lines.table("samples", &rows.columns());
-            self.samples.append(&mut rows);
         }
         Ok(())
     }
 
     /// A server that writes its results on the way out gets the time for it.
     fn stop_server(&mut self, server: Pid, lines: &mut Lines) {
-        programs::terminate(server);
+        server::terminate(server);
         let began = Instant::now();
         let grace = Duration::from_nanos(self.spec.grace_ns.0);
         while !self.ended.contains_key(&server) && began.elapsed() < grace {
@@ -311,35 +338,27 @@ impl Session {
             .collect()
     }
 
-    fn race_facts(&mut self, experiment: &Experiment, progress: &[Arc<Progress>]) -> Vec<FlowFacts> {
-        let ports: BTreeMap<u32, usize> = self
-            .sampler
-            .observed()
-            .iter()
-            .filter_map(|(&number, seen)| {
-                let port = [seen.key.client.port(), seen.key.server.port()];
-                let index = port.into_iter().filter_map(|p| p.checked_sub(bulk::FIRST_PORT)).map(usize::from);
-                index.filter(|&i| i < experiment.flows.len()).min().map(|index| (number, index))
-            })
-            .collect();
-        // The relay numbers flows as it meets them; a Run numbers them as the Experiment does.
-        self.samples.renumber(|flow| u32::try_from(flow).ok().and_then(|f| ports.get(&f)).map_or(flow, |&i| i as u64));
-        let seen: BTreeMap<usize, _> = ports.iter().map(|(number, &index)| (index, &self.sampler.observed()[number])).collect();
-        let facts = experiment.flows.iter().zip(progress).enumerate().map(|(index, (flow, progress))| {
+    /// What the race's flows came to. The relay numbers flows as it meets them; the ports say which is which.
+    fn race_account(&self, experiment: &Experiment, progress: &[Arc<Progress>]) -> Vec<FlowAccount> {
+        let index_of = |seen: &Observed| {
+            let ports = [seen.key.client.port(), seen.key.server.port()];
+            let index = ports.into_iter().filter_map(|p| p.checked_sub(bulk::FIRST_PORT)).map(usize::from);
+            index.filter(|&i| i < experiment.flows.len()).min()
+        };
+        let seen: BTreeMap<usize, (u32, &Observed)> =
+            self.sampler.observed().iter().filter_map(|(&number, seen)| Some((index_of(seen)?, (number, seen)))).collect();
+        let flows = experiment.flows.iter().zip(progress).enumerate().map(|(index, (flow, progress))| {
             let seen = seen.get(&index);
-            FlowFacts {
+            FlowAccount {
+                number: seen.map(|(number, _)| *number),
                 start: self.start + Nanos(flow.start_ns.0),
                 stop: flow.stop_ns.map_or(Time::MAX, |stop| self.start + Nanos(stop.0)),
                 completed: progress.completed().filter(|_| matches!(flow.application, Application::Bytes(_))),
                 delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
-                retransmits: seen.map_or(0, |s| s.retransmits),
-                losses: 0,
-                timeouts: 0,
-                rtt_median_ms: seen.map_or(f64::NAN, |s| quantile(&s.rtts_ms, 0.5)),
-                rtt_p95_ms: seen.map_or(f64::NAN, |s| quantile(&s.rtts_ms, 0.95)),
+                retransmits: seen.map_or(0, |(_, s)| s.retransmits),
             }
         });
-        facts.collect()
+        flows.collect()
     }
 
     /// What the program did, as an Experiment.
@@ -372,22 +391,17 @@ impl Session {
         }
     }
 
-    fn observed_facts(&mut self) -> Vec<FlowFacts> {
-        let places: BTreeMap<u64, u64> = self.sampler.observed().keys().map(|&n| u64::from(n)).zip(0..).collect();
-        self.samples.renumber(|flow| places.get(&flow).copied().unwrap_or(flow));
+    fn observed_account(&self) -> Vec<FlowAccount> {
         let at = |s: f64| self.start + Nanos(nanos(s));
-        let facts = self.sampler.observed().values().map(|seen| FlowFacts {
+        let flows = self.sampler.observed().iter().map(|(&number, seen)| FlowAccount {
+            number: Some(number),
             start: at(seen.first_s),
             stop: at(seen.last_s),
             completed: None,
             delivered_bytes: seen.delivered_bytes,
             retransmits: seen.retransmits,
-            losses: 0,
-            timeouts: 0,
-            rtt_median_ms: quantile(&seen.rtts_ms, 0.5),
-            rtt_p95_ms: quantile(&seen.rtts_ms, 0.95),
         });
-        facts.collect()
+        flows.collect()
     }
 
     fn finish(
@@ -395,8 +409,8 @@ impl Session {
         lines: &mut Lines,
         stopped: Stopped,
         ending: Option<Ending>,
-        experiment: &Experiment,
-        facts: &[FlowFacts],
+        experiment: Experiment,
+        flows: Vec<FlowAccount>,
     ) -> Result<(), EmuError> {
         let end = self.clock.now();
         let failed = |_| EmuError::Spec("the relay's thread failed".to_owned());
@@ -411,6 +425,8 @@ impl Session {
         }
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;
+        let capture = self.capture.map(JoinHandle::join).transpose();
+        let capture = capture.map_err(|_| EmuError::Spec("the capture's thread failed".to_owned()))?;
         while let Ok(word) = self.inbox.try_recv() {
             if let Word::Relay(News::Window(links)) = word {
                 lines.table("links", &links.columns());
@@ -419,11 +435,10 @@ impl Session {
         let mut events = Events::default();
         events.push_path(&self.profile, self.start, end);
         lines.table("events", &events.columns());
-        let summary = Summary::of(experiment, facts, &self.samples, self.start, end, report.delivered);
+        let account = Account { experiment, flows, start: self.start, end, packets: report.delivered };
         let endpoints = self.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
-        lines.table("final_samples", &self.samples.columns());
         let gateway = self.gateway.as_deref();
-        lines.done(&Done { stopped, ending, relay: report, gateway, device_drops: dropped, experiment, summary, endpoints });
+        lines.done(&Done { stopped, ending, relay: report, gateway, capture, device_drops: dropped, account, endpoints });
         Ok(())
     }
 }
@@ -431,12 +446,4 @@ impl Session {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times of a run
 fn nanos(s: f64) -> u64 {
     (s.max(0.0) * 1e9) as u64
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank
-fn quantile(values: &[f64], q: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len().saturating_sub(1) as f64 * q) as usize;
-    sorted.get(rank).copied().unwrap_or(f64::NAN)
 }

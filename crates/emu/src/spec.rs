@@ -6,6 +6,7 @@ use bentpipe_profile::table::Table;
 use bentpipe_profile::{Nanos, Profile, Time, Utc};
 use serde::Deserialize;
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What happens when the program runs longer than the Profile.
@@ -87,6 +88,8 @@ pub struct Spec {
     pub grace_ns: Nanos,
     /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
     pub gateway_controller: Option<String>,
+    /// Folder for what passes the two ends ([`crate::capture`]); `None`: not captured.
+    pub capture: Option<PathBuf>,
     /// Settings of both hosts; `None`: the kernel's own.
     pub hosts: Option<HostSpec>,
     /// Who makes the traffic.

@@ -2,8 +2,10 @@
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
+use bentpipe_emu::account::Account;
 use bentpipe_emu::isolation::{self, Privilege};
 use bentpipe_emu::{session, spec};
+use bentpipe_profile::run::Samples;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fs::File;
@@ -23,6 +25,22 @@ pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, keeper: P
     let (control, keeper) = (read(control)?, read(keeper)?);
     let report = File::options().write(true).open(report)?;
     Ok(py.detach(|| session::run(privilege, control, keeper, report)))
+}
+
+/// The summary of an emulation as JSON: `account_json` is its last line, the columns are its `samples`', with the flows as the Experiment numbers them.
+#[pyfunction]
+pub fn summarise_emulation(
+    account_json: &str,
+    t_s: Vec<f64>,
+    flow: Vec<u64>,
+    goodput_bytes: Vec<u64>,
+    inflight_bytes: Vec<u64>,
+    retransmits: Vec<u64>,
+    rtt_smoothed_ms: Vec<f64>,
+) -> PyResult<String> {
+    let account: Account = serde_json::from_str(account_json).map_err(user_error)?;
+    let samples = Samples { t_s, flow, goodput_bytes, inflight_bytes, retransmits, rtt_smoothed_ms, ..Samples::default() };
+    serde_json::to_string(&account.summary(&samples)).map_err(user_error)
 }
 
 /// A Profile as bytes for `emulate`'s control pipe.

@@ -22,6 +22,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::summarise_emulation, module)?)?;
     module.add_class::<orbit::PySatellites>()?;
     module.add_function(wrap_pyfunction!(orbit::scheduling_policies, module)?)?;
     Ok(())

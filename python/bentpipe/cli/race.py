@@ -47,6 +47,13 @@ OnKernel = Annotated[
         "whether it can.",
     ),
 ]
+Capture = Annotated[
+    bool,
+    typer.Option(
+        "--capture",
+        help="With --on-kernel: keep the packets of both ends in each Run, as pcapng with what the path did with each.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -73,6 +80,7 @@ def race(
     seeds: Seeds = 1,
     phase: Phase = None,
     on_kernel: OnKernel = False,
+    capture: Capture = False,
     jobs: Jobs = None,
     experiment: ExperimentOption = None,
     fresh: Fresh = False,
@@ -97,6 +105,7 @@ def race(
     # A fresh race that has not begun has nothing of its own: without --fresh it would take earlier Runs for done.
     with keeping(out, "the same command begins again" if fresh else "the same command does the rest"):
         how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
+        how["capture"] = capture
         if experiment is not None:
             given = {
                 "PROFILES": profiles,

@@ -49,6 +49,13 @@ GatewayCc = Annotated[
     ),
 ]
 
+Capture = Annotated[
+    bool,
+    typer.Option(
+        "--capture", help="Keep the packets of both ends in the Run, as pcapng with what the path did with each."
+    ),
+]
+
 
 def run(
     profile: ProfileFile,
@@ -60,6 +67,7 @@ def run(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    capture: Capture = False,
 ) -> None:
     """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
 
@@ -85,6 +93,7 @@ def run(
         at_end=at_end,
         mtu=mtu,
         gateway_controller=gateway_cc,
+        capture=capture,
     )
     _tell(result)
     raise typer.Exit(result.exit_code)
@@ -99,6 +108,7 @@ def shell(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    capture: Capture = False,
 ) -> None:
     """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
 
@@ -108,7 +118,7 @@ def shell(
     from bentpipe.cli.console import note
 
     note("a shell behind the path; `exit` ends it")
-    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu, gateway_cc)
+    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu, gateway_cc, capture)
 
 
 def _tell(result: ProgramRun) -> None:
@@ -119,6 +129,8 @@ def _tell(result: ProgramRun) -> None:
         warn(f"this run is not valid: {result.emulated.why_invalid}")
     if result.note is not None:
         note(result.note)
+    if result.emulated.why_incomplete:
+        warn(f"the capture is not complete: {result.emulated.why_incomplete}")
     if result.run is not None:
         note(f"Run in {result.run.path}")
 

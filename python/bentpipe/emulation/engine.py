@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
+from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe._native import Profile
 
@@ -34,10 +36,16 @@ LATENESS_BOUND_MS = 1.0
 Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
 """
 
+WORTH_SAYING = 0.01
+"""A share of stolen processor time that a message about a disturbed machine names. Chosen here."""
+
 UNKNOWN = ("losses",)
 """Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
 
 UNKNOWN_SUMMARY = ("losses", "timeouts")
+
+CAPTURES = ("client.pcapng", "server.pcapng")
+"""What a capture writes: each end's packets, with what the path did with them."""
 
 SAMPLE_STEP_NS = 100_000_000
 MINUTE_NS = 60 * 10**9
@@ -61,6 +69,7 @@ class Spec:
         gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the
             Internet; None: the kernel's default.
         hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
+        capture: Folder, which exists, for what passes the two ends (`CAPTURES`); None: not captured.
     """
 
     workload: Mapping[str, Any]
@@ -71,6 +80,7 @@ class Spec:
     mtu: int = 1500
     gateway_controller: str | None = None
     hosts: Mapping[str, Any] | None = None
+    capture: Path | None = None
     listen_within_s: float = 10.0
     grace_s: float = 3.0
 
@@ -90,6 +100,7 @@ class Spec:
                 "grace_ns": round(self.grace_s * 1e9),
                 "gateway_controller": self.gateway_controller,
                 "hosts": self.hosts,
+                "capture": self.capture and str(self.capture.absolute()),
                 "workload": self.workload,
             }
         ).encode()
@@ -110,12 +121,16 @@ class Spec:
 
 @dataclass
 class Emulated:
-    """What came of it. `tables` are columns by name; `done` is None if it ended before its end."""
+    """What came of it. `tables` are columns by name; `done` is None if it ended before its end.
+
+    `stolen_share` is the part of the processors' time that a hypervisor gave to others; None: this kernel does not say.
+    """
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     types: dict[str, dict[str, str]] = field(default_factory=dict)
     started: dict[str, Any] | None = None
     done: dict[str, Any] | None = None
+    stolen_share: float | None = None
 
     @property
     def why_invalid(self) -> str | None:
@@ -129,6 +144,12 @@ class Emulated:
                 f"1 % of the packets were over {late_ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms): the machine is "
                 "too busy or too slow for this path"
             )
+        waking_ms = self.done["relay"]["waking_p99_ms"]
+        if waking_ms is not None and waking_ms > LATENESS_BOUND_MS:
+            reasons.append(
+                f"the relay awoke over {waking_ms:.3g} ms late 1 % of the time (bound {LATENESS_BOUND_MS:g} ms), and "
+                "packets that waited for it came in late: the machine is too busy"
+            )
         if lost := sum(self.done["device_drops"]):
             reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
         if not_taken := self.done["relay"]["not_taken"]:
@@ -136,6 +157,19 @@ class Emulated:
         gateway = self.done["gateway"] or {}
         if busy := gateway.get("dropped_busy", 0) + gateway.get("dropped_unread", 0):
             reasons.append(f"{busy} packets found the gateway to the Internet too busy")
+        if reasons and self.stolen_share is not None and self.stolen_share >= WORTH_SAYING:
+            reasons.append(f"the hypervisor took {self.stolen_share:.0%} of the processors' time")
+        return "; ".join(reasons) or None
+
+    @property
+    def why_incomplete(self) -> str | None:
+        """What is missing in the capture, in one line; None: nothing, or there was none."""
+        capture = (self.done or {}).get("capture") or {}
+        reasons = []
+        if missed := capture.get("not_captured"):
+            reasons.append(f"{missed} packets came faster than they could be written, and are in neither file")
+        if failed := capture.get("failed"):
+            reasons.append(f"the files end before the run: {failed}")
         return "; ".join(reasons) or None
 
     @property
@@ -163,13 +197,19 @@ class Emulated:
     def summary_json(self) -> str:
         """The summary, with the emulator's own measurements of itself."""
         done = self.done or {}
-        summary = dict(done.get("summary") or {"flows": [], "packets": 0})
+        summary: dict[str, Any] = self._summary() if done else {"flows": [], "packets": 0}
         for flow in summary["flows"]:
             flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
         why = self.why_invalid
-        measured = {name: done.get(name) for name in ("relay", "gateway", "device_drops")}
-        emulator = {**measured, **(self.started or {})}
+        measured = {name: done.get(name) for name in ("relay", "gateway", "capture", "device_drops")}
+        emulator = {**measured, "stolen_share": self.stolen_share, **(self.started or {})}
         return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
+
+    def _summary(self) -> dict[str, Any]:
+        samples = self.tables.get("samples", {})
+        columns = ("t_s", "flow", "goodput_bytes", "inflight_bytes", "retransmits", "rtt_smoothed_ms")
+        summary = _native.summarise_emulation(json.dumps(self.done), *(samples.get(name, []) for name in columns))
+        return dict(json.loads(summary))
 
     def content_hash(self) -> str:
         """Hex SHA-256 of tables and summary."""
@@ -186,12 +226,18 @@ class Emulated:
             for column, kind in self.types[name].items()
         }
 
+    def _renumber(self, flows: Sequence[int | None]) -> None:
+        """Give flows the numbers that the Experiment has; `flows` are theirs in the tables. All others come after."""
+        columns = [self.tables[name]["flow"] for name in ("samples", "links") if name in self.tables]
+        numbers = {number: place for place, number in enumerate(flows) if number is not None}
+        others = sorted({flow for column in columns for flow in column if flow >= 0} - numbers.keys())
+        numbers |= {number: place for place, number in enumerate(others, start=len(flows))}
+        for column in columns:
+            column[:] = [numbers.get(flow, flow) for flow in column]
+
     def take(self, line: Mapping[str, Any]) -> None:
         """One line of the emulator's."""
         if line["kind"] == "table":
-            if line["table"] == "final_samples":
-                self.tables["samples"] = dict(line["columns"])
-                return
             table = self.tables.setdefault(line["table"], {name: [] for name in line["columns"]})
             for name, values in line["columns"].items():
                 table[name].extend(values)
@@ -201,6 +247,7 @@ class Emulated:
             self.started = dict(line)
         elif line["kind"] == "done":
             self.done = dict(line)
+            self._renumber([flow["number"] for flow in line["flows"]])
 
 
 def emulate(
@@ -224,6 +271,7 @@ def emulate(
     result = Emulated()
     with _Keeper(stdout) as keeper:
         keeper.send(request, _native.encode_profile(profile))
+        processors = ProcessorTime.now()
         for line in keeper.lines():
             if line["kind"] == "error":
                 raise (UserError if line.get("users", True) else EmulationError)(line["message"])
@@ -231,6 +279,7 @@ def emulate(
             if on_line is not None:
                 on_line(line)
         status = keeper.wait()
+    result.stolen_share = processors.stolen_share_since() if processors else None
     if result.started is None:
         raise EmulationError(f"the emulation did not start (status {status}); see above")
     return result

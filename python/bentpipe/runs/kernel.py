@@ -73,8 +73,13 @@ def check(work: Sequence[Work]) -> None:
             raise UserError("--on-kernel: hosts with fq; the emulated hosts have the kernel's default qdisc")
 
 
-def run_on_kernel(experiment: Experiment, path: Profile, heard: Callable[[float], None]) -> Emulated:
-    """One Run. `heard` is told the share done, once a second; what it raises ends the Run."""
+def run_on_kernel(
+    experiment: Experiment, path: Profile, heard: Callable[[float], None], capture: Path | None = None
+) -> Emulated:
+    """One Run. `heard` is told the share done, once a second; what it raises ends the Run.
+
+    `capture` is a folder for what passes the two ends.
+    """
     first = experiment.flows[0] if experiment.flows else None
     hosts = _host(experiment, first.sender) if first else {}
     spec = Spec(
@@ -84,6 +89,7 @@ def run_on_kernel(experiment: Experiment, path: Profile, heard: Callable[[float]
         offset_s=experiment.offset_ns / 1e9,
         at_end="hold",
         hosts=hosts or None,
+        capture=capture,
     )
     windows = 0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.runs import plan, record, store
+from bentpipe.runs import captures, plan, record, store
 from bentpipe.runs.program_output import FILE, RAW, Tee, parse
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def run_program(
     at_end: AtEnd = "loop",
     mtu: int = 1500,
     gateway_controller: str | None = None,
+    capture: bool = False,
 ) -> ProgramRun:
     """Run `command` behind the Profile, with the terminal of this process, as the same user.
 
@@ -66,6 +67,7 @@ def run_program(
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+        capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
 
     Raises:
         UserError: what cannot be run.
@@ -74,6 +76,8 @@ def run_program(
     """
     if not command:
         raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
+    if capture and out is None:
+        raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)
     if out is not None:
@@ -95,10 +99,12 @@ def run_program(
         return ProgramRun(emulate(drawn, spec), None)
     written = log.with_suffix(".out")
     try:
-        with Tee(command, written) as tee:
-            emulated = emulate(drawn, spec, stdout=tee.stdout)
-        said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
-        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
+        with captures.taking(out if capture else None) as captured:
+            with Tee(command, written) as tee:
+                emulated = emulate(drawn, replace(spec, capture=captured), stdout=tee.stdout)
+            said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
+            run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
+            captures.keep(captured, run)
         with store.storing(run.path):
             for file, name in ((log, "server.log"), (written, RAW)):
                 if file.exists():

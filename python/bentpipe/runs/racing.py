@@ -19,7 +19,7 @@ from bentpipe.emulation import Emulated, EmulationError
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import asked, kernel, record, store, text
+from bentpipe.runs import asked, captures, kernel, record, store, text
 from bentpipe.runs import plan as planning
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def race(
     phase_s: float | None = None,
     on_kernel: bool = False,
     careful: bool = True,
+    capture: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -99,6 +100,8 @@ def race(
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
         careful: On the kernel: look first whether this machine keeps time, and run what is not valid again, over the
             same path, `kernel.TRIES` times in all.
+        capture: With `on_kernel`: whether the packets at both ends are kept in each Run, as `client.pcapng` and
+            `server.pcapng`. A Run that is there without them is run again.
         jobs: Threads; None: as many as this process has cores. The result does not depend on it.
         fresh: Run again, and replace, what is already there.
         on_progress: Called from the waiting thread.
@@ -111,7 +114,7 @@ def race(
     """
     bases = planning.label_profiles(paths)
     work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress, careful)
+    return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 
 def run_experiment(
@@ -122,6 +125,7 @@ def run_experiment(
     seeds: int = 1,
     on_kernel: bool = False,
     careful: bool = True,
+    capture: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -133,7 +137,7 @@ def run_experiment(
     roles = [reference.role for reference in file.experiment.profiles]
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
     work = planning.plan_experiment(file.experiment, bases, seeds, out, _world(on_kernel))
-    return _execute(bases, work, out, jobs, fresh, on_progress, careful)
+    return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 
 def _world(on_kernel: bool) -> store.World:
@@ -146,6 +150,7 @@ def _execute(
     out: Path,
     jobs: int | None,
     fresh: bool,
+    capture: bool,
     on_progress: OnProgress | None,
     careful: bool,
 ) -> RaceResult:
@@ -156,11 +161,14 @@ def _execute(
             raise UserError(f"--jobs: {jobs}; runs on the kernel are in real time and share the machine: wanted 1")
         kernel.check(work)
         jobs = 1
+    elif capture:
+        raise UserError("--capture: the simulator's packets have no content; wanted it with --on-kernel")
     store.check_folder(out)
     finished: dict[Path, store.Run] = {}
     try:
         if not fresh:
-            finished = _kept(work, out)
+            there = _kept(work, out)
+            finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
         resumed = len(finished)
         _warn_of_paths(work)
         _keep_profiles(bases, out, fresh)
@@ -169,7 +177,14 @@ def _execute(
         careful = careful and any(item.world == "emulated" for item in pending)
         if careful:
             _warn_of_machine()
-        crew = _Crew(pending, len(work), on_progress, finished, most_tries=kernel.TRIES if careful else 1)
+        crew = _Crew(
+            pending,
+            len(work),
+            on_progress,
+            finished,
+            capture=capture,
+            most_tries=kernel.TRIES if careful else 1,
+        )
         crew.run(jobs or len(os.sched_getaffinity(0)))
         if crew.interrupted:
             raise KeyboardInterrupt
@@ -318,6 +333,7 @@ class _Crew:
     total: int
     on_progress: OnProgress | None
     finished: dict[Path, store.Run]
+    capture: bool = False
     interrupted: bool = False
     most_tries: int = 1
     _gave_up: bool = False
@@ -374,27 +390,35 @@ class _Crew:
                 for reference, path in zip(item.experiment.profiles, paths, strict=True)
             ),
         )
-        try:
-            if item.world == "emulated":
-                data: record.Data = self._on_kernel(item, experiment, paths[0], heard)
-            else:
-                data = _native.simulate(experiment.to_json(), paths, heard)
-        except _StopRunError:
-            return None
-        finally:
-            drawn.give_back(item)
-        self._shares[number] = 1.0
-        try:
-            tables = record.tables(experiment.to_dict()["flows"], data)
-            return store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
-        except KeyboardInterrupt:
-            # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
-            self.interrupted = True
-            self._stop.set()
-            return None
+        with captures.taking(item.folder.parent if self.capture else None) as captured:
+            try:
+                if item.world == "emulated":
+                    data: record.Data = self._on_kernel(item, experiment, paths[0], heard, captured)
+                else:
+                    data = _native.simulate(experiment.to_json(), paths, heard)
+            except _StopRunError:
+                return None
+            finally:
+                drawn.give_back(item)
+            self._shares[number] = 1.0
+            try:
+                tables = record.tables(experiment.to_dict()["flows"], data)
+                run = store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
+                captures.keep(captured, run)
+            except KeyboardInterrupt:
+                # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
+                self.interrupted = True
+                self._stop.set()
+                return None
+            return run
 
     def _on_kernel(
-        self, item: planning.Work, experiment: Experiment, path: Profile, heard: Callable[[float], None]
+        self,
+        item: planning.Work,
+        experiment: Experiment,
+        path: Profile,
+        heard: Callable[[float], None],
+        captured: Path | None,
     ) -> Emulated:
         """A Run, tried again while it is not valid.
 
@@ -404,7 +428,7 @@ class _Crew:
         name = f"{item.entrant}, seed {item.seed}, on {'+'.join(base.label for base in item.bases)}"
         tries = 1 if self._gave_up else self.most_tries
         for attempt in range(1, tries + 1):
-            data = kernel.run_on_kernel(experiment, path, heard)
+            data = kernel.run_on_kernel(experiment, path, heard, captured)
             why = data.why_invalid
             if why is None:
                 self._gave_up = False

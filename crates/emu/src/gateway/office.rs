@@ -10,6 +10,7 @@ use super::{Gateway, resolver as names};
 use crate::error::{EmuError, system};
 use crate::host::Host;
 use crate::interface::{Addresses, shut_off};
+use crate::priority;
 use nix::sys::resource::{Resource, getrlimit};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -65,7 +66,10 @@ pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str
         let counters = Arc::clone(&counters);
         move |speaker: Speaker| Datagrams::new(destinations, server, speaker, counters, mtu, most)
     };
-    let work = move || serve(&runtime, receiver, listeners, proxy, || datagrams(speaker));
+    let work = move || {
+        priority::favour();
+        serve(&runtime, receiver, listeners, proxy, || datagrams(speaker));
+    };
     thread::Builder::new().name("gateway".to_owned()).spawn(work).map_err(system("thread of the gateway"))?;
     Ok((Gateway::new(client, server, sender, listener, Arc::clone(&counters)), counters))
 }

@@ -32,11 +32,6 @@ macro_rules! table {
             pub fn columns(&self) -> Vec<(&'static str, Column<'_>)> {
                 vec![$((stringify!($field), Column::$kind(&self.$field)),)*]
             }
-
-            /// Takes another's rows.
-            pub fn append(&mut self, other: &mut Self) {
-                $(self.$field.append(&mut other.$field);)*
-            }
         }
     };
 }
@@ -130,13 +125,6 @@ table! {
         kind: Text(String),
         /// For people.
         detail: Text(String),
-    }
-}
-
-impl Samples {
-    /// Gives flows other numbers.
-    pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
-        self.flow.iter_mut().for_each(|flow| *flow = number(*flow));
     }
 }
 

@@ -93,7 +93,8 @@ impl Sender {
             ce_count: u64::from(flags),
             ack_delayed: flag(3),
             cwnd_limited: !flag(4),
-            recovery: [RecoveryState::Open, RecoveryState::Disorder, RecoveryState::Cwr, RecoveryState::Recovery, RecoveryState::Loss][usize::from(state % 5)],
+            recovery: [RecoveryState::Open, RecoveryState::Disorder, RecoveryState::Cwr, RecoveryState::Recovery, RecoveryState::Loss]
+                [usize::from(state % 5)],
             app_limited: flag(5),
             snd_una: in_bytes(self.una).0,
             snd_nxt: in_bytes(self.una + in_flight).0,

@@ -1,0 +1,70 @@
+//! What a run comes to. The emulator keeps no samples, so that its memory does not grow with the run: it says at the end what it knows of each flow,
+//! and whoever has the samples makes the summary.
+
+use bentpipe_profile::Time;
+use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::run::{FlowFacts, Samples, Summary};
+use serde::{Deserialize, Serialize};
+
+/// What the emulator says at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// What was done.
+    pub experiment: Experiment,
+    /// Its flows, in its order.
+    pub flows: Vec<FlowAccount>,
+    /// The Profile's time at which it began.
+    pub start: Time,
+    /// … and ended.
+    pub end: Time,
+    /// Packets delivered.
+    pub packets: u64,
+}
+
+/// One flow. Fields as in [`FlowFacts`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // see there
+pub struct FlowAccount {
+    /// Its number in the tables as they were sent; `None`: it was never seen. In the Run it has its place in the Experiment.
+    pub number: Option<u32>,
+    pub start: Time,
+    pub stop: Time,
+    pub completed: Option<Time>,
+    pub delivered_bytes: u64,
+    pub retransmits: u64,
+}
+
+impl Account {
+    /// The summary. `samples` have the flows as the Experiment numbers them; of the round-trip times the smoothed ones count, as the kernel keeps no
+    /// others.
+    #[must_use]
+    pub fn summary(&self, samples: &Samples) -> Summary {
+        let facts: Vec<FlowFacts> = (0_u64..)
+            .zip(&self.flows)
+            .map(|(index, flow)| {
+                let mine = samples.flow.iter().zip(&samples.rtt_smoothed_ms).filter(|(flow, _)| **flow == index);
+                let mut rtts_ms: Vec<f64> = mine.map(|(_, &rtt_ms)| rtt_ms).collect();
+                rtts_ms.sort_by(f64::total_cmp);
+                FlowFacts {
+                    start: flow.start,
+                    stop: flow.stop,
+                    completed: flow.completed,
+                    delivered_bytes: flow.delivered_bytes,
+                    retransmits: flow.retransmits,
+                    losses: 0,
+                    timeouts: 0,
+                    rtt_median_ms: quantile(&rtts_ms, 0.5),
+                    rtt_p95_ms: quantile(&rtts_ms, 0.95),
+                }
+            })
+            .collect();
+        Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets)
+    }
+}
+
+/// Of sorted values; NaN if there are none.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let rank = (sorted.len().saturating_sub(1) as f64 * q) as usize;
+    sorted.get(rank).copied().unwrap_or(f64::NAN)
+}

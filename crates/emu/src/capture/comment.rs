@@ -1,0 +1,142 @@
+//! What the path did with a packet, in words.
+
+use super::Fate;
+use bentpipe_link::DropCause;
+use bentpipe_profile::{EventKind, Nanos, Profile, Time};
+
+/// Of the packet where it was sent: its number among those of its direction, and its fate.
+#[must_use]
+pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate) -> String {
+    let what = match *fate {
+        Fate::Delivered { delay, taken, route, .. } => {
+            let refused = if taken { "" } else { ", but not taken by the kernel behind it" };
+            format!("delivered: {} ms one way over {}{refused}", ms(delay), route_name(profile, route))
+        }
+        Fate::Dropped { cause, after, at, route, position } => {
+            let hop = profile.routes().get(usize::from(route)).and_then(|r| r.hops.get(usize::from(position)).copied());
+            format!("dropped: {} of {}, {} ms after it was sent", why(profile, cause, hop, at), hop_name(profile, hop), ms(after))
+        }
+        Fate::NoRoute => "dropped: no route".to_owned(),
+        Fate::Held => "held: on its way when the run ended".to_owned(),
+    };
+    format!("#{number} {what}")
+}
+
+/// Of the packet where it was received; `sent_unix_ns`: when it was sent.
+#[must_use]
+pub(super) fn received(number: u64, sent_unix_ns: u64, delay: Nanos, late: Nanos) -> String {
+    let (seconds, rest) = (sent_unix_ns / 1_000_000_000, sent_unix_ns % 1_000_000_000);
+    format!("#{number} sent at {seconds}.{rest:09}, due after {} ms one way, handed on {} ms late", ms(delay), ms(late))
+}
+
+/// Milliseconds to the nanosecond.
+fn ms(span: Nanos) -> String {
+    format!("{}.{:06}", span.0 / 1_000_000, span.0 % 1_000_000)
+}
+
+fn route_name(profile: &Profile, route: u16) -> String {
+    let hops = profile.routes().get(usize::from(route)).map_or(&[][..], |route| &route.hops);
+    hops.iter().map(|&hop| hop_name(profile, Some(hop))).collect::<Vec<_>>().join(" > ")
+}
+
+fn hop_name(profile: &Profile, hop: Option<usize>) -> &str {
+    hop.and_then(|hop| profile.hops().get(hop)).map_or("an unknown hop", |hop| &hop.name)
+}
+
+fn why(profile: &Profile, cause: DropCause, hop: Option<usize>, at: Time) -> &'static str {
+    match cause {
+        DropCause::QueueFull => "queue full",
+        DropCause::Loss => "loss process",
+        DropCause::NoRoute => "no route",
+        DropCause::Event => event(profile, hop, at),
+    }
+}
+
+/// The event that struck the hop at that moment.
+fn event(profile: &Profile, hop: Option<usize>, at: Time) -> &'static str {
+    let first = profile.events().partition_point(|event| event.at_ns < at);
+    let mut then = profile.events()[first..].iter().take_while(|event| event.at_ns == at);
+    match then.find(|event| Some(event.hop) == hop).map(|event| (&event.kind, event.hop)) {
+        Some((EventKind::Handover { to_hop, .. }, hop)) if *to_hop == hop => "reconfiguration",
+        Some((EventKind::Handover { .. }, _)) => "handover",
+        Some((EventKind::Outage, _)) => "outage",
+        Some((EventKind::Obstruction, _)) => "obstruction",
+        Some((EventKind::Rain, _)) => "rain",
+        None => "event",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_link::{Network, Outcome, Packet};
+    use bentpipe_profile::path::LOSS_ONE;
+    use bentpipe_profile::{
+        Basis, Direction, Event, Fate as EventFate, Hop, HopDirection, InFlightFate, Provenance, QueueDiscipline, QueueFate, QueueLimit,
+        QueueSpec, RouteEntry, Series, Streams, Utc,
+    };
+
+    fn hop(name: &str, loss: u64) -> Hop {
+        let side = HopDirection {
+            delay: Series::constant(10_000_000),
+            capacity: None,
+            queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Packets(10) },
+            jitter: None,
+            loss: Some(Series::constant(loss)),
+        };
+        Hop { name: name.to_owned(), shared_id: None, up: side.clone(), down: side }
+    }
+
+    fn profile(loss: u64, kind: EventKind) -> Profile {
+        let provenance = Provenance {
+            kind: "preset".to_owned(),
+            description: "test".to_owned(),
+            made_by: "bentpipe test".to_owned(),
+            seed: None,
+            includes: Vec::new(),
+            recipe: serde_json::Value::Null,
+        };
+        let harsh = EventFate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, ..EventFate::GENTLE };
+        let event = Event { at_ns: Time(5_000_000), interruption_ns: Nanos(1_000_000), hop: 0, kind, up: harsh, down: harsh };
+        let routes = vec![RouteEntry { at_ns: Time::ZERO, hops: vec![0, 1] }];
+        let (start, duration) = (Utc(0), Nanos::from_secs(60));
+        let hops = vec![hop("access", 0), hop("transit", loss)];
+        Profile::new("p".to_owned(), start, duration, Basis::OneWay, provenance, hops, routes, vec![event]).unwrap()
+    }
+
+    /// What is said of a packet that goes up from `at` on.
+    fn said(profile: &Profile, at: Time) -> String {
+        let mut network = Network::new(&[profile], Streams::new(0)).unwrap();
+        let mut out = Vec::new();
+        network.run_until(at, &mut out);
+        network.send(Packet::new(at, 0, Direction::Up, 0, 100, 0)).unwrap();
+        network.run_until(Time(1_000_000_000), &mut out);
+        let [(outcome, packet)] = out[..] else { panic!("{out:?}") };
+        let delay = packet.at.since(packet.entered);
+        let fate = match outcome {
+            Outcome::Delivered => Fate::Delivered { delay, handed: packet.at, late: Nanos(0), taken: true, route: packet.route },
+            Outcome::Dropped(cause) => Fate::Dropped { cause, after: delay, at: packet.at, route: packet.route, position: packet.position },
+        };
+        sent(profile, 7, &fate)
+    }
+
+    #[test]
+    fn what_the_network_did_is_what_is_said() {
+        let after_it = Time(20_000_000);
+        let outage = profile(0, EventKind::Outage);
+        assert_eq!(said(&outage, after_it), "#7 delivered: 20.000000 ms one way over access > transit");
+        assert_eq!(said(&outage, Time(2_000_000)), "#7 dropped: outage of access, 3.000000 ms after it was sent");
+        assert_eq!(said(&profile(0, EventKind::Rain), Time(2_000_000)), "#7 dropped: rain of access, 3.000000 ms after it was sent");
+        let back = EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop: 0 };
+        assert!(said(&profile(0, back), Time(2_000_000)).starts_with("#7 dropped: reconfiguration of access"));
+        let lossy = profile(LOSS_ONE, EventKind::Outage);
+        assert_eq!(said(&lossy, after_it), "#7 dropped: loss process of transit, 10.000000 ms after it was sent");
+        assert_eq!(sent(&lossy, 1, &Fate::NoRoute), "#1 dropped: no route");
+    }
+
+    #[test]
+    fn a_received_packet_says_when_it_was_sent() {
+        let text = received(3, 1_778_403_600_000_000_042, Nanos(15_000_001), Nanos(31));
+        assert_eq!(text, "#3 sent at 1778403600.000000042, due after 15.000001 ms one way, handed on 0.000031 ms late");
+    }
+}

@@ -1,0 +1,239 @@
+//! The thread that writes, at the ordinary priority: it may be late, the relay must not.
+
+use super::order::Order;
+use super::{Fate, Record, Shared, comment};
+use crate::error::EmuError;
+use bentpipe_profile::{Profile, Time};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, Endianness, PcapError};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+/// Between looks at an empty channel. It is looked at, not waited for: waking a sleeper would cost the relay a system call for each packet.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Bytes of packets that wait for an earlier one's fate, at each end. Chosen here.
+const MOST_HELD_BYTES: usize = 64 << 20;
+
+/// Bytes written at once, at the most: whole blocks.
+const PIECE: usize = 1 << 20;
+
+/// `if_tsresol`: units of 10^-9 s.
+const NANOSECONDS: u8 = 9;
+
+/// `epb_flags`: inbound, outbound.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CaptureReport {
+    /// Packets in the files, the client's first.
+    pub written: [u64; 2],
+    /// Packets that the writer was not quick enough for: in neither file.
+    pub not_captured: u64,
+    /// Why the files end before the run; `None`: they do not.
+    pub failed: Option<String>,
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Anchor {
+    /// Nanoseconds since 1970, UTC.
+    pub unix_ns: u64,
+    /// The relay's time.
+    pub at: Time,
+}
+
+impl Anchor {
+    const fn unix_ns(&self, at: Time) -> u64 {
+        if at.0 >= self.at.0 { self.unix_ns + (at.0 - self.at.0) } else { self.unix_ns.saturating_sub(self.at.0 - at.0) }
+    }
+}
+
+/// The two files, begun: the client's and the server's.
+pub struct Files([Trace; 2]);
+
+impl Files {
+    /// Creates `client.pcapng` and `server.pcapng` in `folder`.
+    ///
+    /// # Errors
+    /// [`EmuError::Capture`].
+    pub fn create(folder: &Path) -> Result<Self, EmuError> {
+        Ok(Self([Trace::create(folder, "client")?, Trace::create(folder, "server")?]))
+    }
+}
+
+/// One end's packets.
+struct Trace {
+    path: PathBuf,
+    file: File,
+    blocks: PcapNgWriter<Vec<u8>>,
+    written: u64,
+}
+
+impl Trace {
+    fn create(folder: &Path, end: &'static str) -> Result<Self, EmuError> {
+        let path = folder.join(format!("{end}.pcapng"));
+        let failed = |found: String| EmuError::Capture { file: path.display().to_string(), found };
+        let file = File::create(&path).map_err(|e| failed(e.to_string()))?;
+        let program = concat!("bentpipe ", env!("CARGO_PKG_VERSION"));
+        let section = SectionHeaderBlock {
+            endianness: Endianness::Little,
+            options: vec![SectionHeaderOption::UserApplication(program.into())],
+            ..Default::default()
+        };
+        let interface = InterfaceDescriptionBlock {
+            linktype: DataLink::RAW,
+            snaplen: 0,
+            options: vec![
+                InterfaceDescriptionOption::IfName(end.into()),
+                InterfaceDescriptionOption::IfDescription(format!("the {end}'s end of an emulated path").into()),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ],
+        };
+        let begun = PcapNgWriter::with_section_header(Vec::new(), section).and_then(|mut blocks| {
+            blocks.write_pcapng_block(interface)?;
+            Ok(blocks)
+        });
+        let mut trace = Self { blocks: begun.map_err(|e| failed(said(&e)))?, path: path.clone(), file, written: 0 };
+        trace.flush().map_err(|e| failed(said(&e)))?;
+        Ok(trace)
+    }
+
+    fn packet(&mut self, unix_ns: u64, data: &[u8], flags: u32, comment: String) -> Result<(), PcapError> {
+        self.blocks.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: Duration::from_nanos(unix_ns),
+            original_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            data: Cow::Borrowed(data),
+            options: vec![EnhancedPacketOption::Comment(comment.into()), EnhancedPacketOption::Flags(flags)],
+        })?;
+        self.written += 1;
+        if self.blocks.get_ref().len() >= PIECE { self.flush() } else { Ok(()) }
+    }
+
+    fn end(&mut self, unix_ns: u64, missed: u64) -> Result<(), PcapError> {
+        self.blocks.write_pcapng_block(InterfaceStatisticsBlock {
+            interface_id: 0,
+            // The format has the high half first (draft-ietf-opsawg-pcapng, Interface Statistics Block); the crate writes one little-endian number.
+            timestamp: unix_ns.rotate_left(32),
+            options: vec![InterfaceStatisticsOption::IsbIfRecv(self.written + missed), InterfaceStatisticsOption::IsbIfDrop(missed)],
+        })?;
+        self.flush()
+    }
+
+    /// Whole blocks to the file: what was written stays if the process is killed.
+    fn flush(&mut self) -> Result<(), PcapError> {
+        let blocks = self.blocks.get_mut();
+        let written = self.file.write_all(blocks);
+        blocks.clear();
+        written.map_err(PcapError::IoError)
+    }
+}
+
+/// See the module.
+pub(super) struct Writer {
+    traces: [Trace; 2],
+    orders: [Order<(Rc<Record>, u32)>; 2],
+    profile: Arc<Profile>,
+    anchor: Anchor,
+    failed: Option<String>,
+    last: Time,
+}
+
+impl Writer {
+    pub(super) fn new(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
+        let orders = [Order::new(MOST_HELD_BYTES), Order::new(MOST_HELD_BYTES)];
+        Self { traces: files.0, orders, profile, anchor, failed: None, last: anchor.at }
+    }
+
+    /// Writes until the other side of the channel is gone.
+    pub(super) fn run(mut self, from: &Receiver<Record>, back: &SyncSender<Vec<u8>>, shared: &Shared) -> CaptureReport {
+        loop {
+            match from.try_recv() {
+                Ok(record) => {
+                    shared.queued_bytes.fetch_sub(record.bytes.len(), Ordering::Relaxed);
+                    let upto = record.upto;
+                    self.take(record);
+                    self.release(upto, back);
+                }
+                Err(TryRecvError::Empty) => {
+                    self.attempt(|traces| traces.iter_mut().try_for_each(Trace::flush));
+                    thread::sleep(LOOK);
+                }
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        self.release([Time::MAX; 2], back);
+        let (missed, end) = (shared.missed.load(Ordering::Relaxed), self.anchor.unix_ns(self.last));
+        self.attempt(|traces| traces.iter_mut().try_for_each(|trace| trace.end(end, missed)));
+        CaptureReport { written: self.traces.map(|trace| trace.written), not_captured: missed, failed: self.failed }
+    }
+
+    fn take(&mut self, record: Record) {
+        let (sender, size) = (record.direction as usize, record.bytes.len());
+        let record = Rc::new(record);
+        if let Fate::Delivered { handed, taken: true, .. } = record.fate {
+            self.orders[1 - sender].put(handed, size, (Rc::clone(&record), INBOUND));
+        }
+        self.orders[sender].put(record.sent, size, (record, OUTBOUND));
+    }
+
+    fn release(&mut self, upto: [Time; 2], back: &SyncSender<Vec<u8>>) {
+        for (end, upto) in upto.into_iter().enumerate() {
+            while let Some((at, (record, flags))) = self.orders[end].take(upto) {
+                self.last = self.last.max(at);
+                self.write(end, at, &record, flags);
+                if let Ok(record) = Rc::try_unwrap(record) {
+                    let _ = back.try_send(record.bytes); // full: the allocator has it
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, end: usize, at: Time, record: &Record, flags: u32) {
+        if self.failed.is_some() {
+            return;
+        }
+        let text = match record.fate {
+            Fate::Delivered { delay, late, .. } if flags == INBOUND => {
+                comment::received(record.number, self.anchor.unix_ns(record.sent), delay, late)
+            }
+            _ => comment::sent(&self.profile, record.number, &record.fate),
+        };
+        let unix_ns = self.anchor.unix_ns(at);
+        self.attempt(|traces| traces[end].packet(unix_ns, &record.bytes, flags, text));
+    }
+
+    /// A disk that refuses ends the files, not the run.
+    fn attempt(&mut self, work: impl FnOnce(&mut [Trace; 2]) -> Result<(), PcapError>) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Err(error) = work(&mut self.traces) {
+            let folder = self.traces[0].path.parent().unwrap_or(Path::new(""));
+            self.failed = Some(format!("{}: {}", folder.display(), said(&error)));
+        }
+    }
+}
+
+fn said(error: &PcapError) -> String {
+    match error {
+        PcapError::IoError(source) => source.to_string(),
+        other => other.to_string(),
+    }
+}

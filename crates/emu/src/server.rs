@@ -1,0 +1,143 @@
+//! The server: a line of shell at the other end, in a process group of its own, so that Ctrl-C, which goes to the terminal's foreground group, ends the
+//! program first.
+
+use crate::error::EmuError;
+use crate::host::Host;
+use crate::programs::{Reaper, spawn};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek as _, SeekFrom};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How much is kept of what it says [bytes].
+const TAIL: usize = 4096;
+
+/// Lines of it in an error.
+const LINES: usize = 5;
+
+/// What a server says.
+pub enum Said {
+    /// It goes to a file.
+    Log(PathBuf),
+    /// The last of what it writes to its standard error is kept.
+    Tail {
+        /// The bytes.
+        bytes: Arc<Mutex<VecDeque<u8>>>,
+        /// Who reads them, until the last process that has the pipe ends.
+        reader: JoinHandle<()>,
+    },
+}
+
+/// Starts a line of shell as the server; what it prints goes to `log`, or nowhere.
+///
+/// # Errors
+/// [`EmuError::Spawn`].
+pub fn start(host: &Host, line: &str, log: Option<&str>, reaper: &Reaper) -> Result<(Pid, Said), EmuError> {
+    let failed = |e: std::io::Error| EmuError::Spawn { program: line.to_owned(), found: e.to_string() };
+    let (out, err): (Stdio, Stdio) = match log {
+        Some(file) => {
+            let file = File::create(file).map_err(failed)?;
+            (file.try_clone().map_err(failed)?.into(), file.into())
+        }
+        None => (Stdio::null(), Stdio::piped()),
+    };
+    let mut child = Command::new("/bin/sh");
+    child.arg("-c").arg(line).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    let (pid, mut child) = spawn(host, child, line, reaper)?;
+    let said = match (log, child.stderr.take()) {
+        (None, Some(pipe)) => listen(pipe).map_err(failed)?,
+        (log, _) => Said::Log(log.unwrap_or_default().into()),
+    };
+    Ok((pid, said))
+}
+
+/// Asks it to end, with all that it started.
+pub fn terminate(server: Pid) {
+    let _ = killpg(server, Signal::SIGTERM); // ESRCH: it has
+}
+
+fn listen(mut pipe: ChildStderr) -> std::io::Result<Said> {
+    let bytes = Arc::new(Mutex::new(VecDeque::with_capacity(2 * TAIL)));
+    let kept = Arc::clone(&bytes);
+    let read = move || {
+        let mut piece = [0; TAIL];
+        loop {
+            match pipe.read(&mut piece) {
+                Ok(0) => break,
+                Ok(n) => {
+                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    kept.extend(&piece[..n]);
+                    let over = kept.len().saturating_sub(TAIL);
+                    kept.drain(..over);
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+    };
+    let reader = thread::Builder::new().name("server's words".to_owned()).spawn(read)?;
+    Ok(Said::Tail { bytes, reader })
+}
+
+impl Said {
+    /// The last lines, to end an error with: `; it said: …`, or nothing.
+    #[must_use]
+    pub fn last_lines(&self) -> String {
+        let bytes = match self {
+            Self::Log(file) => tail(file).unwrap_or_default(),
+            Self::Tail { bytes, reader } => {
+                // It has ended; what it wrote may still be in the pipe.
+                let began = Instant::now();
+                while !reader.is_finished() && began.elapsed() < Duration::from_millis(200) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                bytes.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+            }
+        };
+        let text = in_one_line(&bytes);
+        if text.is_empty() { text } else { format!("; it said: {text}") }
+    }
+}
+
+fn tail(file: &PathBuf) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The last lines that say something; control characters, which could colour or clear the terminal, are left out.
+fn in_one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let clean = text.lines().map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>());
+    let lines: Vec<String> = clean.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_lines_are_one() {
+        assert_eq!(in_one_line(b"1\n2\n\n3\n4\n\x1b[31m5\n 6 \n"), "2 / 3 / 4 / [31m5 / 6");
+        assert_eq!(in_one_line(b""), "");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_server_says_is_one_line(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+            prop_assert!(!in_one_line(&bytes).contains(char::is_control));
+        }
+    }
+}
