@@ -1,0 +1,9 @@
+"""The user terminal ("dish"): a client of its gRPC interface, a recorder, and a simulated terminal that speaks the same.
+
+- `client`: `DishClient`, every answer with every field optional.
+- `following`: one sample after the other, for ever, with back-off; a line per change of state.
+- `recording`: `Recorder`, and `read_recording` for what it wrote.
+- `simulation`: `Terminal` answers as a dish would behind a Profile; `serve` puts it on a port.
+
+What needs gRPC (all but reading a recording) needs the extra ``bentpipe[dish]``.
+"""
