@@ -12,6 +12,9 @@ class Clock(Protocol):
     def now_unix_ns(self) -> int:
         """Nanoseconds since 1970."""
 
+    def elapsed_ns(self) -> int:
+        """Nanoseconds since some moment: goes on evenly, whatever jumps the time of day makes."""
+
     def sleep_s(self, seconds: float) -> None:
         """Lets as much of this clock's time pass."""
 
@@ -22,6 +25,10 @@ class WallClock:
     def now_unix_ns(self) -> int:
         """As the machine has it; it may jump."""
         return time.time_ns()
+
+    def elapsed_ns(self) -> int:
+        """As the machine counts."""
+        return time.monotonic_ns()
 
     def sleep_s(self, seconds: float) -> None:
         """Sleeps."""
@@ -38,7 +45,11 @@ class FastClock:
 
     def now_unix_ns(self) -> int:
         """Time in the sped-up world."""
-        return self._start_unix_ns + round((time.monotonic_ns() - self._start_ns) * self._speed)
+        return self._start_unix_ns + self.elapsed_ns()
+
+    def elapsed_ns(self) -> int:
+        """Since it was made."""
+        return round((time.monotonic_ns() - self._start_ns) * self._speed)
 
     def sleep_s(self, seconds: float) -> None:
         """Sleeps as much less."""
@@ -54,6 +65,10 @@ class SetClock:
 
     def now_unix_ns(self) -> int:
         """The time it was set to, and what was slept since."""
+        return self._unix_ns
+
+    def elapsed_ns(self) -> int:
+        """It never jumps."""
         return self._unix_ns
 
     def sleep_s(self, seconds: float) -> None:

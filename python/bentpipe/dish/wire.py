@@ -7,11 +7,15 @@ is not. A message is therefore a `Message` whose fields mypy does not know; ``pr
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from bentpipe.errors import UserError
+
+# gRPC's core writes lines of its own to stderr; what went wrong reaches us as an exception.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 try:
     import grpc  # noqa: F401 - whoever has messages calls
@@ -50,10 +54,22 @@ class Wire:
         self._files = _files(firmware)
         for file in self._files:
             self.pool.Add(file)
+        self._classes: dict[str, Message] = {}
 
     def message(self, name: str) -> Message:
         """The class of a message of `PACKAGE`."""
-        return message_factory.GetMessageClass(self.pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+        if name not in self._classes:
+            descriptor = self.pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
+            self._classes[name] = message_factory.GetMessageClass(descriptor)
+        return self._classes[name]
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a message."""
+        try:
+            self.message(name)
+        except KeyError:
+            return False
+        return True
 
     def serialized(self) -> list[bytes]:
         """The file descriptors, as reflection serves them."""

@@ -21,6 +21,8 @@ class PaintedMap:
     Attributes:
         quality: Shape (SIDE, SIDE).
         since_s: When it was last cleared [s since the Profile's first start].
+        seen: Pixels that are painted; `blocked`: those of them that are 0.
+        seconds_blocked: How long the Profile said OBSTRUCTED meanwhile.
     """
 
     def __init__(self, world: World, since_s: int) -> None:
@@ -35,14 +37,18 @@ class PaintedMap:
         """Forgets everything."""
         self.quality: NDArray[np.float32] = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
         self.since_s = self._painted_s = now_s
-        self.seconds_blocked = 0
+        self.seconds_blocked = self.seen = self.blocked = 0
 
     def paint_to(self, now_s: int) -> None:
         """Adds what was seen until now."""
         # What repeats paints the same pixels again.
         first = max(self._painted_s, now_s - 2 * self._world.seconds)
+        if first >= now_s:
+            return
         for begin in range(first, now_s, _CHUNK_S):
             self._paint(np.arange(begin, min(begin + _CHUNK_S, now_s)))
+        self.seen = int(np.count_nonzero(self.quality >= 0))
+        self.blocked = self.seen - int(np.count_nonzero(self.quality > 0))
         self._painted_s = max(self._painted_s, now_s)
 
     def wedges(self) -> list[float]:

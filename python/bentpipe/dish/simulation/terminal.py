@@ -73,7 +73,8 @@ class Terminal:
         self._boots = 1
         self._map = PaintedMap(world, self._boot_s)
         self._stowed = self._gps_inhibited = False
-        self._config = self._new("DishConfig", location_request_mode=int(allow_location))
+        self._standing_of: tuple[tuple[object, ...], Message] | None = None
+        self._config = self._part("DishConfig", location_request_mode=int(allow_location))
         self._answers: dict[str, tuple[str, Callable[[Message], Message]]] = {
             "get_status": ("dish_get_status", self._status),
             "get_history": ("dish_get_history", self._history),
@@ -122,7 +123,10 @@ class Terminal:
 
     def _new(self, name: str, **values: object) -> Message:
         """A message with those of the values that this firmware has."""
-        message = self.wire.message(name)()
+        return self._fill(self.wire.message(name)(), **values)
+
+    def _fill(self, message: Message, **values: object) -> Message:
+        """`message` with those of the values that this firmware has."""
         known = message.DESCRIPTOR.fields_by_name
         for field, value in values.items():
             if field not in known or value is None:
@@ -138,12 +142,9 @@ class Terminal:
                 setattr(message, field, value)
         return message
 
-    def _has(self, name: str) -> bool:
-        return any(name in file for file in (self.wire.message("Response").DESCRIPTOR.file.message_types_by_name,))
-
     def _part(self, name: str, **values: object) -> Message | None:
         """As `_new`; None where this firmware has no such message."""
-        return self._new(name, **values) if self._has(name) else None
+        return self._new(name, **values) if self.wire.has(name) else None
 
     def _info(self) -> Message:
         return self._new(
@@ -159,49 +160,63 @@ class Terminal:
         now_s, at_s = self._second(), (self.clock.now_unix_ns() - self.start_unix_ns) / 1e9
         seconds = np.arange(now_s - 1, now_s) if now_s > self._boot_s else np.empty(0, dtype=np.int64)
         drop, latency_ms, down, up = (float(v[0]) if len(v) else 0.0 for v in self._samples(seconds))
-        self._map.paint_to(now_s)
+        painted = self._map
+        painted.paint_to(now_s)
         outage = self._outage_now(at_s)
         cause = None if outage is None else outage[0]
-        seen = int((self._map.quality >= 0).sum())
-        blocked = int((self._map.quality == 0).sum())
-        age_s = max(now_s - self._map.since_s, 0)
-        latitude = self.world.place[0] if self.world.place is not None else 0.0
-        aim = mount.aim(latitude)
-        return self._new(
-            "DishGetStatusResponse",
-            device_info=self._info(),
-            device_state=self._new("DeviceState", uptime_s=now_s - self._boot_s),
-            state="CONNECTED" if cause is None else "BOOTING" if cause == "BOOTING" else "SEARCHING",
-            snr=0.0 if cause else 9.0,  # of 9, as the firmware of 2021 counted (danopstech/starlink_exporter)
+        age_s = max(now_s - painted.since_s, 0)
+        status = self.wire.message("DishGetStatusResponse")()
+        status.CopyFrom(self._standing())
+        status.device_state.uptime_s = now_s - self._boot_s
+        self._fill(
+            status.obstruction_stats,
+            fraction_obstructed=painted.blocked / painted.seen if painted.seen else 0.0,
+            valid_s=float(age_s),
+            currently_obstructed=cause == "OBSTRUCTED",
+            time_obstructed=painted.seconds_blocked / age_s if age_s else 0.0,
+            last_24h_obstructed_s=float(painted.seconds_blocked),
+            patches_valid=painted.seen,
+        )
+        if "wedge_fraction_obstructed" in status.obstruction_stats.DESCRIPTOR.fields_by_name:
+            wedges = painted.wedges()
+            status.obstruction_stats.wedge_fraction_obstructed.extend(part / 12 for part in wedges)
+            status.obstruction_stats.wedge_abs_fraction_obstructed.extend(wedges)
+        return self._fill(
+            status,
+            state="CONNECTED" if cause is None else "SEARCHING",
+            snr=0.0 if cause else 9.0,  # of 9, as the firmware of 2021 counted (sparky8512/starlink-grpc-tools)
+            is_snr_above_noise_floor=cause is None,
             seconds_to_first_nonempty_slot=0.0 if cause is None else -1.0,
             pop_ping_drop_rate=drop,
             pop_ping_latency_ms=latency_ms,
             downlink_throughput_bps=down,
             uplink_throughput_bps=up,
+            outage=None if outage is None else self._outage(*outage),
+        )
+
+    def _standing(self) -> Message:
+        """What of the status changes only when somebody changes it."""
+        key = (self._boots, self._stowed, self._gps_inhibited, str(self._config))
+        if self._standing_of is not None and self._standing_of[0] == key:
+            return self._standing_of[1]
+        aim = mount.aim(self.world.place[0] if self.world.place is not None else 0.0)
+        status = self._new(
+            "DishGetStatusResponse",
+            device_info=self._info(),
             alerts=self._new("DishAlerts"),
-            obstruction_stats=self._new(
-                "DishObstructionStats",
-                fraction_obstructed=blocked / seen if seen else 0.0,
-                wedge_fraction_obstructed=[part / 12 for part in self._map.wedges()],
-                wedge_abs_fraction_obstructed=self._map.wedges(),
-                valid_s=float(age_s),
-                currently_obstructed=cause == "OBSTRUCTED",
-                time_obstructed=self._map.seconds_blocked / age_s if age_s else 0.0,
-                last_24h_obstructed_s=float(self._map.seconds_blocked),
-                patches_valid=seen,
-            ),
             stow_requested=self._stowed,
             boresight_azimuth_deg=aim.azimuth_deg,
             boresight_elevation_deg=aim.elevation_deg,
-            outage=None if outage is None else self._outage(*outage),
             gps_stats=self._part(
-                "DishGpsStats", gps_valid=not self._gps_inhibited, gps_sats=0 if self._gps_inhibited else 12,
-                inhibit_gps=self._gps_inhibited, pnt_filter_convergence_state="FILTER_CONVERGED",
+                "DishGpsStats",
+                gps_valid=not self._gps_inhibited,
+                gps_sats=0 if self._gps_inhibited else 12,
+                inhibit_gps=self._gps_inhibited,
+                pnt_filter_convergence_state="FILTER_CONVERGED",
             ),
             eth_speed_mbps=1000,
             mobility_class="STATIONARY",
             class_of_service="CONSUMER",
-            is_snr_above_noise_floor=cause is None,
             ready_states=self._part("DishReadyStates", scp=True, l1l2=True, xphy=True, aap=True, rf=True),
             software_update_state="IDLE",
             has_actuators="HAS_ACTUATORS_NO",
@@ -220,8 +235,10 @@ class Terminal:
             ned2dish_quaternion=self._part(
                 "Quaternion", **dict(zip(("q_scalar", "q_x", "q_y", "q_z"), mount.quaternion(aim), strict=True))
             ),
-            config=self._config if self._has("DishConfig") else None,
+            config=self._config,
         )
+        self._standing_of = (key, status)
+        return status
 
     def _samples(self, seconds: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
         if self._stowed:
@@ -250,7 +267,7 @@ class Terminal:
             snr=[9.0 if lost < 1 else 0.0 for lost in drop],
             scheduled=[lost < 1 for lost in drop],
             obstructed=[False] * RING,
-            outages=self._outages(now_s) if self._has("DishOutage") else None,
+            outages=self._outages(now_s) if self.wire.has("DishOutage") else None,
             power_in=power,
             event_log=self._part(
                 "EventLog",

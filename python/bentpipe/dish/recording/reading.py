@@ -1,0 +1,66 @@
+"""Reading a recording: each table as one lazy frame, and the obstruction maps one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.exceptions import PanicException
+
+from bentpipe.dish.recording.segments import parts
+from bentpipe.dish.recording.tables import FORMAT, KEY, TABLES
+from bentpipe.errors import UserError, shown
+
+
+def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl.LazyFrame:
+    """A table of a recording, in order of time; also of one that is still being written.
+
+    Args:
+        directory: As given to `bentpipe dish record`.
+        table: ``samples``, ``events`` or ``maps``.
+
+    Raises:
+        UserError: No recording, no such table, a newer layout or a file that does not read.
+    """
+    if table not in TABLES:
+        raise UserError(f"no table {shown(table)}; wanted {', '.join(TABLES)}")
+    root = Path(directory)
+    found = parts(root / table)
+    if not found and not any(parts(root / name) for name in TABLES):
+        raise UserError(f"{directory}: holds no recording; wanted the folder given to `bentpipe dish record`")
+    for path in found:
+        _check(path)
+    if not found:
+        return pl.LazyFrame(schema=dict(TABLES[table]))
+    return pl.scan_parquet(found).sort("t_unix_ns", maintain_order=True)
+
+
+def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """When each obstruction map came [ns since 1970] and what it shows, shape (rows, columns); oldest first.
+
+    Raises:
+        UserError: As `scan_recording`.
+    """
+    quality = np.empty((0, 0), dtype=np.float32)
+    for path in parts(Path(directory) / "maps"):
+        _check(path)
+        for row in pl.read_parquet(path).iter_rows(named=True):
+            if row["whole"]:
+                quality = np.full((row["rows"], row["columns"]), -1.0, dtype=np.float32)
+            quality.ravel()[np.asarray(row["pixel"], dtype=np.int64)] = row["quality"]
+            yield row["t_unix_ns"], quality.copy()
+
+
+def _check(path: Path) -> None:
+    try:
+        about = json.loads(pl.read_parquet_metadata(path)[KEY])
+    except (Exception, PanicException) as error:  # noqa: BLE001 - a damaged file can raise anything
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{path}: does not read as part of a recording ({reason}); move it away") from None
+    if about["format"] > FORMAT:
+        raise UserError(f"{path}: has format {about['format']}, this bentpipe reads up to {FORMAT}: install a newer one")
