@@ -1,8 +1,8 @@
-"""The user terminal ("dish"): a client of its gRPC interface, a recorder, and a simulated terminal that speaks the same.
+"""The user terminal ("dish"): a client of its interface, a recorder, and a simulated terminal that speaks the same.
 
 - `client`: `DishClient`, every answer with every field optional.
 - `following`: one sample after the other, for ever, with back-off; a line per change of state.
-- `recording`: `Recorder`, and `read_recording` for what it wrote.
+- `recording`: `Recorder`, and `scan_recording` for what it wrote.
 - `simulation`: `Terminal` answers as a dish would behind a Profile; `serve` puts it on a port.
 
 What needs gRPC (all but reading a recording) needs the extra ``bentpipe[dish]``.

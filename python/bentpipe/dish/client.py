@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -13,6 +14,8 @@ from bentpipe.dish.reflection import Reflected, reflect
 from bentpipe.dish.status import Status, status_of
 from bentpipe.dish.wire import HANDLE, Message, everything
 from bentpipe.errors import BentpipeError, UserError
+
+Record = TypeVar("Record")
 
 #: Where a terminal listens, whatever the network behind it.
 DEFAULT_HOST = "192.168.100.1:9200"
@@ -134,12 +137,12 @@ class DishClient:
     def history(self) -> History:
         """The last minutes, second by second."""
         message = self._ask("get_history", "dish_get_history")
-        return self._checked(history_of, message)
+        return _checked(history_of, message)
 
     def obstruction_map(self) -> ObstructionMap:
         """What it has seen of its sky."""
         message = self._ask("dish_get_obstruction_map", "dish_get_obstruction_map")
-        return self._checked(map_of, message)
+        return _checked(map_of, message)
 
     def location(self) -> tuple[float, float, float]:
         """Latitude, longitude [deg] and altitude [m].
@@ -203,11 +206,12 @@ class DishClient:
             raise DishError("not-a-dish", f"this is a Starlink router; the terminal is at {DEFAULT_HOST}")
         raise DishError(missing, f"the answer to {question} holds no {answer}")
 
-    def _checked(self, read: Any, message: Message) -> Any:  # noqa: ANN401 - as `read` returns
-        try:
-            return read(message)
-        except UserError as error:
-            raise DishError("malformed", str(error)) from None
+
+def _checked(read: Callable[[Message], Record], message: Message) -> Record:
+    try:
+        return read(message)
+    except UserError as error:
+        raise DishError("malformed", str(error)) from None
 
 
 def _from_router(response: Message) -> bool:

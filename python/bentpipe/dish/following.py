@@ -10,8 +10,8 @@ from bentpipe.dish.clocks import Clock
 from bentpipe.dish.status import Status
 from bentpipe.errors import UserError
 
-#: Longest wait between attempts [s]. Chosen here: one network slot, so that a terminal is missed for no longer than that
-#: after it came back, and a machine that polls all night does not notice.
+#: Longest wait between attempts [s]. Chosen here: one network slot, so that a terminal is missed for no longer than
+#: that after it came back, and a machine that polls all night does not notice.
 LONGEST_WAIT_S = 15.0
 #: Shortest interval [s]. Chosen here: the terminal renews its values every second.
 SHORTEST_S = 0.1
@@ -55,11 +55,12 @@ class Follower:
         self._condition = ""
         self._last: Status | None = None
 
-    def samples(self) -> Iterator[Sample]:
-        """Samples, each after waiting for its turn; never ends."""
+    def samples(self, until_s: float | None = None) -> Iterator[Sample]:
+        """Samples, each after waiting for its turn; for ever, or as long as said [s]."""
         due = self._clock.elapsed_ns()
+        end = None if until_s is None else due + round(until_s * 1e9)
         wait_s = 1.0
-        while True:
+        while end is None or due < end:
             self._clock.sleep_s((due - self._clock.elapsed_ns()) / 1e9)
             try:
                 status = self._client.status()

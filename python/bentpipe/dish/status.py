@@ -157,16 +157,10 @@ def not_retired(message: str, field: str) -> bool:
 
 def has_unknown(message: Message) -> bool:
     """Whether a message, or one in it, holds fields that have no name here."""
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    if len(UnknownFieldSet(message)):
-        return True
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            continue
-        if any(has_unknown(part) for part in (value if field.is_repeated else [value])):
-            return True
-    return False
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return bool(known.ByteSize() != message.ByteSize())
 
 
 def _nothing(message: str, field: str) -> bool:

@@ -63,4 +63,6 @@ def _check(path: Path) -> None:
         reason = str(error).partition("\n")[0]
         raise UserError(f"{path}: does not read as part of a recording ({reason}); move it away") from None
     if about["format"] > FORMAT:
-        raise UserError(f"{path}: has format {about['format']}, this bentpipe reads up to {FORMAT}: install a newer one")
+        raise UserError(
+            f"{path}: has format {about['format']}, this bentpipe reads up to {FORMAT}: install a newer one"
+        )

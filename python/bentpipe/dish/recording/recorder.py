@@ -79,27 +79,22 @@ class Recorder:
         self._map: NDArray[np.float32] | None = None
         self._flushed_s = 0.0
 
-    def run(self, until_unix_ns: int | None = None) -> int:
-        """Records until a time, or for ever; returns how many samples it took.
+    def run(self, for_s: float | None = None) -> int:
+        """Records for a time [s], or for ever; returns how many samples it took. Then the folder is free again.
 
         Raises:
             UserError, StoreError: The disk refuses.
         """
         count = 0
         try:
-            for sample in self._follower.samples():
-                if until_unix_ns is not None and sample.t_unix_ns >= until_unix_ns:
-                    break
+            for sample in self._follower.samples(for_s):
                 self._take_in(sample)
                 count += 1
         finally:
             for table in (self._samples, self._events, self._maps):
                 table.close()
+            os.close(self._lock)
         return count
-
-    def close(self) -> None:
-        """Gives the folder free."""
-        os.close(self._lock)
 
     def _take_in(self, sample: Sample) -> None:
         now = sample.t_unix_ns

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.profiles import PathView
-from bentpipe.profiles.table import Direction
+from bentpipe.profiles.table import DIRECTIONS, Direction
 
 Floats = NDArray[np.float64]
 
@@ -47,8 +47,8 @@ class Pings:
         number = np.arange(first * PINGS_PER_S, end * PINGS_PER_S)
         sent = number / PINGS_PER_S
         now, lost = sent.copy(), np.zeros(len(sent), dtype=bool)
-        for direction in ("up", "down"):
-            now, gone = self._travel(direction, now, number)  # type: ignore[arg-type]
+        for direction in DIRECTIONS:  # up, then down
+            now, gone = self._travel(direction, now, number)
             lost |= gone
         rtt_s = now - sent
         lost |= ~(rtt_s <= LOST_AFTER_S)

@@ -19,7 +19,7 @@ from bentpipe.dish.simulation.world import World, aligned_start
 from bentpipe.dish.wire import Message, Wire
 from bentpipe.errors import UserError
 
-#: Samples in the ring buffers: 15 minutes since August 2021 (sparky8512/starlink-grpc-tools), the time before in 12 hours.
+#: Samples in the ring buffers: 15 minutes since August 2021 (sparky8512/starlink-grpc-tools).
 RING = 900
 #: Most outages in a history. Chosen here: a published dump has 683 of three and three quarter hours.
 MOST_OUTAGES = 1000
@@ -313,7 +313,7 @@ class Terminal:
         return self._new("GetTimeResponse", unix_nano=self.clock.now_unix_ns())
 
     def _location(self, _: Message) -> Message:
-        if not self._config.location_request_mode:
+        if self._config is None or not self._config.location_request_mode:
             raise Refusal("PERMISSION_DENIED", "GetLocation requests are not enabled on this device")
         if self.world.place is None:
             raise Refusal("UNAVAILABLE", "the Profile does not say where the terminal stands")
@@ -332,7 +332,7 @@ class Terminal:
             stowed=self._stowed,
         )
         message.alerts.SetInParent()
-        if self._config.location_request_mode and self.world.place is not None:
+        if self._config is not None and self._config.location_request_mode and self.world.place is not None:
             message.location.enabled = True
             message.location.latitude, message.location.longitude, message.location.altitude_meters = self.world.place
         return message
@@ -367,9 +367,10 @@ class Terminal:
         return self._new("DishGetConfigResponse", dish_config=self._config)
 
     def _set_config(self, request: Message) -> Message:
-        for field in self._config.DESCRIPTOR.fields:
-            if getattr(request.dish_config, f"apply_{field.name}", False):
-                setattr(self._config, field.name, getattr(request.dish_config, field.name))
+        wanted = request.dish_config
+        for field in wanted.DESCRIPTOR.fields:
+            if getattr(wanted, f"apply_{field.name}", False):
+                setattr(self._config, field.name, getattr(wanted, field.name))
         return self._new("DishSetConfigResponse", updated_dish_config=self._config)
 
     def _inhibit_gps(self, request: Message) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.dish.simulation.pings import Pings
+from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS, SLOT_S, slot_of
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView, Profile
+from bentpipe.profiles import PathView, Profile, make_profile
 from bentpipe.profiles.path import is_handover
 
 Floats = NDArray[np.float64]
 
-#: Network slots begin at :12, :27, :42 and :57 (arXiv 2306.07469): period and phase [s].
-SLOT_S, SLOT_PHASE_S = 15, 12
+#: Site, server and length [s] of `default_profile`. Chosen here: made in seconds, and as long as a terminal's history.
+DEFAULT_PATH = ("melbourne", "melbourne", 900.0)
 #: Shortest interruption that a terminal logs as an outage [s]: the shortest in a published dump is 0.12 s
 #: (NUWiNS/starlink-measurement, get_history).
 LOGGED_FROM_S = 0.12
@@ -138,6 +140,13 @@ class World:
         return track, serving
 
 
+def default_profile(now_unix_ns: int, on_progress: Callable[[float], object] = lambda _: None) -> Profile:
+    """The path a simulated terminal has if nobody gives one: `DEFAULT_PATH` from the last slot edge on."""
+    site, to, duration_s = DEFAULT_PATH
+    start = slot_of(now_unix_ns) * SLOT_NS + SLOT_PHASE_NS
+    return make_profile(site, to, start_unix_ns=start, duration_s=duration_s, on_progress=on_progress)
+
+
 def aligned_start(world: World, now_unix_ns: int) -> int:
     """When the Profile starts if it is to be running now, with slot edges where the network has them.
 
@@ -146,7 +155,4 @@ def aligned_start(world: World, now_unix_ns: int) -> int:
     since = now_unix_ns - world.start_unix_ns
     if 0 <= since < world.seconds * 10**9:
         return world.start_unix_ns
-    slot_ns = SLOT_S * 10**9
-    return world.start_unix_ns + since // slot_ns * slot_ns
-
-
+    return world.start_unix_ns + since // SLOT_NS * SLOT_NS
