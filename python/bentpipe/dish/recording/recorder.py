@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
@@ -73,8 +74,8 @@ class Recorder:
         root = Path(directory)
         self._samples, self._events, self._maps = (Segments(root, n, made_by) for n in ("samples", "events", "maps"))
         self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
+        self._gaps = _open_gaps(self._samples.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
-        self._gaps: list[tuple[int, int]] = []
         self._next_history_unix_ns = self._next_map_unix_ns = 0
         self._map: NDArray[np.float32] | None = None
         self._flushed_s = 0.0
@@ -106,13 +107,15 @@ class Recorder:
         # First the new sample, then what was missed: a slow history loses nothing.
         self._flush()
         if self._gaps or now >= self._next_history_unix_ns:
+            gaps = len(self._gaps)
             self._read_history(sample)
+            self._flush(at_once=len(self._gaps) < gaps)
         if self._map_every_ns and now >= self._next_map_unix_ns:
             self._read_map(sample)
         self._flush()
 
-    def _flush(self) -> None:
-        if time.monotonic() - self._flushed_s >= FLUSH_S:
+    def _flush(self, *, at_once: bool = False) -> None:
+        if at_once or time.monotonic() - self._flushed_s >= FLUSH_S:
             for table in (self._samples, self._events, self._maps):
                 table.flush()
             self._flushed_s = time.monotonic()
@@ -210,6 +213,16 @@ def _latest(folder: Path, what: pl.Expr) -> int | None:
         if found is not None:
             return int(found)
     return None
+
+
+def _open_gaps(folder: Path, last_unix_ns: int | None, gap_s: float) -> list[tuple[int, int]]:
+    """Gaps in what was recorded last that the terminal may still know: a killed recorder had no time to close them."""
+    if last_unix_ns is None:
+        return []
+    recent = [pl.scan_parquet(path).select("t_unix_ns") for path in parts(folder)[-2 * HISTORY_HOLDS_S // 60 :]]
+    after = pl.col("t_unix_ns") >= last_unix_ns - HISTORY_HOLDS_S * _NANOS
+    times = pl.concat(recent).filter(after).sort("t_unix_ns").collect()["t_unix_ns"].to_list()
+    return [(before, now) for before, now in pairwise(times) if now - before > gap_s * _NANOS]
 
 
 def _take(directory: Path) -> int:
