@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from bentpipe.errors import UserError
+
 
 class Clock(Protocol):
     """What time it is, and waiting."""
@@ -39,7 +41,13 @@ class FastClock:
     """The machine's clock at its start, from then on `speed` times as fast and without jumps."""
 
     def __init__(self, speed: float) -> None:
-        """`speed` above zero."""
+        """`speed`: above zero, at most a day a second.
+
+        Raises:
+            UserError: It is not.
+        """
+        if not 0 < speed <= 86_400:
+            raise UserError(f"speed: {speed:g}; wanted more than 0 and at most 86400")
         self._speed = speed
         self._start_unix_ns, self._start_ns = time.time_ns(), time.monotonic_ns()
 

@@ -25,6 +25,8 @@ from bentpipe.files import atomic_write
 #: each second at some 10 kB; rows bound it where time is sped up.
 SEGMENT_NS, SEGMENT_ROWS = 60 * 10**9, 3600
 
+_HOUR_NS = 3600 * 10**9
+
 #: Names: the UTC of the first row, then a number that tells apart what begins in the same millisecond; and an hour.
 _SEGMENT = re.compile(r"(?P<hour>[0-9]{8}T[0-9]{2})[0-9]{4}\.[0-9]{3}Z(-[0-9]+)?\.parquet\Z")
 _HOUR = re.compile(r"[0-9]{8}T[0-9]{2}Z\.parquet\Z")
@@ -55,7 +57,9 @@ class Segments:
         return not self._rows
 
     def add(self, row: Sequence[Any]) -> None:
-        """A row for the open segment; it is safe after `flush`."""
+        """A row for the open segment; it is safe after `flush`. No segment reaches over the full hour."""
+        if self._rows and row[0] // _HOUR_NS > self._rows[0][0] // _HOUR_NS:
+            self.close()
         self._rows.append(tuple(row))
         self._pending = True
 
@@ -78,9 +82,10 @@ class Segments:
     def close(self) -> None:
         """Ends the open segment, and puts those of past hours together."""
         self.flush()
-        hour = self._path.name[:11] if self._path is not None else ""
-        self._rows, self._path = [], None
-        self.put_together(but=hour)
+        if self._path is not None:
+            hour = self._path.name[:11]
+            self._rows, self._path = [], None
+            self.put_together(but=hour)
 
     def put_together(self, but: str = "") -> None:
         """Makes one file of the closed segments of every hour except one."""
