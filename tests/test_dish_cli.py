@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import starlink_grpc
+from dish_world import START, at, local, profile, served
 
 from bentpipe.dish.client import DishClient
 from bentpipe.dish.following import Sample
@@ -19,7 +20,6 @@ from bentpipe.dish.watching import Picture, Seen, Watcher
 from bentpipe.errors import UserError
 from bentpipe.profiles import write_profile
 from bentpipe.scenarios import parse_place
-from dish_world import START, at, local, profile, served
 
 
 def bentpipe(*args, **options):
@@ -161,8 +161,9 @@ def test_a_picture_is_drawn_whatever_the_values_are():
 
 
 def test_watch_wants_to_know_where_the_terminal_stands(tmp_path):
-    from test_docs_commands import walker_tle
     import datetime
+
+    from test_docs_commands import walker_tle
 
     path = tmp_path / "starlink.tle"
     path.write_text(walker_tle(datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)), encoding="ascii")

@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+from dish_world import at, local, served
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,6 @@ from bentpipe.dish.history import history_of
 from bentpipe.dish.simulation.mount import aim, boresight_of, quaternion
 from bentpipe.dish.status import status_of
 from bentpipe.times import parse_utc
-from dish_world import at, local, served
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -207,11 +207,13 @@ METHODS = ("status", "history", "obstruction_map", "location", "clear_obstructio
 def ask_all(client):
     """Every question; whatever comes must be a record or one sentence."""
     for name in METHODS:
+        said = ""
         try:
             getattr(client, name)()
         except DishError as error:
-            assert "\n" not in str(error)
-            assert len(str(error)) < 500
+            said = str(error)
+        assert "\n" not in said
+        assert len(said) < 500
 
 
 @settings(max_examples=300)
@@ -231,7 +233,9 @@ def fields(depth=2):
         if kind == 0:
             return _varint(key << 3) + _varint(value)
         if kind == 5:
-            return _varint(key << 3 | 5) + struct.pack("<f", max(min(value, 3e38), -3e38) if abs(value) > 3e38 else value)
+            return _varint(key << 3 | 5) + struct.pack(
+                "<f", max(min(value, 3e38), -3e38) if abs(value) > 3e38 else value
+            )
         return _varint(key << 3 | 2) + _varint(len(value)) + value
 
     scalar = st.one_of(st.tuples(st.just(0), varint), st.tuples(st.just(5), doubles))
@@ -269,7 +273,7 @@ def response(**parts):
 @pytest.mark.parametrize(
     ("answer", "method", "kind"),
     [
-        (response(dish_get_history={"current": 5, "pop_ping_drop_rate": [1.0], "power_in": [1.0, 2.0]}), "history", "malformed"),
+        (response(dish_get_history={"pop_ping_drop_rate": [1.0], "power_in": [1.0, 2.0]}), "history", "malformed"),
         (response(dish_get_obstruction_map={"num_rows": 2**31, "num_cols": 2**31}), "obstruction_map", "malformed"),
         (response(status={"code": 7, "message": "no\nway"}), "status", "denied"),
         (response(), "status", "not-a-dish"),

@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
+from dish_world import SECOND, START, at, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +23,6 @@ from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.status import Status
 from bentpipe.errors import UserError
 from bentpipe.validation import dish_recorder
-from dish_world import SECOND, START, at, world
 
 
 class Faulty(LocalTransport):
@@ -107,7 +108,7 @@ def test_a_gap_across_a_reboot_is_closed_as_far_as_the_terminal_remembers(tmp_pa
     assert {"lost", "rebooted"} <= set(said)
     times = seconds_of(tmp_path)
     # It asks again with growing intervals; it rebooted at the first question after second 60.
-    hole = [(a, b) for a, b in zip(times, times[1:], strict=False) if b - a > 1.5]
+    hole = [(a, b) for a, b in pairwise(times) if b - a > 1.5]
     assert len(hole) == 1
     assert hole[0][0] == 49.0
     assert 60 + BOOT_S <= hole[0][1] <= 80 + BOOT_S

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import starlink_grpc
+from dish_world import SECOND, START, at, local, profile, served, world
 from yagrc import reflector
 
 from bentpipe.dish.client import DishClient, DishError
@@ -12,7 +13,6 @@ from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.simulation.world import aligned_start
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, preset_profile
-from dish_world import SECOND, START, at, local, profile, served, world
 
 
 @pytest.fixture(params=[2024, 2025, 2026])

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from bentpipe.dish.obstruction import RIM_DEG, SIDE, pixels_of
 from bentpipe.dish.simulation.world import World
 
-#: Seconds that are painted at once; bounds the memory after a long time without a question.
-_CHUNK_S = 3600
 #: Points painted per second, so that a satellite overhead (1 degree in a second at 550 km) leaves no gaps between
 #: pixels of 1.3 degrees.
 _POINTS_PER_S = 2
@@ -22,34 +20,43 @@ class PaintedMap:
         quality: Shape (SIDE, SIDE).
         since_s: When it was last cleared [s since the Profile's first start].
         seen: Pixels that are painted; `blocked`: those of them that are 0.
-        seconds_blocked: How long the Profile said OBSTRUCTED meanwhile.
     """
 
     def __init__(self, world: World, since_s: int) -> None:
         """An empty map."""
-        self._world = world
-        self._blocked = [
-            (loss.start_s, loss.start_s + loss.duration_s) for loss in world.losses if loss.cause == "OBSTRUCTED"
-        ]
+        self._seconds = world.seconds
+        self._pixels = _pixels(world)
+        second = np.arange(world.seconds)
+        self._hidden = np.zeros(world.seconds, dtype=bool)
+        for loss in world.losses:
+            if loss.cause == "OBSTRUCTED":
+                self._hidden |= (second >= loss.start_s - 0.5) & (second < loss.start_s + loss.duration_s)
+        self._hidden_before = np.concatenate([[0], np.cumsum(self._hidden)])
         self.clear(since_s)
 
     def clear(self, now_s: int) -> None:
         """Forgets everything."""
         self.quality: NDArray[np.float32] = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
         self.since_s = self._painted_s = now_s
-        self.seconds_blocked = self.seen = self.blocked = 0
+        self.seen = self.blocked = 0
 
     def paint_to(self, now_s: int) -> None:
         """Adds what was seen until now."""
-        # What repeats paints the same pixels again.
-        first = max(self._painted_s, now_s - 2 * self._world.seconds)
+        # What is a turn older painted the same pixels.
+        first = max(self._painted_s, now_s - self._seconds)
         if first >= now_s:
             return
-        for begin in range(first, now_s, _CHUNK_S):
-            self._paint(np.arange(begin, min(begin + _CHUNK_S, now_s)))
+        within = np.arange(first, now_s) % self._seconds
+        pixels = self._pixels[within]
+        values = np.broadcast_to(np.where(self._hidden[within], 0.0, 1.0)[:, None], pixels.shape)
+        self.quality.ravel()[pixels[pixels >= 0]] = values[pixels >= 0]
         self.seen = int(np.count_nonzero(self.quality >= 0))
         self.blocked = self.seen - int(np.count_nonzero(self.quality > 0))
-        self._painted_s = max(self._painted_s, now_s)
+        self._painted_s = now_s
+
+    def seconds_blocked(self) -> int:
+        """For how long the Profile said OBSTRUCTED since it was cleared."""
+        return self._hidden_until(self._painted_s) - self._hidden_until(self.since_s)
 
     def wedges(self) -> list[float]:
         """The part of what was seen that is blocked, in twelve wedges of 30 degrees from north to the east."""
@@ -61,23 +68,22 @@ class PaintedMap:
         parts: list[float] = (blocked / np.maximum(seen, 1)).tolist()
         return parts
 
-    def _paint(self, seconds: NDArray[np.int64]) -> None:
-        within = seconds % self._world.seconds
-        azimuth, elevation = self._world.track[:, within]
-        same = self._world.serving[within]
-        after = (within + 1) % self._world.seconds
-        goes_on = (same == self._world.serving[after]) & (after > within)
-        turn = (self._world.track[0, after] - azimuth + 180.0) % 360.0 - 180.0
-        climb = self._world.track[1, after] - elevation
-        blocked = np.zeros(len(within), dtype=bool)
-        for begin, end in self._blocked:
-            blocked |= (within >= begin - 0.5) & (within < end)
-        self.seconds_blocked += int(blocked.sum())
-        for part in range(_POINTS_PER_S):
-            share = part / _POINTS_PER_S
-            keep = ~np.isnan(azimuth) & (goes_on | (part == 0))
-            az = (azimuth + share * np.where(keep, turn, 0.0))[keep] if part else azimuth[keep]
-            el = (elevation + share * np.where(keep, climb, 0.0))[keep] if part else elevation[keep]
-            inside = el >= 90.0 - RIM_DEG
-            row, column = pixels_of(az[inside], el[inside])
-            self.quality[row, column] = np.where(blocked[keep][inside], 0.0, 1.0)
+    def _hidden_until(self, at_s: int) -> int:
+        turns, within = divmod(at_s, self._seconds)
+        return turns * int(self._hidden_before[-1]) + int(self._hidden_before[within])
+
+
+def _pixels(world: World) -> NDArray[np.int64]:
+    """Places in the flat map that each second of the Profile paints, -1 for none; shape (seconds, points)."""
+    azimuth, elevation = world.track
+    after = np.minimum(np.arange(world.seconds) + 1, world.seconds - 1)
+    goes_on = world.serving == world.serving[after]
+    turn = np.where(goes_on, (azimuth[after] - azimuth + 180.0) % 360.0 - 180.0, 0.0)
+    climb = np.where(goes_on, elevation[after] - elevation, 0.0)
+    points = np.full((world.seconds, _POINTS_PER_S), -1, dtype=np.int64)
+    for part in range(_POINTS_PER_S):
+        az, el = azimuth + turn * part / _POINTS_PER_S, elevation + climb * part / _POINTS_PER_S
+        shown = np.flatnonzero(el >= 90.0 - RIM_DEG)
+        row, column = pixels_of(az[shown], el[shown])
+        points[shown, part] = row * SIDE + column
+    return points

@@ -173,8 +173,8 @@ class Terminal:
             fraction_obstructed=painted.blocked / painted.seen if painted.seen else 0.0,
             valid_s=float(age_s),
             currently_obstructed=cause == "OBSTRUCTED",
-            time_obstructed=painted.seconds_blocked / age_s if age_s else 0.0,
-            last_24h_obstructed_s=float(painted.seconds_blocked),
+            time_obstructed=painted.seconds_blocked() / age_s if age_s else 0.0,
+            last_24h_obstructed_s=float(painted.seconds_blocked()),
             patches_valid=painted.seen,
         )
         if "wedge_fraction_obstructed" in status.obstruction_stats.DESCRIPTOR.fields_by_name:
