@@ -64,6 +64,8 @@ def test_starlink_grpc_controls_it(other_client):
     context, _ = other_client
     assert starlink_grpc.location_data(context) == {"latitude": None, "longitude": None, "altitude": None}
     assert starlink_grpc.get_sleep_config(context) == (0, 0, False)
+    starlink_grpc.set_sleep_config(60, 30, True, context=context)
+    assert starlink_grpc.get_sleep_config(context) == (60, 30, True)
     starlink_grpc.set_stow_state(context=context)
     assert starlink_grpc.status_data(context)[0]["state"] == "STOWED"
     starlink_grpc.set_stow_state(unstow=True, context=context)
@@ -185,6 +187,21 @@ def test_pixels_and_directions_are_each_others_inverse():
         assert (back[0][0], back[1][0]) == (row, column)
     row, column = pixels_of(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
     assert (row.tolist(), column.tolist()) == ([30, 61], [61, 92])
+
+
+def test_stowing_loses_the_pings_of_its_time_and_is_logged():
+    terminal, clock = at(10, uptime_s=10)
+    client = DishClient(local(terminal))
+    request = terminal.wire.message("Request")
+    local(terminal).call(request(dish_stow={}).SerializeToString())
+    clock.sleep_s(5)
+    assert client.status().state == "STOWED"
+    assert client.status().outage_duration_s == pytest.approx(5.0)
+    local(terminal).call(request(dish_stow={"unstow": True}).SerializeToString())
+    clock.sleep_s(5)
+    history = client.history()
+    assert (history.pop_ping_drop_rate == 1).tolist() == [10 <= s < 15 for s in range(20)]
+    assert ("STOWED", 5.0) in [(o.cause, o.duration_s) for o in history.outages]
 
 
 def test_a_reboot_takes_its_time_and_starts_the_counters_anew():

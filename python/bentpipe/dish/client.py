@@ -100,7 +100,8 @@ class GrpcTransport:
             )
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return DishError("slow", f"{self.host}: no answer within {self._timeout_s:g} s")
-        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+        denied = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+        if code in denied or "Disabled due to policy" in details:  # as newer firmware refuses its location
             return DishError("denied", f"{self.host}: refused: {details or 'permission denied'}")
         if code == grpc.StatusCode.UNIMPLEMENTED:
             return DishError("unsupported", f"{self.host}: this firmware does not answer that: {details}")

@@ -72,7 +72,9 @@ class Terminal:
         self._boot_s = self._second() - uptime_s
         self._boots = 1
         self._map = PaintedMap(world, self._boot_s)
-        self._stowed = self._gps_inhibited = False
+        self._gps_inhibited = False
+        #: From when to when it was stowed [s since the Profile's first start]; still is, where the end is None.
+        self._stows: list[tuple[int, int | None]] = []
         self._standing_of: tuple[tuple[object, ...], Message] | None = None
         self._config = self._part("DishConfig", location_request_mode=int(allow_location))
         self._answers: dict[str, tuple[str, Callable[[Message], Message]]] = {
@@ -89,7 +91,12 @@ class Terminal:
             "dish_get_config": ("dish_get_config", self._get_config),
             "dish_set_config": ("dish_set_config", self._set_config),
             "dish_inhibit_gps": ("dish_inhibit_gps", self._inhibit_gps),
+            "dish_power_save": ("", self._power_save),  # a question without an answer of its own
         }
+
+    @property
+    def _stowed(self) -> bool:
+        return bool(self._stows) and self._stows[-1][1] is None
 
     @property
     def software_version(self) -> str:
@@ -112,8 +119,9 @@ class Terminal:
             name, answer = self._answers[question]
             filled = answer(getattr(request, question))
             response = self._new("Response", id=request.id, api_version=API_VERSION)
-            getattr(response, name).MergeFrom(filled)
-            getattr(response, name).SetInParent()
+            if name:
+                getattr(response, name).MergeFrom(filled)
+                getattr(response, name).SetInParent()
             out: bytes = response.SerializeToString()
         return out
 
@@ -241,9 +249,11 @@ class Terminal:
         return status
 
     def _samples(self, seconds: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
-        if self._stowed:
-            return np.ones(len(seconds)), *(np.zeros(len(seconds)) for _ in range(3))
-        return self.world.samples(seconds)
+        drop, *rest = self.world.samples(seconds)
+        for begin, end in self._stows:
+            away = (seconds >= begin) & (seconds < (np.inf if end is None else end))
+            drop = np.where(away, 1.0, drop)
+        return drop, *(np.where(drop < 1.0, values, 0.0) for values in rest)
 
     def _history(self, _: Message) -> Message:
         now_s = self._second()
@@ -281,16 +291,21 @@ class Terminal:
         # Enough of the world's turns for the most outages that are kept.
         turns = MOST_OUTAGES // max(len(self.world.losses), 1) + 1
         since = max(self._boot_s, now_s - turns * self.world.seconds)
+        stowed = [
+            self._outage("STOWED", begin, end - begin, False)
+            for begin, end in self._stows
+            if end is not None and begin >= self._boot_s
+        ]
         ended = [
             self._outage(loss.cause, start, loss.duration_s, loss.did_switch)
             for start, loss in self.world.lost_between(since, now_s)
             if start + loss.duration_s <= now_s
         ]
-        return [*booting, *ended[-MOST_OUTAGES:]]
+        return [*booting, *stowed, *ended[-MOST_OUTAGES:]]
 
     def _outage_now(self, at_s: float) -> tuple[str, float, float, bool] | None:
         if self._stowed:
-            return "STOWED", at_s, 0.0, False
+            return "STOWED", self._stows[-1][0], at_s - self._stows[-1][0], False
         lost = self.world.lost_at(at_s)
         return None if lost is None else (lost[1].cause, lost[0], at_s - lost[0], lost[1].did_switch)
 
@@ -344,7 +359,11 @@ class Terminal:
         return self._new("RebootResponse")
 
     def _stow(self, request: Message) -> Message:
-        self._stowed = not getattr(request, "unstow", False)
+        wanted = not getattr(request, "unstow", False)
+        if wanted and not self._stowed:
+            self._stows.append((self._second(), None))
+        elif not wanted and self._stowed:
+            self._stows[-1] = (self._stows[-1][0], self._second())
         return self._new("DishStowResponse")
 
     def _obstruction_map(self, _: Message) -> Message:
@@ -372,6 +391,13 @@ class Terminal:
             if getattr(wanted, f"apply_{field.name}", False):
                 setattr(self._config, field.name, getattr(wanted, field.name))
         return self._new("DishSetConfigResponse", updated_dish_config=self._config)
+
+    def _power_save(self, request: Message) -> Message:
+        assert self._config is not None  # firmware with the question has the configuration
+        self._config.power_save_start_minutes = request.power_save_start_minutes
+        self._config.power_save_duration_minutes = request.power_save_duration_minutes
+        self._config.power_save_mode = request.enable_power_save
+        return self._config
 
     def _inhibit_gps(self, request: Message) -> Message:
         self._gps_inhibited = request.inhibit_gps

@@ -18,8 +18,8 @@ from bentpipe.profiles.path import is_handover
 
 Floats = NDArray[np.float64]
 
-#: Site, server and length [s] of `default_profile`. Chosen here: made in seconds, and as long as a terminal's history.
-DEFAULT_PATH = ("melbourne", "melbourne", 900.0)
+#: Site, server and length [s] of `default_profile`. Chosen here: made in seconds, and longer than a terminal's history.
+DEFAULT_PATH = ("melbourne", "melbourne", 3600.0)
 #: Shortest interruption that a terminal logs as an outage [s]: the shortest in a published dump is 0.12 s
 #: (NUWiNS/starlink-measurement, get_history).
 LOGGED_FROM_S = 0.12
