@@ -14,7 +14,7 @@ import starlink_grpc
 from dish_world import START, at, local, profile, served
 
 from bentpipe.dish.client import DishClient
-from bentpipe.dish.following import Sample
+from bentpipe.dish.following import Change, Sample
 from bentpipe.dish.recording import scan_recording
 from bentpipe.dish.watching import Picture, Seen, Watcher
 from bentpipe.errors import UserError
@@ -154,8 +154,9 @@ def test_a_picture_is_drawn_whatever_the_values_are():
     picture, out = Picture(), io.StringIO()
     Console(file=out, width=100).print(picture)
     picture.add(Seen(Sample(clock.now_unix_ns(), status), 3.2, None))
-    picture.say("[red]odd[/")
+    picture.say(Change(0, "lost", "[red]odd[/"))
     Console(file=out, width=100).print(picture)
+    assert "no answer" in out.getvalue()
     assert "3.2 s" in out.getvalue()
     assert "[red]odd[/" in out.getvalue()
 

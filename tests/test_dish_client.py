@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import itertools
 import json
 import math
 import struct
@@ -13,7 +14,9 @@ import grpc
 import numpy as np
 import pytest
 from dish_world import at, local, served
-from google.protobuf import json_format
+from google.protobuf import descriptor_pb2, json_format
+from google.protobuf.message import DecodeError
+from grpc_reflection.v1alpha import reflection_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +24,7 @@ from bentpipe.dish import wire
 from bentpipe.dish.client import DishClient, DishError, GrpcTransport
 from bentpipe.dish.gps import gps_ns_of_unix, unix_ns_of_gps
 from bentpipe.dish.history import history_of
+from bentpipe.dish.reflection import Reflected
 from bentpipe.dish.simulation.mount import aim, boresight_of, quaternion
 from bentpipe.dish.status import status_of
 from bentpipe.times import parse_utc
@@ -311,6 +315,72 @@ def test_something_else_there_is_one_sentence():
         with pytest.raises(DishError, match="wanted a Starlink terminal") as error:
             DishClient(f"127.0.0.1:{port}").status()
         assert error.value.kind == "not-a-dish"
+    finally:
+        server.stop(None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_descriptors_are_refused(data):
+    files = [bytearray(file) for file in wire.Wire(2026).serialized()]
+    for _ in range(data.draw(st.integers(1, 8))):
+        file = files[data.draw(st.integers(0, len(files) - 1))]
+        file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
+    raw = DishClient(local(at(5)[0])).status().raw
+    try:
+        reflected = Reflected([bytes(file) for file in files])
+    except (ValueError, TypeError, DecodeError):
+        return
+    assert reflected.knows("DishGetStatusResponse", "device_info") in (True, False)
+    try:
+        reflected.as_dict("DishGetStatusResponse", raw)
+    except (DecodeError, KeyError, ValueError, TypeError):
+        return
+
+
+@pytest.mark.parametrize("kind", ["garbage", "endless", "circle"])
+def test_hostile_reflection_leaves_the_status_readable(kind):
+    from concurrent import futures
+
+    terminal, _ = at(5)
+    made = itertools.count()
+
+    def describe(requests, context):
+        del context
+        for _ in requests:
+            answer = reflection_pb2.ServerReflectionResponse()
+            number = next(made)
+            file = descriptor_pb2.FileDescriptorProto(name=f"{number}", dependency=[f"{number + 1}"])
+            if kind == "circle":
+                file = descriptor_pb2.FileDescriptorProto(name="a", dependency=["a"])
+            data = b"\xff\xff" if kind == "garbage" else file.SerializeToString()
+            answer.file_descriptor_response.file_descriptor_proto.append(data)
+            yield answer
+
+    handlers = (
+        grpc.method_handlers_generic_handler(
+            wire.SERVICE, {"Handle": grpc.unary_unary_rpc_method_handler(lambda data, _: terminal.handle(data))}
+        ),
+        grpc.method_handlers_generic_handler(
+            "grpc.reflection.v1alpha.ServerReflection",
+            {
+                "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(
+                    describe,
+                    reflection_pb2.ServerReflectionRequest.FromString,
+                    reflection_pb2.ServerReflectionResponse.SerializeToString,
+                )
+            },
+        ),
+    )
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers(handlers)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        client = DishClient(f"127.0.0.1:{port}")
+        status = client.status()
+        assert status.state == "CONNECTED"
+        assert client.named(status) is None
     finally:
         server.stop(None)
 

@@ -223,6 +223,23 @@ def test_what_a_killed_write_leaves_is_removed(tmp_path):
     assert not left.exists()
 
 
+def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
+    terminal, clock = at(0)
+    jumped = []
+
+    def back(transport):
+        del transport
+        now = clock.now_unix_ns
+        clock.now_unix_ns = lambda: now() - 1000 * SECOND
+        jumped.append(now())
+
+    record(Faulty(terminal, then={50: back}), tmp_path, 400, map_every_s=10)
+    rows = scan_recording(tmp_path).collect()
+    assert len(jumped) == 1
+    assert rows.height == 400
+    assert len(list(maps(tmp_path))) == 40
+
+
 def test_two_recorders_do_not_share_a_folder(tmp_path):
     terminal, clock = at(0)
     client = DishClient(Faulty(terminal))
@@ -312,7 +329,7 @@ def test_killed_at_random_moments_every_file_opens_and_little_is_lost(tmp_path):
     assert opened > 4
     apart_s, doubled = dish_recorder.holes(tmp_path)
     assert doubled == 0
-    assert apart_s < 5.0  # a loaded machine starts Python slowly; what lies between is filled in
+    assert apart_s <= dish_recorder.APART_S
 
 
 def test_an_hour_replayed_needs_no_more_memory_than_its_beginning(tmp_path):

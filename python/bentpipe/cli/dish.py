@@ -50,7 +50,7 @@ def watch(
     drawn = sys.stdout.isatty() and not as_json
 
     def changed(change: Change) -> None:
-        picture.say(change.text) if drawn else note(change.text)
+        picture.say(change) if drawn else note(change.text)
 
     watcher = Watcher.of(client, elements, site, clock.now_unix_ns())
     follower = Follower(client, clock, every, changed)
@@ -73,7 +73,7 @@ def record(
 ) -> None:
     """Record a terminal for as long as you like; what is lost in a power cut is the last second.
 
-    Gaps shorter than 15 minutes are filled in from the terminal's own history. About 6 MB a day.
+    Gaps shorter than 15 minutes are filled in from the terminal's own history. Some 4 MB a day.
 
     Example: bentpipe dish record --every 1 -o out/dish
     """

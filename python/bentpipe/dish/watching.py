@@ -14,7 +14,7 @@ import numpy as np
 
 from bentpipe import orbit
 from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.following import Sample
+from bentpipe.dish.following import Change, Sample
 from bentpipe.dish.obstruction import ObstructionMap, direction_of
 from bentpipe.dish.slots import next_edge_s, slot_of
 from bentpipe.errors import UserError
@@ -168,15 +168,15 @@ class Picture:
     def __init__(self) -> None:
         """Empty."""
         self._seen: deque[Seen] = deque(maxlen=_SHOWN)
-        self._said = "waiting for the first answer"
+        self._said, self._lost = "waiting for the first answer", False
 
     def add(self, seen: Seen) -> None:
         """A sample more."""
         self._seen.append(seen)
 
-    def say(self, text: str) -> None:
+    def say(self, change: Change) -> None:
         """What became different last."""
-        self._said = text
+        self._said, self._lost = change.text, change.kind == "lost"
 
     def __rich__(self) -> RenderableType:
         """As a table of what is now, with curves of a minute."""
@@ -193,7 +193,7 @@ class Picture:
         aim = (status.boresight_azimuth_deg, status.boresight_elevation_deg)
         wanted = (status.desired_boresight_azimuth_deg, status.desired_boresight_elevation_deg)
         rows = [
-            ("state", status.state, ""),
+            ("state", "no answer" if self._lost else status.state, "these are its last words" if self._lost else ""),
             ("latency", _number(status.pop_ping_latency_ms, "ms"), _curve([s.pop_ping_latency_ms for s in history])),
             ("drops", _percent(status.pop_ping_drop_rate), _curve([s.pop_ping_drop_rate for s in history])),
             ("down", _rate(status.downlink_throughput_bps), _curve([s.downlink_throughput_bps for s in history])),

@@ -76,7 +76,7 @@ class Recorder:
         self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
         self._gaps = _open_gaps(self._samples.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
-        self._next_history_unix_ns = self._next_map_unix_ns = 0
+        self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
         self._map: NDArray[np.float32] | None = None
         self._flushed_s = 0.0
 
@@ -92,9 +92,11 @@ class Recorder:
                 self._take_in(sample)
                 count += 1
         finally:
-            for table in (self._samples, self._events, self._maps):
-                table.close()
-            os.close(self._lock)
+            try:
+                for table in (self._samples, self._events, self._maps):
+                    table.close()
+            finally:
+                os.close(self._lock)
         return count
 
     def _take_in(self, sample: Sample) -> None:
@@ -106,11 +108,11 @@ class Recorder:
         self._last_unix_ns = now
         # First the new sample, then what was missed: a slow history loses nothing.
         self._flush()
-        if self._gaps or now >= self._next_history_unix_ns:
+        if self._gaps or self._clock.elapsed_ns() >= self._next_history_ns:
             gaps = len(self._gaps)
             self._read_history(sample)
             self._flush(at_once=len(self._gaps) < gaps)
-        if self._map_every_ns and now >= self._next_map_unix_ns:
+        if self._map_every_ns and self._clock.elapsed_ns() >= self._next_map_ns:
             self._read_map(sample)
         self._flush()
 
@@ -128,7 +130,7 @@ class Recorder:
             history = None
         now = self._clock.now_unix_ns()
         if history is not None:
-            self._next_history_unix_ns = now + HISTORY_S * _NANOS
+            self._next_history_ns = self._clock.elapsed_ns() + HISTORY_S * _NANOS
             self._note_outages(history, sample)
         for gap in list(self._gaps):
             if history is not None:
@@ -174,7 +176,9 @@ class Recorder:
             self._last_outage_unix_ns = outage.start_unix_ns
 
     def _read_map(self, sample: Sample) -> None:
-        self._next_map_unix_ns = sample.t_unix_ns + self._map_every_ns
+        self._next_map_ns += self._map_every_ns
+        late_ns = max(0, self._clock.elapsed_ns() - self._next_map_ns)
+        self._next_map_ns += late_ns // self._map_every_ns * self._map_every_ns
         try:
             found = self._client.obstruction_map()
         except DishError:
