@@ -78,6 +78,8 @@ def test_reflection_lists_the_service_and_its_messages():
 
     with served(terminal) as server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         assert "SpaceX.API.Device.Device" in list(reflector.list_services(channel))
+        everything = reflector.GrpcReflectionClient()
+        everything.load_protocols(channel)  # of every service that is listed, as grpcurl describe does
         client = reflector.GrpcReflectionClient()
         client.load_protocols(channel, symbols=["SpaceX.API.Device.Device"])
         status = client.message_class("SpaceX.API.Device.DishGetStatusResponse").DESCRIPTOR

@@ -127,8 +127,12 @@ class DishClient:
         self._reflected: tuple[str, Reflected | None] | None = None
 
     def status(self) -> Status:
-        """The terminal now. The first answer of a firmware has its reflection asked."""
-        message = self._ask("get_status", "dish_get_status", missing="not-a-dish")
+        """The terminal now. The first answer of a firmware, or after a failure, has its reflection asked."""
+        try:
+            message = self._ask("get_status", "dish_get_status", missing="not-a-dish")
+        except DishError:
+            self._reflected = None  # what comes back may be another terminal
+            raise
         version = message.device_info.software_version
         if self._reflected is None or self._reflected[0] != version:
             self._reflected = (version, self._transport.reflect())

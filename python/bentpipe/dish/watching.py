@@ -229,7 +229,10 @@ def _apart_deg(one: tuple[float, float], other: tuple[float, float]) -> float:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a status holds
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    # Seven digits are all that the 32 bits on the wire hold.
+    return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
 def _known(value: float | None) -> bool:

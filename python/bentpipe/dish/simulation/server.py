@@ -7,7 +7,7 @@ from concurrent import futures
 
 import grpc
 from google.protobuf.message import DecodeError
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from bentpipe.dish.simulation.terminal import Refusal, Terminal
 from bentpipe.dish.wire import SERVICE
@@ -68,6 +68,7 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Serv
     # Without SO_REUSEPORT a second terminal on the same port is refused instead of sharing it.
     server = grpc.server(futures.ThreadPoolExecutor(_WORKERS), options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    terminal.wire.pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)  # it describes itself too
     reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server, pool=terminal.wire.pool)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")

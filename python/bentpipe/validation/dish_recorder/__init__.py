@@ -32,8 +32,8 @@ EVERY_S = 0.1
 LIVES_S = 1.0
 #: Most that a kill may lose [s].
 LOST_S = 1.0
-#: Longest time between neighbouring rows in the end [s]: where they are less apart, half a second at either side belongs
-#: to them, and no second of the terminal's history may lie in what is left.
+#: Longest time between neighbouring rows in the end [s]: where they are less apart, half a second at either side
+#: belongs to them, and no second of the terminal's history may lie in what is left.
 APART_S = 2.0
 #: Longest that starting the recorder may take [s], on a machine that has other things to do.
 START_S = 60.0
