@@ -240,6 +240,19 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
     assert len(list(maps(tmp_path))) == 40
 
 
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(500) + b"PAR1"])
+def test_what_the_disk_damaged_is_set_aside_and_said(tmp_path, content):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 5)
+    (path,) = (tmp_path / "samples").glob("*.parquet")
+    path.write_bytes(content)
+    clock.sleep_s(10)
+    assert record(Faulty(terminal), tmp_path, 5)[0] == "damaged"
+    assert path.with_name(f"{path.name}.damaged").exists()
+    assert scan_recording(tmp_path).collect().height == 5
+    assert "damaged" in scan_recording(tmp_path, "events").collect()["kind"].to_list()
+
+
 def test_two_recorders_do_not_share_a_folder(tmp_path):
     terminal, clock = at(0)
     client = DishClient(Faulty(terminal))

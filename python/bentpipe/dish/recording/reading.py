@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -10,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.exceptions import PanicException
 
-from bentpipe.dish.recording.segments import parts
-from bentpipe.dish.recording.tables import FORMAT, KEY, TABLES
+from bentpipe.dish.recording.segments import about, parts
+from bentpipe.dish.recording.tables import FORMAT, TABLES
 from bentpipe.errors import UserError, shown
 
 
@@ -57,12 +55,8 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
 
 
 def _check(path: Path) -> None:
-    try:
-        about = json.loads(pl.read_parquet_metadata(path)[KEY])
-    except (Exception, PanicException) as error:  # noqa: BLE001 - a damaged file can raise anything
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"{path}: does not read as part of a recording ({reason}); move it away") from None
-    if about["format"] > FORMAT:
-        raise UserError(
-            f"{path}: has format {about['format']}, this bentpipe reads up to {FORMAT}: install a newer one"
-        )
+    said = about(path)
+    if said is None:
+        raise UserError(f"{path}: does not read as part of a recording; move it away")
+    if said["format"] > FORMAT:
+        raise UserError(f"{path}: has format {said['format']}, this bentpipe reads up to {FORMAT}: install a newer one")

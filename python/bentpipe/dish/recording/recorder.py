@@ -22,8 +22,8 @@ from bentpipe.dish.recording.segments import Segments, parts
 from bentpipe.dish.recording.tables import SAMPLES, STATUS
 from bentpipe.errors import UserError
 
-#: Longest time that a sample waits for the disk [s]: half of what may be lost.
-FLUSH_S = 0.5
+#: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
+FLUSH_S = 0.2
 #: How often the terminal's history is read for outages [s]. Chosen here: a third of the 15 minutes it holds.
 HISTORY_S = 300
 #: What the terminal's history holds [s]: a gap that is older cannot be closed.
@@ -70,15 +70,19 @@ class Recorder:
         self._on_change = on_change or (lambda _: None)
         self._follower = Follower(client, clock, every_s, self._changed)
         self._lock = _take(Path(directory))
+        self._flushed_s = 0.0
         made_by = f"bentpipe {_version()}"
         root = Path(directory)
         self._samples, self._events, self._maps = (Segments(root, n, made_by) for n in ("samples", "events", "maps"))
+        for path in (p for table in (self._samples, self._events, self._maps) for p in table.set_aside):
+            self._changed(
+                Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
+            )
         self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
         self._gaps = _open_gaps(self._samples.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
         self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
         self._map: NDArray[np.float32] | None = None
-        self._flushed_s = 0.0
 
     def run(self, for_s: float | None = None) -> int:
         """Records for a time [s], or for ever; returns how many samples it took. Then the folder is free again.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from bentpipe.dish.recording.tables import FORMAT, KEY, TABLES
 from bentpipe.files import atomic_write
@@ -35,7 +36,11 @@ _LEFT_OVER = re.compile(r"\..*\.parquet\.[0-9]+\.[0-9]+\.tmp\Z")
 
 
 class Segments:
-    """Writes one table of a recording."""
+    """Writes one table of a recording.
+
+    Attributes:
+        set_aside: Files that a failing disk damaged: found at the start and renamed, so that they stop nothing.
+    """
 
     def __init__(self, root: Path, table: str, made_by: str) -> None:
         """Makes the folder, removes what a killed process left half-written, and finishes its putting together."""
@@ -48,6 +53,9 @@ class Segments:
         for path in self.folder.iterdir():
             if _LEFT_OVER.match(path.name):
                 path.unlink()
+        self.set_aside = [path for path in parts(self.folder) if about(path) is None]
+        for path in self.set_aside:
+            path.rename(path.with_name(f"{path.name}.damaged"))
         for path in replaced(self.folder):
             path.unlink()
 
@@ -102,10 +110,10 @@ class Segments:
                 part.unlink()
 
     def _write(self, path: Path, frame: pl.DataFrame, replaces: list[str]) -> None:
-        about = {"format": FORMAT, "made_by": self._made_by, "table": self._table, "replaces": replaces}
+        said = {"format": FORMAT, "made_by": self._made_by, "table": self._table, "replaces": replaces}
         with atomic_write(path) as file:
             # Statistics are a third of a small file, which is written every second, and of use in a large one.
-            frame.write_parquet(file, compression="zstd", statistics=bool(replaces), metadata={KEY: json.dumps(about)})
+            frame.write_parquet(file, compression="zstd", statistics=bool(replaces), metadata={KEY: json.dumps(said)})
 
     def _free_name(self, t_unix_ns: int) -> Path:
         at = datetime.fromtimestamp(t_unix_ns // 10**9, UTC)
@@ -127,9 +135,15 @@ def parts(folder: Path) -> list[Path]:
 
 def replaced(folder: Path) -> list[Path]:
     """Segments that an hour's file holds already: left by a crash between its rename and their removal."""
-    found = []
-    for path in folder.iterdir():
-        if _HOUR.match(path.name):
-            about = json.loads(pl.read_parquet_metadata(path).get(KEY, "{}"))
-            found += [folder / name for name in about.get("replaces", [])]
+    hours = [path for path in folder.iterdir() if _HOUR.match(path.name)]
+    found = [folder / name for path in hours for name in (about(path) or {}).get("replaces", [])]
     return [path for path in found if path.exists()]
+
+
+def about(path: Path) -> dict[str, Any] | None:
+    """What a file says of itself; None if it does not read as part of a recording."""
+    try:
+        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[KEY])
+    except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
+        return None
+    return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None
