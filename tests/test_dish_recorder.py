@@ -112,6 +112,9 @@ def test_a_gap_across_a_reboot_is_closed_as_far_as_the_terminal_remembers(tmp_pa
     assert len(hole) == 1
     assert hole[0][0] == 49.0
     assert 60 + BOOT_S <= hole[0][1] <= 80 + BOOT_S
+    record(Faulty(terminal), tmp_path, 10)  # knows that nothing more can be had
+    gaps = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()["start_unix_ns"]
+    assert since_start(gaps).count(49.0) == 1
     bootcount = scan_recording(tmp_path).filter(pl.col("source") == "status").collect()["bootcount"]
     assert bootcount.unique().sort().to_list() == [1, 2]
 

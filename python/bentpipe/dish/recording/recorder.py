@@ -19,7 +19,7 @@ from bentpipe.dish.clocks import Clock
 from bentpipe.dish.following import Change, Follower, Sample
 from bentpipe.dish.history import History
 from bentpipe.dish.recording.segments import Segments, parts
-from bentpipe.dish.recording.tables import SAMPLES, STATUS
+from bentpipe.dish.recording.tables import SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
 
 #: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
@@ -79,7 +79,7 @@ class Recorder:
                 Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
             )
         self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
-        self._gaps = _open_gaps(self._samples.folder, self._last_unix_ns, self._gap_s)
+        self._gaps = _open_gaps(self._samples.folder, self._events.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
         self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
         self._map: NDArray[np.float32] | None = None
@@ -223,14 +223,29 @@ def _latest(folder: Path, what: pl.Expr) -> int | None:
     return None
 
 
-def _open_gaps(folder: Path, last_unix_ns: int | None, gap_s: float) -> list[tuple[int, int]]:
-    """Gaps in what was recorded last that the terminal may still know: a killed recorder had no time to close them."""
+def _open_gaps(samples: Path, events: Path, last_unix_ns: int | None, gap_s: float) -> list[tuple[int, int]]:
+    """Gaps in what was recorded last that the terminal may still know: a killed recorder had no time to close them.
+
+    Rows are flushed before the event that says so: a gap that has its event was closed as far as it could be.
+    """
     if last_unix_ns is None:
         return []
-    recent = [pl.scan_parquet(path).select("t_unix_ns") for path in parts(folder)[-2 * HISTORY_HOLDS_S // 60 :]]
-    after = pl.col("t_unix_ns") >= last_unix_ns - HISTORY_HOLDS_S * _NANOS
-    times = pl.concat(recent).filter(after).sort("t_unix_ns").collect()["t_unix_ns"].to_list()
-    return [(before, now) for before, now in pairwise(times) if now - before > gap_s * _NANOS]
+    since = last_unix_ns - HISTORY_HOLDS_S * _NANOS
+    times = _recent(samples, "t_unix_ns").filter(pl.col("t_unix_ns") >= since).sort("t_unix_ns").collect()
+    noted = set(_recent(events, "start_unix_ns", "kind").filter(pl.col("kind") == "gap").collect()["start_unix_ns"])
+    return [
+        (before, now)
+        for before, now in pairwise(times["t_unix_ns"].to_list())
+        if now - before > gap_s * _NANOS and before not in noted
+    ]
+
+
+def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
+    """Columns of the files that may reach into the time that a terminal's history holds."""
+    newest = parts(folder)[-2 * HISTORY_HOLDS_S // 60 :]
+    if not newest:
+        return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
+    return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])
 
 
 def _take(directory: Path) -> int:
