@@ -17,8 +17,9 @@ Floats = NDArray[np.float64]
 SIDE = 123
 #: Zenith angle at the rim [deg] of every map seen so far.
 RIM_DEG = 80.0
-#: Pixels from the centre to the rim: 80 degrees are 62 pixels in the published analyses (LEOViz).
-RIM_PIXELS = 62
+#: Pixels from the centre to the rim: half the side, so that the rim touches the map's edges. Published analyses take 62
+#: (LEOViz); a fit of 1167 pixels to the satellites that were there (SatInView, Louvain, July 2024) gives 61.3.
+RIM_PIXELS = 61.5
 #: Most pixels on a side that are believed; chosen here, above any map seen and small enough for any memory.
 MOST_SIDE = 4096
 
