@@ -129,6 +129,21 @@ def test_mistakes_are_one_line(tmp_path, args, said):
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.parametrize("command", [["watch"], ["record", "-o", "x"], ["simulate"]])
+def test_a_missing_extra_is_one_line(command):
+    code = f"import sys; sys.modules['grpc'] = None; from bentpipe.cli.main import app; app(['dish', *{command!r}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: a dish is spoken with by grpc, which is not installed: pip install 'bentpipe[dish]'\n"
+    )
+
+
+def test_a_recording_is_read_without_the_extra():
+    code = "import sys; sys.modules['grpc'] = None; import bentpipe.dish.recording"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_watch_names_the_serving_satellite():
     from bentpipe import orbit
 

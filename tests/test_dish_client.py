@@ -71,7 +71,7 @@ def test_the_descriptor_set_is_what_the_proto_files_say(tmp_path):
     kept = ROOT / "python" / "bentpipe" / "dish" / "proto" / "terminal.binpb"
 
     def ours(path):
-        files = wire.descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file
+        files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file
         return {f.name: f for f in files if not f.name.startswith("google/")}
 
     assert ours(out) == ours(kept), "make proto"

@@ -41,6 +41,9 @@ def watch(
     import sys
 
     from bentpipe.cli.console import note
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
     from bentpipe.dish.client import DishClient
     from bentpipe.dish.clocks import WallClock
     from bentpipe.dish.following import Follower
@@ -78,6 +81,9 @@ def record(
     Example: bentpipe dish record --every 1 -o out/dish
     """
     from bentpipe.cli.console import note
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
     from bentpipe.dish.client import DishClient
     from bentpipe.dish.clocks import WallClock
     from bentpipe.dish.recording.recorder import Recorder
@@ -117,6 +123,9 @@ def simulate(
     Example: bentpipe dish simulate --profile P.parquet --port 9200 --firmware 2025
     """
     from bentpipe.cli.console import note, progress
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
     from bentpipe.dish.clocks import FastClock, WallClock
     from bentpipe.dish.simulation import Terminal, World, default_profile, serve
     from bentpipe.profiles import read_profile

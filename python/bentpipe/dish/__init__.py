@@ -7,3 +7,8 @@
 
 What needs gRPC (all but reading a recording) needs the extra ``bentpipe[dish]``.
 """
+
+import os
+
+# gRPC's core writes lines of its own to stderr; what went wrong reaches us as an exception. It looks when it is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

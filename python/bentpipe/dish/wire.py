@@ -7,22 +7,14 @@ is not. A message is therefore a `Message` whose fields mypy does not know; ``pr
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from bentpipe.errors import UserError
-
-# gRPC's core writes lines of its own to stderr; what went wrong reaches us as an exception.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-try:
-    import grpc  # noqa: F401 - whoever has messages calls
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    from google.protobuf.unknown_fields import UnknownFieldSet
-except ModuleNotFoundError as missing:
-    raise UserError(f"a dish is spoken with by {missing.name}: pip install 'bentpipe[dish]'") from missing
 
 #: A message of the interface; see above.
 Message = Any
