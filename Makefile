@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fmt native wheel bench validate lock clean
+.PHONY: help demo test check fmt native wheel bench validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -52,6 +52,9 @@ native: .venv/deps.stamp
 
 wheel: .venv/deps.stamp ## an optimised wheel in out/wheels
 	maturin build --profile dist --locked --out out/wheels
+
+proto: .venv/deps.stamp ## compile the dish's messages into the descriptor set that is kept
+	cd python && python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out=bentpipe/dish/proto/terminal.binpb bentpipe/dish/proto/terminal.proto
 
 lock: ## write requirements/dev.txt anew (needs uv: pip install uv)
 	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt

@@ -34,7 +34,7 @@ class StandIn:
     def __init__(self):
         self.reasons, self.calls, self.late = [], [], None
 
-    def run(self, experiment, path, heard):
+    def run(self, experiment, path, heard, capture=None):
         self.calls.append(
             ("+".join(flow.controller for flow in experiment.flows), experiment.seed, path.content_hash())
         )

@@ -23,6 +23,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
     "emulator": ("emulator", "delay, capacity, loss and handovers as a program inside meets them"),
     "emulator-faults": ("emulator.faults", "sudden ends of the emulator, its program and its parent leave nothing"),
+    "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "sim-vs-kernel": ("sim_vs_kernel", "24 cells against this machine's own kernel, in real time: hours"),
 }
 

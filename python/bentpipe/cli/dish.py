@@ -1,0 +1,156 @@
+"""``bentpipe dish``: watch, record and simulate a user terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli import options
+from bentpipe.cli.options import PlaceCommand
+
+if TYPE_CHECKING:
+    from bentpipe.dish.following import Change
+    from bentpipe.profiles import Profile
+
+app = typer.Typer(help="Watch, record and simulate a Starlink user terminal.", no_args_is_help=True)
+
+Host = Annotated[str, typer.Option(help="The terminal: HOST or HOST:PORT.")]
+DEFAULT_HOST = "192.168.100.1:9200"
+
+
+@app.command(cls=PlaceCommand)
+def watch(
+    host: Host = DEFAULT_HOST,
+    every: Annotated[float, typer.Option(help="Time between samples [s].")] = 1.0,
+    for_s: Annotated[float | None, typer.Option("--for", help="End after this long [s].", show_default=False)] = None,
+    elements: options.Elements = None,
+    site: Annotated[
+        str | None, options.place(what="Where the terminal stands, if it does not say; for --elements")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per sample.")] = False,
+) -> None:
+    """Show a terminal live: latency, drops, throughput, alignment, obstruction, the next slot edge, the satellite.
+
+    In a pipe, a line per sample. The terminal may go away and come back; Ctrl-C ends it.
+
+    Example: bentpipe dish watch --host 192.168.100.1:9200
+    """
+    import json
+    import sys
+
+    from bentpipe.cli.console import note
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
+    from bentpipe.dish.client import DishClient
+    from bentpipe.dish.clocks import WallClock
+    from bentpipe.dish.following import Follower
+    from bentpipe.dish.watching import Picture, Watcher, live
+
+    client, clock, picture = DishClient(host), WallClock(), Picture()
+    drawn = sys.stdout.isatty() and not as_json
+
+    def changed(change: Change) -> None:
+        picture.say(change) if drawn else note(change.text)
+
+    watcher = Watcher.of(client, elements, site, clock.now_unix_ns())
+    follower = Follower(client, clock, every, changed)
+    with live(picture, shown=drawn):
+        for sample in follower.samples(until_s=for_s):
+            seen = watcher.see(sample)
+            picture.add(seen)
+            if not drawn:
+                typer.echo(json.dumps(seen.to_dict()) if as_json else seen.to_line())
+                sys.stdout.flush()
+
+
+@app.command()
+def record(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder; goes on with a recording that is there.")],
+    host: Host = DEFAULT_HOST,
+    every: Annotated[float, typer.Option(help="Time between samples [s].")] = 1.0,
+    map_every: Annotated[float, typer.Option(help="Time between obstruction maps [s]; 0: none.")] = 15.0,
+    for_s: Annotated[float | None, typer.Option("--for", help="End after this long [s].", show_default=False)] = None,
+) -> None:
+    """Record a terminal for as long as you like; what is lost in a power cut is the last second.
+
+    Gaps shorter than 15 minutes are filled in from the terminal's own history. Some 4 MB a day.
+
+    Example: bentpipe dish record --every 1 -o out/dish
+    """
+    from bentpipe.cli.console import note
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
+    from bentpipe.dish.client import DishClient
+    from bentpipe.dish.clocks import WallClock
+    from bentpipe.dish.recording.recorder import Recorder
+
+    recorder = Recorder(
+        DishClient(host),
+        out,
+        WallClock(),
+        every_s=every,
+        map_every_s=map_every,
+        on_change=lambda change: note(change.text),
+    )
+    note(f"{out}: {recorder.run(for_s)} samples")
+
+
+@app.command()
+def simulate(
+    profile: Annotated[
+        Path | None, typer.Option(help="The path behind the terminal; without it one is made.", show_default=False)
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = 9200,
+    address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    firmware: Annotated[int, typer.Option(help="Firmware year, which decides what fields there are.")] = 2026,
+    start: Annotated[
+        str | None,
+        typer.Option(help="When the Profile begins, ISO-8601. [default: now, slots kept]", show_default=False),
+    ] = None,
+    uptime: Annotated[int, typer.Option(help="For how long it has been up [s].")] = 3600,
+    load: Annotated[float, typer.Option(help="Part of the capacity its users take, 0 to 1.")] = 0.05,
+    speed: Annotated[float, typer.Option(help="How fast its clock runs.")] = 1.0,
+    location: Annotated[bool, typer.Option("--location", help="Let it give its location.")] = False,
+) -> None:
+    """Simulate a terminal that Starlink tools can talk to: the same service, reflection on, values from a Profile.
+
+    Ctrl-C ends it.
+
+    Example: bentpipe dish simulate --profile P.parquet --port 9200 --firmware 2025
+    """
+    from bentpipe.cli.console import note, progress
+    from bentpipe.dish.extra import require_extra
+
+    require_extra()
+    from bentpipe.dish.clocks import FastClock, WallClock
+    from bentpipe.dish.simulation import Terminal, World, default_profile, serve
+    from bentpipe.profiles import read_profile
+    from bentpipe.times import parse_utc
+
+    clock = WallClock() if speed == 1 else FastClock(speed)
+    found: Profile
+    if profile is not None:
+        found = read_profile(profile)
+    else:
+        with progress("making a Profile") as on_progress:
+            found = default_profile(clock.now_unix_ns(), on_progress)
+        note(f"no --profile given: {found.name}, {found.duration_s:g} s, repeated")
+    terminal = Terminal(
+        World(found, load),
+        clock,
+        firmware=firmware,
+        start_unix_ns=None if start is None else parse_utc(start, "--start"),
+        uptime_s=uptime,
+        allow_location=location,
+    )
+    server = serve(terminal, address, port)
+    typer.echo(f"{address}:{server.port}")
+    note(f"a terminal with firmware of {firmware} answers there; Ctrl-C ends it")
+    try:
+        server.wait()
+    finally:
+        server.stop()

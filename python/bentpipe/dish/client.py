@@ -1,0 +1,225 @@
+"""A client of the terminal's interface: one method per question, every answer checked, every failure one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from bentpipe.dish.history import History, history_of
+from bentpipe.dish.obstruction import ObstructionMap, map_of
+from bentpipe.dish.reflection import Reflected, reflect
+from bentpipe.dish.status import Status, status_of
+from bentpipe.dish.wire import HANDLE, Message, everything
+from bentpipe.errors import BentpipeError, UserError
+
+Record = TypeVar("Record")
+
+#: Where a terminal listens, whatever the network behind it.
+DEFAULT_HOST = "192.168.100.1:9200"
+#: How long an answer may take [s]. Chosen here: answers come within tens of milliseconds over a cable.
+TIMEOUT_S = 3.0
+#: Largest answer that is read [bytes], gRPC's own default: a history of 12 hours has 0.8 MB.
+_MOST_BYTES = 4 * 2**20
+#: Field numbers of answers that routers give (Response.wifi_...): 3000 to 3999.
+_ROUTER = range(3000, 4000)
+
+
+class DishError(BentpipeError):
+    """Why a terminal gave no answer, in one sentence; `kind` says which sentence without its particulars."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, message: str) -> None:
+        """`kind`: unreachable, not-a-dish, denied, unsupported, malformed or slow."""
+        super().__init__(message)
+        self.kind = kind
+
+
+class Transport(Protocol):
+    """What carries a serialised Request there and a serialised Response back."""
+
+    def call(self, request: bytes) -> bytes:
+        """The answer's bytes.
+
+        Raises:
+            DishError: There is none.
+        """
+
+    def reflect(self) -> Reflected | None:
+        """What the firmware has, if it says so."""
+
+    def close(self) -> None:
+        """Ends the connection; the next call makes a new one."""
+
+
+class GrpcTransport:
+    """gRPC over plain HTTP/2, as terminals have it."""
+
+    def __init__(self, host: str = DEFAULT_HOST, timeout_s: float = TIMEOUT_S) -> None:
+        """`host` is ``HOST`` or ``HOST:PORT``; nothing is connected yet."""
+        self.host = host if ":" in host else f"{host}:9200"
+        self._timeout_s = timeout_s
+        self._channel: grpc.Channel | None = None
+
+    def call(self, request: bytes) -> bytes:
+        """As `Transport.call`."""
+        try:
+            answer: bytes = self._open().unary_unary(HANDLE)(request, timeout=self._timeout_s)
+        except grpc.RpcError as error:
+            self.close()  # gRPC would wait up to two minutes before it tries the same connection again
+            raise self._explained(error) from None
+        return answer
+
+    def reflect(self) -> Reflected | None:
+        """As `Transport.reflect`."""
+        return reflect(self._open(), self._timeout_s)
+
+    def close(self) -> None:
+        """As `Transport.close`."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _open(self) -> grpc.Channel:
+        if self._channel is None:
+            # No proxy: a terminal is on the local network, whatever http_proxy says.
+            options = [("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.enable_http_proxy", 0)]
+            self._channel = grpc.insecure_channel(self.host, options=options)
+        return self._channel
+
+    def _explained(self, error: Any) -> DishError:  # noqa: ANN401 - RpcError is a Call too, which its type does not say
+        code, details = error.code(), " ".join(str(error.details() or "").split())[:200]
+        if code == grpc.StatusCode.UNAVAILABLE:
+            return DishError(
+                "unreachable",
+                f"{self.host}: no terminal answers; is it powered and this machine on its network? Behind a router of "
+                "your own (bypass mode) that router needs a route to 192.168.100.1",
+            )
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            return DishError("slow", f"{self.host}: no answer within {self._timeout_s:g} s")
+        denied = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+        if code in denied or "Disabled due to policy" in details:  # as newer firmware refuses its location
+            return DishError("denied", f"{self.host}: refused: {details or 'permission denied'}")
+        if code == grpc.StatusCode.UNIMPLEMENTED:
+            return DishError("unsupported", f"{self.host}: this firmware does not answer that: {details}")
+        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return DishError("malformed", f"{self.host}: the answer is larger than {_MOST_BYTES} bytes")
+        return DishError("malformed", f"{self.host}: {code.name}: {details}")
+
+
+class DishClient:
+    """Asks a terminal.
+
+    Args:
+        transport: How; or the host, ``HOST`` or ``HOST:PORT``.
+
+    Every method raises `DishError`, never anything of gRPC's or protobuf's.
+    """
+
+    def __init__(self, transport: Transport | str = DEFAULT_HOST) -> None:
+        """Nothing is asked yet."""
+        self._transport = GrpcTransport(transport) if isinstance(transport, str) else transport
+        self._wire = everything()
+        self._request, self._response = self._wire.message("Request"), self._wire.message("Response")
+        self._reflected: tuple[str, Reflected | None] | None = None
+
+    def status(self) -> Status:
+        """The terminal now. The first answer of a firmware, or after a failure, has its reflection asked."""
+        try:
+            message = self._ask("get_status", "dish_get_status", missing="not-a-dish")
+        except DishError:
+            self._reflected = None  # what comes back may be another terminal
+            raise
+        version = message.device_info.software_version
+        if self._reflected is None or self._reflected[0] != version:
+            self._reflected = (version, self._transport.reflect())
+        found = self._reflected[1]
+        return status_of(message, message.SerializeToString(), found.knows if found is not None else None)
+
+    def history(self) -> History:
+        """The last minutes, second by second."""
+        message = self._ask("get_history", "dish_get_history")
+        return _checked(history_of, message)
+
+    def obstruction_map(self) -> ObstructionMap:
+        """What it has seen of its sky."""
+        message = self._ask("dish_get_obstruction_map", "dish_get_obstruction_map")
+        return _checked(map_of, message)
+
+    def location(self) -> tuple[float, float, float]:
+        """Latitude, longitude [deg] and altitude [m].
+
+        Raises:
+            DishError: Also where the owner has not allowed it (kind ``denied``).
+        """
+        try:
+            lla = self._ask("get_location", "get_location").lla
+        except DishError as error:
+            if error.kind == "denied":
+                raise DishError(
+                    "denied",
+                    "the terminal does not give its location: allow it in the Starlink app (Advanced, Debug data, "
+                    "access on local network)",
+                ) from None
+            raise
+        return lla.lat, lla.lon, lla.alt
+
+    def clear_obstruction_map(self) -> None:
+        """Makes the terminal forget what it has seen."""
+        self._ask("dish_clear_obstruction_map", "dish_clear_obstruction_map")
+
+    def reboot(self) -> None:
+        """Restarts the terminal."""
+        self._ask("reboot", "reboot")
+
+    def named(self, status: Status) -> dict[str, Any] | None:
+        """All fields of a status by the terminal's own names; None if its firmware has no reflection."""
+        if self._reflected is None or self._reflected[1] is None:
+            return None
+        try:
+            return self._reflected[1].as_dict("DishGetStatusResponse", status.raw)
+        except (DecodeError, KeyError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._transport.close()
+
+    def _ask(self, question: str, answer: str, missing: str = "unsupported") -> Message:
+        request = self._request()
+        getattr(request, question).SetInParent()
+        try:
+            data = self._transport.call(request.SerializeToString())
+        except DishError as error:
+            if error.kind == "unsupported" and missing == "not-a-dish":
+                raise DishError("not-a-dish", f"{error}; wanted a Starlink terminal ({DEFAULT_HOST})") from None
+            raise
+        try:
+            response = self._response.FromString(data)
+        except DecodeError:
+            raise DishError("malformed", f"the answer to {question} is not a Response ({len(data)} bytes)") from None
+        if response.HasField(answer):
+            return getattr(response, answer)
+        if response.status.code:
+            said = " ".join(response.status.message.split())[:200]
+            kind = "denied" if response.status.code == grpc.StatusCode.PERMISSION_DENIED.value[0] else "unsupported"
+            raise DishError(kind, f"the terminal answers {question} with error {response.status.code}: {said}")
+        if _from_router(response):
+            raise DishError("not-a-dish", f"this is a Starlink router; the terminal is at {DEFAULT_HOST}")
+        raise DishError(missing, f"the answer to {question} holds no {answer}")
+
+
+def _checked(read: Callable[[Message], Record], message: Message) -> Record:
+    try:
+        return read(message)
+    except UserError as error:
+        raise DishError("malformed", str(error)) from None
+
+
+def _from_router(response: Message) -> bool:
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    return any(field.field_number in _ROUTER for field in UnknownFieldSet(response))

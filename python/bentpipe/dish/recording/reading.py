@@ -1,0 +1,62 @@
+"""Reading a recording: each table as one lazy frame, and the obstruction maps one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe.dish.recording.segments import about, parts
+from bentpipe.dish.recording.tables import FORMAT, TABLES
+from bentpipe.errors import UserError, shown
+
+
+def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl.LazyFrame:
+    """A table of a recording, in order of time; also of one that is still being written.
+
+    Args:
+        directory: As given to `bentpipe dish record`.
+        table: ``samples``, ``events`` or ``maps``.
+
+    Raises:
+        UserError: No recording, no such table, a newer layout or a file that does not read.
+    """
+    if table not in TABLES:
+        raise UserError(f"no table {shown(table)}; wanted {', '.join(TABLES)}")
+    root = Path(directory)
+    found = parts(root / table)
+    if not found and not any(parts(root / name) for name in TABLES):
+        raise UserError(f"{directory}: holds no recording; wanted the folder given to `bentpipe dish record`")
+    for path in found:
+        _check(path)
+    if not found:
+        return pl.LazyFrame(schema=dict(TABLES[table]))
+    return pl.scan_parquet(found).sort("t_unix_ns", maintain_order=True)
+
+
+def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """When each obstruction map came [ns since 1970] and what it shows, shape (rows, columns); oldest first.
+
+    Raises:
+        UserError: As `scan_recording`.
+    """
+    quality = np.empty((0, 0), dtype=np.float32)
+    for path in parts(Path(directory) / "maps"):
+        _check(path)
+        for row in pl.read_parquet(path).iter_rows(named=True):
+            if row["whole"]:
+                quality = np.full((row["rows"], row["columns"]), -1.0, dtype=np.float32)
+            quality.ravel()[np.asarray(row["pixel"], dtype=np.int64)] = row["quality"]
+            yield row["t_unix_ns"], quality.copy()
+
+
+def _check(path: Path) -> None:
+    said = about(path)
+    if said is None:
+        raise UserError(f"{path}: does not read as part of a recording; move it away")
+    if said["format"] > FORMAT:
+        raise UserError(f"{path}: has format {said['format']}, this bentpipe reads up to {FORMAT}: install a newer one")

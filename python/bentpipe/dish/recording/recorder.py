@@ -1,0 +1,269 @@
+"""The recorder: samples, what changed, outages and obstruction maps of a terminal, for months."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe.dish.client import DishClient, DishError
+from bentpipe.dish.clocks import Clock
+from bentpipe.dish.following import Change, Follower, Sample
+from bentpipe.dish.history import History
+from bentpipe.dish.recording.segments import Segments, parts
+from bentpipe.dish.recording.tables import SAMPLES, STATUS, TABLES
+from bentpipe.errors import UserError
+
+#: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
+FLUSH_S = 0.2
+#: How often the terminal's history is read for outages [s]. Chosen here: a third of the 15 minutes it holds.
+HISTORY_S = 300
+#: What the terminal's history holds [s]: a gap that is older cannot be closed.
+HISTORY_HOLDS_S = 900
+#: Times without an answer from this on are gaps [s]: there was no sample where there should have been one.
+GAP_S = 1.5
+
+_NANOS = 10**9
+_status_values = attrgetter(*STATUS)
+#: A row of `SAMPLES` before anything is known.
+_BLANK = dict.fromkeys(SAMPLES)
+
+
+class Recorder:
+    """Writes a terminal's samples into a folder. It goes on where an earlier one, killed or not, stopped.
+
+    Args:
+        client: The terminal.
+        directory: The folder; made if it is not there. One recorder at a time.
+        clock: Time and waiting. How soon rows reach the disk goes by the machine's own.
+        every_s: Interval of samples.
+        map_every_s: Interval of obstruction maps; 0: none.
+        on_change: Told of each change.
+
+    Raises:
+        UserError: The folder cannot be written, or another recorder writes there.
+    """
+
+    def __init__(
+        self,
+        client: DishClient,
+        directory: str | os.PathLike[str],
+        clock: Clock,
+        *,
+        every_s: float = 1.0,
+        map_every_s: float = 15.0,
+        on_change: Callable[[Change], None] | None = None,
+    ) -> None:
+        """Takes the folder, and finds out where to go on."""
+        if not 0 <= map_every_s <= 86_400:
+            raise UserError(f"map-every: {map_every_s:g} s; wanted 0 (none) to a day")
+        self._client, self._clock, self._map_every_ns = client, clock, round(map_every_s * _NANOS)
+        self._gap_s = max(GAP_S, GAP_S * every_s)
+        self._on_change = on_change or (lambda _: None)
+        self._follower = Follower(client, clock, every_s, self._changed)
+        self._lock = _take(Path(directory))
+        self._flushed_s = 0.0
+        made_by = f"bentpipe {_version()}"
+        root = Path(directory)
+        self._samples, self._events, self._maps = (Segments(root, n, made_by) for n in ("samples", "events", "maps"))
+        for path in (p for table in (self._samples, self._events, self._maps) for p in table.set_aside):
+            self._changed(
+                Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
+            )
+        self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
+        self._gaps = _open_gaps(self._samples.folder, self._events.folder, self._last_unix_ns, self._gap_s)
+        self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
+        self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
+        self._map: NDArray[np.float32] | None = None
+
+    def run(self, for_s: float | None = None) -> int:
+        """Records for a time [s], or for ever; returns how many samples it took. Then the folder is free again.
+
+        Raises:
+            UserError, StoreError: The disk refuses.
+        """
+        count = 0
+        try:
+            for sample in self._follower.samples(for_s):
+                self._take_in(sample)
+                count += 1
+        finally:
+            try:
+                for table in (self._samples, self._events, self._maps):
+                    table.close()
+            finally:
+                os.close(self._lock)
+        return count
+
+    def _take_in(self, sample: Sample) -> None:
+        now = sample.t_unix_ns
+        last = self._last_unix_ns
+        if last is not None and now - last > self._gap_s * _NANOS:
+            self._gaps.append((last, now))
+        self._samples.add((now, "status", None, None, *_status_values(sample.status)))
+        self._last_unix_ns = now
+        # First the new sample, then what was missed: a slow history loses nothing.
+        self._flush()
+        if self._gaps or self._clock.elapsed_ns() >= self._next_history_ns:
+            gaps = len(self._gaps)
+            self._read_history(sample)
+            self._flush(at_once=len(self._gaps) < gaps)
+        if self._map_every_ns and self._clock.elapsed_ns() >= self._next_map_ns:
+            self._read_map(sample)
+        self._flush()
+
+    def _flush(self, *, at_once: bool = False) -> None:
+        if at_once or time.monotonic() - self._flushed_s >= FLUSH_S:
+            for table in (self._samples, self._events, self._maps):
+                table.flush()
+            self._flushed_s = time.monotonic()
+
+    def _read_history(self, sample: Sample) -> None:
+        """Closes gaps, and notes outages that are over."""
+        try:
+            history = self._client.history()
+        except DishError:
+            history = None
+        now = self._clock.now_unix_ns()
+        if history is not None:
+            self._next_history_ns = self._clock.elapsed_ns() + HISTORY_S * _NANOS
+            self._note_outages(history, sample)
+        for gap in list(self._gaps):
+            if history is not None:
+                self._fill(gap, history, now, sample)
+                self._gaps.remove(gap)
+            elif now - gap[0] > HISTORY_HOLDS_S * _NANOS:
+                self._note_gap(gap, 0)
+                self._gaps.remove(gap)
+
+    def _fill(self, gap: tuple[int, int], history: History, now_unix_ns: int, sample: Sample) -> None:
+        """Rows for the seconds within a gap. Half a second at its ends belongs to the samples that are there."""
+        times = history.times_unix_ns(now_unix_ns)
+        half = _NANOS // 2
+        inside = np.flatnonzero((times > gap[0] + half) & (times < gap[1] - half)).tolist()
+        who = {name: getattr(sample.status, name) for name in ("device_id", "hardware_version", "software_version")}
+        series = {
+            "pop_ping_drop_rate": history.pop_ping_drop_rate,
+            "pop_ping_latency_ms": history.pop_ping_latency_ms,
+            "downlink_throughput_bps": history.downlink_throughput_bps,
+            "uplink_throughput_bps": history.uplink_throughput_bps,
+            "power_in_w": history.power_in_w,
+        }
+        for place in inside:
+            values = {name: float(found[place]) for name, found in series.items() if len(found)}
+            about = {"t_unix_ns": int(times[place]), "source": "history", "counter": int(history.counter[place])}
+            self._samples.add(tuple((_BLANK | who | values | about).values()))
+        self._note_gap(gap, len(inside))
+
+    def _note_gap(self, gap: tuple[int, int], filled: int) -> None:
+        length_s = (gap[1] - gap[0]) / _NANOS
+        text = f"no sample for {length_s:.1f} s; {filled} s of it filled in from the terminal's history"
+        self._events.add((gap[1], "gap", text, gap[0], length_s, None, None, filled))
+
+    def _note_outages(self, history: History, sample: Sample) -> None:
+        running = sample.status.outage_start_unix_ns
+        for outage in history.outages:
+            known = self._last_outage_unix_ns is not None and outage.start_unix_ns <= self._last_outage_unix_ns
+            if known or outage.start_unix_ns == running:
+                continue
+            end = outage.start_unix_ns + round(outage.duration_s * _NANOS)
+            row = (outage.start_unix_ns, outage.duration_s, outage.cause, outage.did_switch, None)
+            self._events.add((min(end, 2**63 - 1), "outage", None, *row))
+            self._last_outage_unix_ns = outage.start_unix_ns
+
+    def _read_map(self, sample: Sample) -> None:
+        self._next_map_ns += self._map_every_ns
+        late_ns = max(0, self._clock.elapsed_ns() - self._next_map_ns)
+        self._next_map_ns += late_ns // self._map_every_ns * self._map_every_ns
+        try:
+            found = self._client.obstruction_map()
+        except DishError:
+            return  # old firmware has none; a terminal that went away is noticed by the next sample
+        before, quality = self._map, found.quality
+        whole = before is None or before.shape != quality.shape or self._maps.empty
+        changed = np.flatnonzero(quality.ravel() >= 0 if whole else (quality != before).ravel())
+        rows, columns = quality.shape
+        about = (sample.status.software_version, rows, columns, found.max_theta_deg, found.frame, whole)
+        self._maps.add((sample.t_unix_ns, *about, changed.tolist(), quality.ravel()[changed].tolist()))
+        self._map = quality
+
+    def _changed(self, change: Change) -> None:
+        self._events.add((change.t_unix_ns, change.kind, change.text, None, None, None, None, None))
+        if change.kind == "lost":  # nothing else will flush before the terminal is back
+            self._flush()
+        self._on_change(change)
+        if change.kind == "connected":
+            self._note_location(change.t_unix_ns)
+
+    def _note_location(self, t_unix_ns: int) -> None:
+        try:
+            text = "{:.6f},{:.6f},{:.1f}".format(*self._client.location())
+        except DishError as error:
+            text = str(error)
+        self._events.add((t_unix_ns, "location", text, None, None, None, None, None))
+
+
+_IS_OUTAGE = pl.col("kind") == "outage"
+
+
+def _latest(folder: Path, what: pl.Expr) -> int | None:
+    """The largest value in the newest file that has one; None where there is none."""
+    for path in reversed(parts(folder)):
+        found = pl.scan_parquet(path).select(what.max()).collect().item()
+        if found is not None:
+            return int(found)
+    return None
+
+
+def _open_gaps(samples: Path, events: Path, last_unix_ns: int | None, gap_s: float) -> list[tuple[int, int]]:
+    """Gaps in what was recorded last that the terminal may still know: a killed recorder had no time to close them.
+
+    Rows are flushed before the event that says so: a gap that has its event was closed as far as it could be.
+    """
+    if last_unix_ns is None:
+        return []
+    since = last_unix_ns - HISTORY_HOLDS_S * _NANOS
+    times = _recent(samples, "t_unix_ns").filter(pl.col("t_unix_ns") >= since).sort("t_unix_ns").collect()
+    noted = set(_recent(events, "start_unix_ns", "kind").filter(pl.col("kind") == "gap").collect()["start_unix_ns"])
+    return [
+        (before, now)
+        for before, now in pairwise(times["t_unix_ns"].to_list())
+        if now - before > gap_s * _NANOS and before not in noted
+    ]
+
+
+def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
+    """Columns of the files that may reach into the time that a terminal's history holds."""
+    newest = parts(folder)[-2 * HISTORY_HOLDS_S // 60 :]
+    if not newest:
+        return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
+    return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])
+
+
+def _take(directory: Path) -> int:
+    """The folder's lock, which the kernel gives free when the process ends, however it ends."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise UserError(f"{directory}: another recorder writes there; wanted a folder of its own") from None
+    return lock
+
+
+def _version() -> str:
+    from bentpipe import __version__
+
+    return __version__

@@ -1,0 +1,149 @@
+"""Append-only Parquet: a short open segment, replaced whole at every flush, and closed ones put together by the hour.
+
+A Parquet file has its footer at the end, so a file that is being appended to cannot be read after a crash. Here no
+such file exists: the open segment holds a minute at most and is written anew, beside itself, flushed to the disk and
+renamed, each time rows are flushed. Whatever ends the process or the power, every file is whole, and what was flushed
+is in one of them. Closed segments of a past hour become one file; its metadata name what it replaces, so that a crash
+before those are deleted doubles nothing for `bentpipe.dish.recording.scan_recording`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from bentpipe.dish.recording.tables import FORMAT, KEY, TABLES
+from bentpipe.files import atomic_write
+
+#: The open segment is closed after this much time [ns] or this many rows. Chosen here: a minute keeps what is written
+#: each second at some 14 kB; rows bound it where time is sped up.
+SEGMENT_NS, SEGMENT_ROWS = 60 * 10**9, 3600
+
+_HOUR_NS = 3600 * 10**9
+
+#: Names: the UTC of the first row, then a number that tells apart what begins in the same millisecond; and an hour.
+_SEGMENT = re.compile(r"(?P<hour>[0-9]{8}T[0-9]{2})[0-9]{4}\.[0-9]{3}Z(-[0-9]+)?\.parquet\Z")
+_HOUR = re.compile(r"[0-9]{8}T[0-9]{2}Z\.parquet\Z")
+#: What `bentpipe.files.atomic_write` leaves when the process is killed inside it.
+_LEFT_OVER = re.compile(r"\..*\.parquet\.[0-9]+\.[0-9]+\.tmp\Z")
+
+
+class Segments:
+    """Writes one table of a recording.
+
+    Attributes:
+        set_aside: Files that a failing disk damaged: found at the start and renamed, so that they stop nothing.
+    """
+
+    def __init__(self, root: Path, table: str, made_by: str) -> None:
+        """Makes the folder, removes what a killed process left half-written, and finishes its putting together."""
+        self.folder = root / table
+        self._table, self._schema, self._made_by = table, TABLES[table], made_by
+        self._rows: list[tuple[Any, ...]] = []
+        self._path: Path | None = None
+        self._pending = False
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.iterdir():
+            if _LEFT_OVER.match(path.name):
+                path.unlink()
+        self.set_aside = [path for path in parts(self.folder) if about(path) is None]
+        for path in self.set_aside:
+            path.rename(path.with_name(f"{path.name}.damaged"))
+        for path in replaced(self.folder):
+            path.unlink()
+
+    @property
+    def empty(self) -> bool:
+        """Whether the next row is the first of its segment."""
+        return not self._rows
+
+    def add(self, row: Sequence[Any]) -> None:
+        """A row for the open segment; it is safe after `flush`. No segment reaches over the full hour."""
+        if self._rows and row[0] // _HOUR_NS > self._rows[0][0] // _HOUR_NS:
+            self.close()
+        self._rows.append(tuple(row))
+        self._pending = True
+
+    def flush(self) -> None:
+        """Puts what was added on the disk.
+
+        Raises:
+            UserError, StoreError: The disk refuses; what was flushed before stays.
+        """
+        if not self._pending:
+            return
+        if self._path is None:
+            self._path = self._free_name(self._rows[0][0])
+        frame = pl.DataFrame(self._rows, schema=dict(self._schema), orient="row")
+        self._write(self._path, frame, [])
+        self._pending = False
+        if self._rows[-1][0] - self._rows[0][0] >= SEGMENT_NS or len(self._rows) >= SEGMENT_ROWS:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the open segment, and puts those of past hours together."""
+        self.flush()
+        if self._path is not None:
+            hour = self._path.name[:11]
+            self._rows, self._path = [], None
+            self.put_together(but=hour)
+
+    def put_together(self, but: str = "") -> None:
+        """Makes one file of the closed segments of every hour except one."""
+        hours: dict[str, list[Path]] = {}
+        for path in sorted(self.folder.iterdir()):
+            match = _SEGMENT.match(path.name)
+            if match is not None and match["hour"] != but:
+                hours.setdefault(match["hour"], []).append(path)
+        for hour, parts in hours.items():
+            whole = self.folder / f"{hour}Z.parquet"
+            frame = pl.concat([pl.read_parquet(p) for p in ([whole] if whole.exists() else []) + parts])
+            self._write(whole, frame.sort("t_unix_ns", maintain_order=True), [part.name for part in parts])
+            for part in parts:
+                part.unlink()
+
+    def _write(self, path: Path, frame: pl.DataFrame, replaces: list[str]) -> None:
+        said = {"format": FORMAT, "made_by": self._made_by, "table": self._table, "replaces": replaces}
+        with atomic_write(path) as file:
+            # Statistics are a third of a small file, which is written every second, and of use in a large one.
+            frame.write_parquet(file, compression="zstd", statistics=bool(replaces), metadata={KEY: json.dumps(said)})
+
+    def _free_name(self, t_unix_ns: int) -> Path:
+        at = datetime.fromtimestamp(t_unix_ns // 10**9, UTC)
+        stem = f"{at:%Y%m%dT%H%M%S}.{t_unix_ns // 10**6 % 1000:03d}Z"
+        path, number = self.folder / f"{stem}.parquet", 1
+        while path.exists():  # the clock was set back
+            path, number = self.folder / f"{stem}-{number}.parquet", number + 1
+        return path
+
+
+def parts(folder: Path) -> list[Path]:
+    """The files of a table, in order of their names, without those that others replace."""
+    if not folder.is_dir():
+        return []
+    gone = set(replaced(folder))
+    named = (path for path in sorted(folder.iterdir()) if _SEGMENT.match(path.name) or _HOUR.match(path.name))
+    return [path for path in named if path not in gone]
+
+
+def replaced(folder: Path) -> list[Path]:
+    """Segments that an hour's file holds already: left by a crash between its rename and their removal."""
+    hours = [path for path in folder.iterdir() if _HOUR.match(path.name)]
+    found = [folder / name for path in hours for name in (about(path) or {}).get("replaces", [])]
+    return [path for path in found if path.exists()]
+
+
+def about(path: Path) -> dict[str, Any] | None:
+    """What a file says of itself; None if it does not read as part of a recording."""
+    try:
+        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[KEY])
+    except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
+        return None
+    return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None

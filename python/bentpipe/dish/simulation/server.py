@@ -1,0 +1,80 @@
+"""A simulated terminal on a port: the service `SpaceX.API.Device.Device`, with reflection, over plain HTTP/2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent import futures
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from bentpipe.dish.simulation.terminal import Refusal, Terminal
+from bentpipe.dish.wire import SERVICE
+from bentpipe.errors import UserError
+
+#: Calls that are answered at the same time. Chosen here: a terminal has a handful of users, and every open reflection
+#: stream holds one.
+_WORKERS = 16
+
+
+class Server:
+    """A terminal that answers on a port, until `stop`."""
+
+    def __init__(self, terminal: Terminal, server: grpc.Server, port: int) -> None:
+        """As `serve` makes it."""
+        self.terminal, self.port = terminal, port
+        self._server = server
+
+    def wait(self) -> None:
+        """Returns when it is stopped."""
+        self._server.wait_for_termination()
+
+    def stop(self) -> None:
+        """Closes the port and every connection."""
+        self._server.stop(None).wait()
+
+
+def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Server:
+    """Puts a terminal on a port; 0 takes a free one.
+
+    Raises:
+        UserError: The port is taken or not allowed.
+    """
+    response = terminal.wire.message("Response")
+
+    def handle(data: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            return terminal.handle(data)
+        except DecodeError:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a Request")
+        except Refusal as refusal:
+            context.abort(getattr(grpc.StatusCode, refusal.code), str(refusal))
+        raise AssertionError("abort returns")
+
+    def stream(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        for data in messages:
+            asked, answer = terminal.wire.message("ToDevice").FromString(data), terminal.wire.message("FromDevice")()
+            if asked.WhichOneof("message") == "request":
+                answer.response.CopyFrom(response.FromString(handle(asked.request.SerializeToString(), context)))
+            else:
+                answer.health_check.SetInParent()
+            yield answer.SerializeToString()
+
+    methods = {
+        "Handle": grpc.unary_unary_rpc_method_handler(handle),
+        "Stream": grpc.stream_stream_rpc_method_handler(stream),
+    }
+    # Without SO_REUSEPORT a second terminal on the same port is refused instead of sharing it.
+    server = grpc.server(futures.ThreadPoolExecutor(_WORKERS), options=[("grpc.so_reuseport", 0)])
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    terminal.wire.pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)  # it describes itself too
+    reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server, pool=terminal.wire.pool)
+    try:
+        bound = server.add_insecure_port(f"{host}:{port}")
+    except RuntimeError:
+        bound = 0
+    if bound == 0:
+        raise UserError(f"{host}:{port}: cannot be listened on; is it taken? --port 0 takes a free one")
+    server.start()
+    return Server(terminal, server, bound)

@@ -1,0 +1,191 @@
+"""`bentpipe dish`: through a pipe, on a terminal, and when things are not as they should be."""
+
+import contextlib
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+import starlink_grpc
+from dish_world import START, at, local, profile, served
+
+from bentpipe.dish.client import DishClient
+from bentpipe.dish.following import Change, Sample
+from bentpipe.dish.recording import scan_recording
+from bentpipe.dish.watching import Picture, Seen, Watcher
+from bentpipe.errors import UserError
+from bentpipe.profiles import write_profile
+from bentpipe.scenarios import parse_place
+
+
+def bentpipe(*args, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bentpipe", *map(str, args)], capture_output=True, text=True, check=False, **options
+    )
+
+
+@contextlib.contextmanager
+def simulated(tmp_path, *args):
+    path = tmp_path / "P.parquet"
+    write_profile(profile(), path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bentpipe", "dish", "simulate", "--profile", path, "--port", "0", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert "Traceback" not in out + err
+
+
+def test_simulate_says_where_and_other_tools_read_it(tmp_path):
+    with simulated(tmp_path, "--firmware", "2024", "--uptime", "1000", "--location") as (host, process):
+        starlink_grpc.imports_pending = True
+        context = starlink_grpc.ChannelContext(host)
+        assert starlink_grpc.status_data(context)[0]["software_version"] == "2024.01.01.bentpipe"
+        assert starlink_grpc.location_data(context)["latitude"] == -37.85
+        assert 1000 <= starlink_grpc.get_history(context).current < 1060
+        context.close()
+        assert process.poll() is None
+
+
+def test_watch_in_a_pipe_prints_a_line_per_sample():
+    with served() as server:
+        host = f"127.0.0.1:{server.port}"
+        plain = bentpipe("dish", "watch", "--host", host, "--for", 2, "--every", 0.5)
+        records = bentpipe("dish", "watch", "--host", host, "--for", 2, "--every", 0.5, "--json")
+    lines = plain.stdout.splitlines()
+    assert len(lines) == 4
+    assert all("CONNECTED" in line and "next slot" in line for line in lines)
+    assert plain.stderr.count("connected") == 1
+    parsed = [json.loads(line) for line in records.stdout.splitlines()]
+    assert len(parsed) == 4
+    assert all(0 < record["next_slot_s"] <= 15 for record in parsed)
+    assert parsed[0]["state"] == "CONNECTED"
+
+
+def test_watch_on_a_terminal_draws():
+    leader, follower = pty.openpty()
+    with served() as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe", "dish", "watch", "--host", f"127.0.0.1:{server.port}", "--for", "2"],
+            stdout=follower,
+            stderr=subprocess.PIPE,
+            check=False,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+        )
+    os.close(follower)
+    drawn = b""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(leader, 65536):
+            drawn += chunk
+    os.close(leader)
+    assert done.returncode == 0, done.stderr
+    text = drawn.decode()
+    assert all(word in text for word in ("latency", "alignment", "obstructed", "next slot", "satellite"))
+
+
+def test_nobody_there_is_said_once_and_waited_for():
+    done = bentpipe("dish", "watch", "--host", "127.0.0.1:1", "--for", 4)
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "no terminal answers" in done.stderr
+
+
+def test_record_writes_what_is_read(tmp_path):
+    with served() as server:
+        done = bentpipe("dish", "record", "--host", f"127.0.0.1:{server.port}", "--for", 3, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert scan_recording(tmp_path / "out").collect().height == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["record", "--every", "0", "-o", "x"], "every: 0 s; wanted"),
+        (["record", "--map-every", "-1", "-o", "x"], "map-every: -1 s; wanted"),
+        (["simulate", "--profile", "nothing.parquet"], "no such file"),
+        (["simulate", "--profile", "P.parquet", "--firmware", "1999"], "firmware: 1999; wanted 2021"),
+        (["simulate", "--profile", "P.parquet", "--speed", "0"], "speed: 0; wanted"),
+        (["simulate", "--profile", "P.parquet", "--load", "3"], "load: 3; wanted"),
+        (["watch", "--elements", "nothing.tle"], "no such file"),
+        (["record", "-o", "/proc/nowhere"], "cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, args, said):
+    write_profile(profile(), tmp_path / "P.parquet")
+    done = bentpipe("dish", *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("command", [["watch"], ["record", "-o", "x"], ["simulate"]])
+def test_a_missing_extra_is_one_line(command):
+    code = f"import sys; sys.modules['grpc'] = None; from bentpipe.cli.main import app; app(['dish', *{command!r}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: a dish is spoken with by grpc, which is not installed: pip install 'bentpipe[dish]'\n"
+    )
+
+
+def test_a_recording_is_read_without_the_extra():
+    code = "import sys; sys.modules['grpc'] = None; import bentpipe.dish.recording"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_watch_names_the_serving_satellite():
+    from bentpipe import orbit
+
+    terminal, clock = at(0, uptime_s=0)
+    client = DishClient(local(terminal))
+    watcher = Watcher(client, orbit.load_satellites(None, None, START), parse_place("melbourne"))
+    named = []
+    for _ in range(60):
+        seen = watcher.see(Sample(clock.now_unix_ns(), client.status()))
+        truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
+        named.append((seen.satellite[1] if seen.satellite else None, truth))
+        clock.sleep_s(1)
+    said = [(name, truth) for name, truth in named if name is not None]
+    assert len(said) > 30
+    assert sum(name == truth for name, truth in said) >= 0.9 * len(said)
+
+
+def test_a_picture_is_drawn_whatever_the_values_are():
+    from rich.console import Console
+
+    terminal, clock = at(5, firmware=2021)
+    status = DishClient(local(terminal)).status()
+    picture, out = Picture(), io.StringIO()
+    Console(file=out, width=100).print(picture)
+    picture.add(Seen(Sample(clock.now_unix_ns(), status), 3.2, None))
+    picture.say(Change(0, "lost", "[red]odd[/"))
+    Console(file=out, width=100).print(picture)
+    assert "no answer" in out.getvalue()
+    assert "3.2 s" in out.getvalue()
+    assert "[red]odd[/" in out.getvalue()
+
+
+def test_watch_wants_to_know_where_the_terminal_stands(tmp_path):
+    import datetime
+
+    from test_docs_commands import walker_tle
+
+    path = tmp_path / "starlink.tle"
+    path.write_text(walker_tle(datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)), encoding="ascii")
+    refused, _ = at(5)
+    with pytest.raises(UserError, match="give --site"):
+        Watcher.of(DishClient(local(refused)), path, None, START)
+    allowed, _ = at(5, allow_location=True)
+    assert Watcher.of(DishClient(local(allowed)), path, None, START)
+    assert Watcher.of(DishClient(local(refused)), path, "melbourne", START)

@@ -1,0 +1,355 @@
+"""The recorder: what is on the disk survives, gaps are closed from the history, nothing is there twice."""
+
+import dataclasses
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from dish_world import SECOND, START, at, world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bentpipe.dish.client import DishClient, DishError
+from bentpipe.dish.following import Follower
+from bentpipe.dish.recording import maps, scan_recording
+from bentpipe.dish.recording.recorder import Recorder
+from bentpipe.dish.recording.segments import Segments
+from bentpipe.dish.recording.tables import KEY, STATUS
+from bentpipe.dish.simulation import LocalTransport
+from bentpipe.dish.simulation.terminal import BOOT_S
+from bentpipe.dish.status import Status
+from bentpipe.errors import UserError
+from bentpipe.validation import dish_recorder
+
+
+class Faulty(LocalTransport):
+    """A terminal that is away at times: `plan` says at which seconds after the start, or does something then."""
+
+    def __init__(self, terminal, away=(), then=()):
+        super().__init__(terminal)
+        self.away, self.then = away, dict(then)
+
+    def call(self, request):
+        now_s = (self.terminal.clock.now_unix_ns() - START) / SECOND
+        for when in sorted(self.then):
+            if now_s >= when:
+                self.then.pop(when)(self)
+        if any(a <= now_s < b for a, b in self.away):
+            raise DishError("unreachable", "no terminal answers")
+        return super().call(request)
+
+
+def record(transport, folder, for_s, **options):
+    said = []
+    recorder = Recorder(
+        DishClient(transport), folder, transport.terminal.clock, on_change=lambda c: said.append(c.kind), **options
+    )
+    recorder.run(for_s)
+    return said
+
+
+def since_start(column):
+    return [(t - START) / SECOND for t in column.to_list()]
+
+
+def seconds_of(folder):
+    return since_start(scan_recording(folder).collect()["t_unix_ns"])
+
+
+def test_the_columns_are_those_of_a_status():
+    assert list(STATUS) == [field.name for field in dataclasses.fields(Status)]
+
+
+def test_every_second_is_there_once_with_what_the_terminal_said(tmp_path):
+    terminal, _ = at(0)
+    said = record(Faulty(terminal), tmp_path, 200)
+    assert said == ["connected"]
+    rows = scan_recording(tmp_path).collect()
+    assert seconds_of(tmp_path) == [float(s) for s in range(200)]
+    drop, latency_ms, down, _ = world().samples(np.arange(-1, 199))
+    assert np.allclose(rows["pop_ping_drop_rate"], drop)
+    assert np.allclose(rows["pop_ping_latency_ms"], latency_ms)
+    assert np.allclose(rows["downlink_throughput_bps"], down)
+    assert rows["software_version"].unique().to_list() == [terminal.software_version]
+    assert rows["source"].unique().to_list() == ["status"]
+
+
+@pytest.mark.parametrize("away", [(30.5, 75.2), (30.0, 31.0), (20.0, 600.0), (0.0, 40.0)])
+def test_a_gap_is_closed_from_the_history(tmp_path, away):
+    terminal, _ = at(0)
+    said = record(Faulty(terminal, [away]), tmp_path, 700)
+    first = math.ceil(away[1]) if away[0] == 0 else 0
+    times = seconds_of(tmp_path)
+    assert len(times) == len(set(times))
+    assert max(np.diff(times)) <= 1.5
+    assert times[0] <= first + 15
+    assert said.count("lost") == 1, "once, however many polls failed"
+    rows = scan_recording(tmp_path).collect()
+    filled = rows.filter(pl.col("source") == "history")
+    if away[0] > 0:
+        assert abs(filled.height - (away[1] - away[0])) <= 17
+        # A sample of the history is of the second before its end.
+        second = (filled["counter"].to_numpy().astype(np.int64) - 1800) % 60
+        drop, latency_ms, *_ = world().samples(second)
+        assert np.allclose(filled["pop_ping_drop_rate"], drop)
+        assert np.allclose(filled["pop_ping_latency_ms"].fill_nan(0), np.where(drop < 1, latency_ms, 0))
+        gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
+        assert gap["filled"].to_list() == [filled.height]
+
+
+def test_a_gap_across_a_reboot_is_closed_as_far_as_the_terminal_remembers(tmp_path):
+    terminal, _ = at(0)
+    reboot = {60: lambda t: DishClient(LocalTransport(t.terminal)).reboot()}
+    said = record(Faulty(terminal, [(50.0, 100.0)], reboot), tmp_path, 200)
+    assert said[:1] == ["connected"]
+    assert {"lost", "rebooted"} <= set(said)
+    times = seconds_of(tmp_path)
+    # It asks again with growing intervals; it rebooted at the first question after second 60.
+    hole = [(a, b) for a, b in pairwise(times) if b - a > 1.5]
+    assert len(hole) == 1
+    assert hole[0][0] == 49.0
+    assert 60 + BOOT_S <= hole[0][1] <= 80 + BOOT_S
+    record(Faulty(terminal), tmp_path, 10)  # knows that nothing more can be had
+    gaps = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()["start_unix_ns"]
+    assert since_start(gaps).count(49.0) == 1
+    bootcount = scan_recording(tmp_path).filter(pl.col("source") == "status").collect()["bootcount"]
+    assert bootcount.unique().sort().to_list() == [1, 2]
+
+
+def test_firmware_changes_are_recorded_with_each_sample(tmp_path):
+    terminal, _ = at(0, firmware=2021)
+    newer, clock = at(0, firmware=2026)
+    newer.clock = terminal.clock
+
+    def change(transport):
+        transport.terminal = newer
+
+    said = record(Faulty(terminal, then={50: change}), tmp_path, 100)
+    assert said == ["connected", "firmware"]
+    rows = scan_recording(tmp_path).collect()
+    versions = rows.group_by("software_version", maintain_order=True).len()
+    assert versions.rows() == [("2021.01.01.bentpipe", 50), ("2026.01.01.bentpipe", 50)]
+    assert rows["snr"].null_count() == 50
+    assert rows["quaternion_x"].null_count() == 50
+    del clock
+
+
+def test_outages_are_recorded_once(tmp_path):
+    terminal, clock = at(0, outages=True, uptime_s=0)
+    record(Faulty(terminal), tmp_path, 400)
+    record(Faulty(terminal), tmp_path, 400)
+    long = scan_recording(tmp_path, "events").filter(pl.col("kind") == "outage", pl.col("duration_s") > 1).collect()
+    # The history is read every five minutes: what came after the last reading is in the samples alone.
+    starts = since_start(long["start_unix_ns"])
+    assert starts == sorted(set(starts))
+    assert starts[:4] == [20.0, 31.0, 80.0, 91.0]
+    assert long["cause"].to_list()[:2] == ["OBSTRUCTED", "NO_DOWNLINK"]
+    assert len(starts) >= 2 * (600 // 60)
+    del clock
+
+
+def test_a_killed_recorder_is_gone_on_from_and_its_gap_closed(tmp_path):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 30)
+    clock.sleep_s(101)
+    record(Faulty(terminal), tmp_path, 30)
+    times = seconds_of(tmp_path)
+    assert len(times) == len(set(times)) == 160
+    assert max(np.diff(times)) <= 1.5
+
+
+def test_a_gap_nobody_had_time_to_close_is_closed_later(tmp_path):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 30)
+    clock.sleep_s(100)
+    transport = Faulty(terminal)
+    client = DishClient(transport)
+    client.history = lambda: (_ for _ in ()).throw(DishError("slow", "no answer"))
+    Recorder(client, tmp_path, clock).run(3)  # ends before the terminal gave its history
+    assert max(np.diff(seconds_of(tmp_path))) > 90
+    record(Faulty(terminal), tmp_path, 30)
+    assert max(np.diff(seconds_of(tmp_path))) <= 1.5
+
+
+def test_obstruction_maps_come_back_as_they_were(tmp_path):
+    terminal, clock = at(0, uptime_s=0)
+    shown = {}
+
+    class Keeping(Faulty):
+        def call(self, request):
+            answer = super().call(request)
+            shown[clock.now_unix_ns()] = terminal._map.quality.copy()
+            return answer
+
+    clear = {100: lambda t: DishClient(LocalTransport(t.terminal)).clear_obstruction_map()}
+    record(Keeping(terminal, then=clear), tmp_path, 200, map_every_s=5)
+    found = list(maps(tmp_path))
+    assert len(found) == 40
+    for t_unix_ns, quality in found:
+        assert np.array_equal(quality, shown[t_unix_ns])
+    assert (found[-1][1] >= 0).sum() < (found[19][1] >= 0).sum() * 3
+
+
+def test_hours_are_put_together_and_read_the_same(tmp_path):
+    terminal, _ = at(0)
+    record(Faulty(terminal), tmp_path, 7300, every_s=10, map_every_s=0)
+    names = sorted(p.name for p in (tmp_path / "samples").iterdir())
+    assert names[:2] == ["20260510T09Z.parquet", "20260510T10Z.parquet"]
+    assert seconds_of(tmp_path) == [10.0 * s for s in range(730)]
+
+
+def test_a_crash_between_putting_together_and_removing_doubles_nothing(tmp_path):
+    terminal, _ = at(0)
+    record(Faulty(terminal), tmp_path, 300)
+    folder = tmp_path / "samples"
+    parts = {p.name: p.read_bytes() for p in folder.iterdir()}
+    assert len(parts) >= 1
+    made = Segments(tmp_path, "samples", "test")
+    made.put_together()
+    for name, data in parts.items():
+        (folder / name).write_bytes(data)
+    assert seconds_of(tmp_path) == [float(s) for s in range(300)]
+    Segments(tmp_path, "samples", "test")  # the next start removes them
+    assert {p.name for p in folder.iterdir()} & parts.keys() == set()
+
+
+def test_what_a_killed_write_leaves_is_removed(tmp_path):
+    terminal, _ = at(0)
+    record(Faulty(terminal), tmp_path, 5)
+    left = tmp_path / "samples" / ".20260510T090012.000Z.parquet.12.34.tmp"
+    left.write_bytes(b"PAR1")
+    assert len(seconds_of(tmp_path)) == 5
+    record(Faulty(terminal), tmp_path, 5)
+    assert not left.exists()
+
+
+def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
+    terminal, clock = at(0)
+    jumped = []
+
+    def back(transport):
+        del transport
+        now = clock.now_unix_ns
+        clock.now_unix_ns = lambda: now() - 1000 * SECOND
+        jumped.append(now())
+
+    record(Faulty(terminal, then={50: back}), tmp_path, 400, map_every_s=10)
+    rows = scan_recording(tmp_path).collect()
+    assert len(jumped) == 1
+    assert rows.height == 400
+    assert len(list(maps(tmp_path))) == 40
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(500) + b"PAR1"])
+def test_what_the_disk_damaged_is_set_aside_and_said(tmp_path, content):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 5)
+    (path,) = (tmp_path / "samples").glob("*.parquet")
+    path.write_bytes(content)
+    clock.sleep_s(10)
+    assert record(Faulty(terminal), tmp_path, 5)[0] == "damaged"
+    assert path.with_name(f"{path.name}.damaged").exists()
+    assert scan_recording(tmp_path).collect().height == 5
+    assert "damaged" in scan_recording(tmp_path, "events").collect()["kind"].to_list()
+
+
+def test_two_recorders_do_not_share_a_folder(tmp_path):
+    terminal, clock = at(0)
+    client = DishClient(Faulty(terminal))
+    first = Recorder(client, tmp_path, clock)
+    with pytest.raises(UserError, match="another recorder"):
+        Recorder(client, tmp_path, clock)
+    first.run(1)
+    Recorder(client, tmp_path, clock).run(1)
+
+
+def test_a_reader_refuses_in_one_line(tmp_path):
+    with pytest.raises(UserError, match="holds no recording"):
+        scan_recording(tmp_path)
+    terminal, _ = at(0)
+    record(Faulty(terminal), tmp_path, 5)
+    with pytest.raises(UserError, match="wanted samples, events, maps"):
+        scan_recording(tmp_path, "nothing")
+    newer = tmp_path / "samples" / "20990101T000000.000Z.parquet"
+    pl.DataFrame({"t_unix_ns": [1]}).write_parquet(newer, metadata={KEY: json.dumps({"format": 99})})
+    with pytest.raises(UserError, match="install a newer"):
+        scan_recording(tmp_path)
+    newer.write_bytes(b"PAR1 no")
+    with pytest.raises(UserError, match="move it away"):
+        scan_recording(tmp_path)
+
+
+class Odd(Faulty):
+    """Answers every status with given values."""
+
+    def __init__(self, terminal, values):
+        super().__init__(terminal)
+        self.values = values
+
+    def call(self, request):
+        from bentpipe.dish import wire
+
+        answer = wire.everything().message("Response").FromString(super().call(request))
+        status = answer.dish_get_status
+        if answer.HasField("dish_get_status"):
+            status.pop_ping_latency_ms, status.downlink_throughput_bps = self.values[:2]
+            status.device_state.uptime_s, status.outage.start_timestamp_ns = self.values[2:4]
+            status.obstruction_stats.patches_valid = self.values[4]
+        return answer.SerializeToString()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.tuples(
+        st.floats(width=32), st.floats(width=32), st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1),
+        st.integers(0, 2**32 - 1),
+    )
+)  # fmt: skip
+def test_whatever_the_terminal_says_is_recorded(tmp_path_factory, values):
+    folder = tmp_path_factory.mktemp("odd")
+    terminal, _ = at(0)
+    record(Odd(terminal, values), folder, 3)
+    rows = scan_recording(folder).collect()
+    assert rows.height == 3
+    for name, value in zip(("pop_ping_latency_ms", "downlink_throughput_bps", "uptime_s"), values, strict=False):
+        found = rows[name][0]
+        assert found == value or (math.isnan(found) and math.isnan(value))
+
+
+def test_following_waits_longer_and_longer_and_says_it_once():
+    terminal, clock = at(0)
+    transport, said, asked = Faulty(terminal, [(5, 1000)]), [], []
+    count = transport.call
+
+    def call(request):
+        asked.append((clock.now_unix_ns() - START) / SECOND)
+        return count(request)
+
+    transport.call = call
+    follower = Follower(DishClient(transport), clock, 1.0, lambda change: said.append(change.kind))
+    got = [(s.t_unix_ns - START) / SECOND for s in follower.samples(1030)]
+    assert said == ["connected", "lost", "connected"]
+    assert got[:5] == [0, 1, 2, 3, 4]
+    assert 1000 <= got[5] <= 1015
+    failed = [t for t in asked if 5 <= t < 1000]
+    assert np.diff(failed).tolist()[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert max(np.diff(failed)) == 15.0
+
+
+def test_killed_at_random_moments_every_file_opens_and_little_is_lost(tmp_path):
+    lost_s, opened = dish_recorder.kill(world(), tmp_path, 4, seed=7)
+    assert max(lost_s) <= 1.0
+    assert opened > 4
+    apart_s, doubled = dish_recorder.holes(tmp_path)
+    assert doubled == 0
+    assert apart_s <= dish_recorder.APART_S
+
+
+def test_an_hour_replayed_needs_no_more_memory_than_its_beginning(tmp_path):
+    _, growth_mib, count, size_mb = dish_recorder.replay(world(), tmp_path, 2)
+    assert count == 7200
+    assert growth_mib < 32
+    assert 0.5 < size_mb < 20

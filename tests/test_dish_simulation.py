@@ -1,0 +1,242 @@
+"""The simulated terminal: other people's tools read it, and its values are the Profile's."""
+
+import numpy as np
+import pytest
+import starlink_grpc
+from dish_world import SECOND, START, at, local, profile, served, world
+from yagrc import reflector
+
+from bentpipe.dish.client import DishClient, DishError
+from bentpipe.dish.obstruction import direction_of, pixels_of
+from bentpipe.dish.simulation import Terminal, World
+from bentpipe.dish.simulation.terminal import BOOT_S
+from bentpipe.dish.simulation.world import aligned_start
+from bentpipe.errors import UserError
+from bentpipe.profiles import PathView, preset_profile
+
+
+@pytest.fixture(params=[2024, 2025, 2026])
+def other_client(request):
+    """Somebody else's client, which learns the messages by reflection; forgets those of another test's terminal."""
+    starlink_grpc.imports_pending = True
+    terminal, _ = at(47, firmware=request.param, outages=True)
+    with served(terminal) as server:
+        context = starlink_grpc.ChannelContext(f"127.0.0.1:{server.port}")
+        yield context, terminal
+        context.close()
+
+
+def test_starlink_grpc_reads_the_status(other_client):
+    context, terminal = other_client
+    status, obstruction, alerts = starlink_grpc.status_data(context)
+    assert status["state"] == "CONNECTED"
+    assert status["software_version"] == terminal.software_version
+    assert status["uptime"] == 1800
+    assert 10 < status["pop_ping_latency_ms"] < 500
+    assert status["downlink_throughput_bps"] > 0
+    assert obstruction["valid_s"] == 1800.0
+    assert not any(alerts.values())
+
+
+def test_starlink_grpc_reads_the_history(other_client):
+    context, terminal = other_client
+    general, bulk = starlink_grpc.history_bulk_data(-1, context=context)
+    assert general == {"samples": 900, "end_counter": 1800}
+    seconds = np.arange(47 - 900, 47)
+    drop, latency_ms, down, _ = terminal.world.samples(seconds)
+    assert np.allclose(bulk["pop_ping_drop_rate"], drop)
+    assert np.allclose(bulk["downlink_throughput_bps"], down)
+    # It has no latency where every ping was lost.
+    theirs = [0.0 if value is None else value for value in bulk["pop_ping_latency_ms"]]
+    assert np.allclose(theirs, np.where(drop >= 1, 0.0, latency_ms), rtol=1e-6)
+
+
+def test_starlink_grpc_reads_and_resets_the_obstruction_map(other_client):
+    context, terminal = other_client
+    before = np.array(starlink_grpc.obstruction_map(context))
+    assert before.shape == (123, 123)
+    assert (before >= 0).sum() == terminal._map.seen > 20
+    starlink_grpc.reset_obstruction_map(context)
+    assert (np.array(starlink_grpc.obstruction_map(context)) == -1).all()
+
+
+def test_starlink_grpc_controls_it(other_client):
+    context, _ = other_client
+    assert starlink_grpc.location_data(context) == {"latitude": None, "longitude": None, "altitude": None}
+    assert starlink_grpc.get_sleep_config(context) == (0, 0, False)
+    starlink_grpc.set_sleep_config(60, 30, True, context=context)
+    assert starlink_grpc.get_sleep_config(context) == (60, 30, True)
+    starlink_grpc.set_stow_state(context=context)
+    assert starlink_grpc.status_data(context)[0]["state"] == "STOWED"
+    starlink_grpc.set_stow_state(unstow=True, context=context)
+    assert starlink_grpc.status_data(context)[0]["state"] == "CONNECTED"
+
+
+def test_reflection_lists_the_service_and_its_messages():
+    terminal, _ = at(10, firmware=2024)
+    import grpc
+
+    with served(terminal) as server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        assert "SpaceX.API.Device.Device" in list(reflector.list_services(channel))
+        everything = reflector.GrpcReflectionClient()
+        everything.load_protocols(channel)  # of every service that is listed, as grpcurl describe does
+        client = reflector.GrpcReflectionClient()
+        client.load_protocols(channel, symbols=["SpaceX.API.Device.Device"])
+        status = client.message_class("SpaceX.API.Device.DishGetStatusResponse").DESCRIPTOR
+        assert "ned2dish_quaternion" not in status.fields_by_name
+        assert not status.fields_by_name["pop_ping_latency_ms"].has_presence, "as terminals declare scalars"
+        stub = client.service_stub_class("SpaceX.API.Device.Device")(channel)
+        to_device = client.message_class("SpaceX.API.Device.ToDevice")
+        answers = stub.Stream(iter([to_device(request={"get_device_info": {}}), to_device(health_check={})]))
+        first, second = list(answers)
+        assert first.response.get_device_info.device_info.software_version == terminal.software_version
+        assert second.HasField("health_check")
+
+
+@pytest.mark.parametrize("year", [2021, 2024, 2025, 2026])
+def test_firmware_decides_what_there_is(year):
+    terminal, _ = at(10, firmware=year)
+    status = DishClient(local(terminal)).status()
+    assert (status.snr is not None) == (year == 2021)
+    assert (status.boresight_azimuth_deg is not None) == (year >= 2024)
+    assert (status.quaternion_x is not None) == (year >= 2025)
+    assert status.state == "CONNECTED"
+    assert not status.unknown
+    with pytest.raises(UserError, match="wanted 2021"):
+        at(10, firmware=year + 100)
+
+
+def test_same_profile_start_and_clock_give_the_same_bytes():
+    questions = ("status", "history", "obstruction_map")
+    one, two = (DishClient(local(at(33, outages=True)[0])) for _ in range(2))
+    assert [repr(getattr(one, q)()) for q in questions] == [repr(getattr(two, q)()) for q in questions]
+
+
+def test_latency_is_the_path_to_the_pop_and_not_to_the_server():
+    view = PathView(profile())
+    hops = [hop["name"] for hop in view.metadata["hops"]]
+    pop = next(place for place, name in enumerate(hops) if name.startswith("pop:"))
+    beyond_ms = sum(float(view.points(pop, way, "delay_s").value[0]) for way in ("up", "down")) * 1e3
+    assert beyond_ms > 200, "from Melbourne to London"
+    seconds = np.arange(60)
+    drop, latency_ms, *_ = world().samples(seconds)
+    lone_ms = view.rtt_ms(np.arange(900) / 15).reshape(60, 15).mean(axis=1) - beyond_ms
+    good = drop == 0
+    # The pings wait for grants besides, which a lone packet's path delay does not count.
+    apart_ms = latency_ms[good] - lone_ms[good]
+    assert 0 < np.median(apart_ms) < 30
+    assert np.corrcoef(latency_ms[good], lone_ms[good])[0, 1] > 0.9
+
+
+def test_a_constant_path_gives_its_round_trip_and_loss():
+    made = World(preset_profile("dumbbell:rate=100mbit,rtt=40ms,loss=0.1", 600.0), load=0.5)
+    drop, latency_ms, down, up = made.samples(np.arange(600))
+    assert np.allclose(latency_ms[drop < 1], 40.0)
+    assert np.mean(drop) == pytest.approx(1 - 0.9**2, abs=0.015)  # 9000 pings: three standard errors are 0.012
+    assert np.median(down / (1 - drop)) == pytest.approx(50e6)
+    assert np.median(up / (1 - drop)) == pytest.approx(50e6)
+    assert made.place is None
+
+
+def test_outages_have_their_causes_and_times():
+    terminal, clock = at(21, outages=True, uptime_s=21)
+    client = DishClient(local(terminal))
+    during = client.status()
+    assert during.state == "OBSTRUCTED"
+    assert during.currently_obstructed
+    assert during.outage_start_unix_ns == START + 20 * SECOND
+    assert during.outage_duration_s == pytest.approx(1.0)
+    clock.sleep_s(30)
+    logged = [o for o in client.history().outages if o.duration_s > 1]
+    assert [(o.cause, (o.start_unix_ns - START) / 1e9, o.duration_s) for o in logged] == [
+        ("OBSTRUCTED", 20.0, 4.0),
+        ("NO_DOWNLINK", 31.0, 2.0),
+    ]
+    history = client.history()
+    assert history.pop_ping_drop_rate[21] == 1.0
+    assert np.isnan(history.pop_ping_latency_ms[21])
+    status = client.status()
+    assert 0 < status.fraction_obstructed < 1
+    assert status.time_obstructed > 0
+
+
+def test_the_map_is_painted_where_the_serving_satellite_is():
+    terminal, clock = at(0, uptime_s=0)
+    client = DishClient(local(terminal))
+    clock.sleep_s(14)
+    quality = client.obstruction_map().quality
+    azimuth, elevation = terminal.world.track[:, :14]
+    painted = [direction_of(float(r), float(c)) for r, c in np.argwhere(quality >= 0)]
+    row, column = pixels_of(azimuth, elevation)
+    assert (quality[row, column] == 1).all(), "every second of the track is there"
+    for az, el in painted:
+        cosine = np.sin(np.radians(el)) * np.sin(np.radians(elevation)) + np.cos(np.radians(el)) * np.cos(
+            np.radians(elevation)
+        ) * np.cos(np.radians(az - azimuth))
+        assert np.degrees(np.arccos(cosine.clip(-1, 1))).min() < 1.5, "and nothing else"
+    client.clear_obstruction_map()
+    assert (client.obstruction_map().quality == -1).all()
+    clock.sleep_s(5)
+    again = client.obstruction_map().quality
+    assert 0 < (again >= 0).sum() < (quality >= 0).sum() + 40
+
+
+def test_pixels_and_directions_are_each_others_inverse():
+    rows, columns = np.mgrid[20:100:7, 20:100:9]
+    for row, column in zip(rows.ravel(), columns.ravel(), strict=True):
+        azimuth, elevation = direction_of(float(row), float(column))
+        back = pixels_of(np.array([azimuth]), np.array([elevation]))
+        assert (back[0][0], back[1][0]) == (row, column)
+    row, column = pixels_of(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
+    assert (row.tolist(), column.tolist()) == ([30, 61], [61, 92])
+
+
+def test_stowing_loses_the_pings_of_its_time_and_is_logged():
+    terminal, clock = at(10, uptime_s=10)
+    client = DishClient(local(terminal))
+    request = terminal.wire.message("Request")
+    local(terminal).call(request(dish_stow={}).SerializeToString())
+    clock.sleep_s(5)
+    assert client.status().state == "STOWED"
+    assert client.status().outage_duration_s == pytest.approx(5.0)
+    local(terminal).call(request(dish_stow={"unstow": True}).SerializeToString())
+    clock.sleep_s(5)
+    history = client.history()
+    assert (history.pop_ping_drop_rate == 1).tolist() == [10 <= s < 15 for s in range(20)]
+    assert ("STOWED", 5.0) in [(o.cause, o.duration_s) for o in history.outages]
+
+
+def test_a_reboot_takes_its_time_and_starts_the_counters_anew():
+    terminal, clock = at(100)
+    client = DishClient(local(terminal))
+    client.reboot()
+    with pytest.raises(DishError) as error:
+        client.status()
+    assert error.value.kind == "unreachable"
+    clock.sleep_s(BOOT_S + 3)
+    status, history = client.status(), client.history()
+    assert (status.uptime_s, status.bootcount, history.current, len(history)) == (3, 2, 3, 3)
+    assert history.outages[0].cause == "BOOTING"
+
+
+def test_slot_edges_stay_where_the_network_has_them():
+    for later_s in (0, 3, 61, 100_003):
+        start = aligned_start(world(), START + later_s * SECOND)
+        assert (start - START) % (15 * SECOND) == 0
+        assert 0 <= START + later_s * SECOND - start < 60 * SECOND
+    assert aligned_start(world(), START - 7 * SECOND) == START - 15 * SECOND
+
+
+def test_what_a_world_refuses():
+    with pytest.raises(UserError, match="wanted 0 to 1"):
+        World(profile(), load=2)
+    with pytest.raises(UserError, match="needs a second"):
+        World(preset_profile("dumbbell", 0.5))
+    terminal, clock = at(1)
+    with pytest.raises(UserError, match="wanted 0 or more"):
+        Terminal(terminal.world, clock, uptime_s=-1)
+
+
+def test_a_port_is_taken_once():
+    with served() as server, pytest.raises(UserError, match="--port 0"), served(port=server.port):
+        pass
