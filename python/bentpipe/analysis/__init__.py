@@ -1,9 +1,9 @@
 """What measurements say: pure functions over tables.
 
 Every function takes a Polars frame with the columns that `bentpipe.analysis.tables` names, changes nothing and reads no
-file. The definitions are those of Mohan et al., "T3P: Demystifying LEO" (section 3: latency, spikes, path segments,
-orientation) and Huston, "A Transport Protocol's View of Starlink" (2024: slots, jitter, loss at handover); each function
-says which.
+file. The definitions are those of Tiwari et al., "T3P: Demystifying Low-Earth Orbit Satellite Broadband"
+(arXiv:2310.11835) (section 3: latency, spikes, path segments, orientation) and Huston, "A Transport Protocol's View of
+Starlink" (2024: slots, jitter, loss at handover); each function says which.
 """
 
 from __future__ import annotations

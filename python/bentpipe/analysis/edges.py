@@ -24,7 +24,8 @@ RESAMPLINGS = 200
 #: How long after an edge the extra delay of a handover is looked for [s]: it is over within the second (Huston 2024,
 #: figure 4).
 AFTER_S = 1.0
-#: How near to an edge a loss is a loss at the handover [s]; chosen here: an interruption of 0.1 s, and edges known to 0.3 s.
+#: How near to an edge a loss is a loss at the handover [s]; chosen here: an interruption of 0.1 s, and edges known to
+#: 0.3 s.
 NEAR_S = 0.5
 
 #: How much longer a silence is at an edge than elsewhere if replies stop there; chosen here: Victoria's are 2.4 and 3.0
@@ -43,7 +44,8 @@ class Place:
 def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place:
     """Where the level changes, near roughly known edges.
 
-    For each shift the share of the variance of ln(RTT) around an edge that a change of level there explains, summed over
+    For each shift the share of the variance of ln(RTT) around an edge that a change of level there explains, summed
+    over
     edges: least squares for one change point, common to all. Its error is that of resampling edges.
 
     Args:
@@ -74,7 +76,9 @@ def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place
     if not explained.size:
         return Place(0.0, width_s)
     best = _middle_of_best(explained.sum(0))
-    draws = np.random.default_rng(0).multinomial(len(explained), np.full(len(explained), 1 / len(explained)), RESAMPLINGS)
+    draws = np.random.default_rng(0).multinomial(
+        len(explained), np.full(len(explained), 1 / len(explained)), RESAMPLINGS
+    )
     places = shifts[(draws @ explained).argmax(1)]
     return Place(float(shifts[best]), float(np.sqrt(places.std() ** 2 + STEP_S**2 / 12)))
 
@@ -151,7 +155,9 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
 
     def measured(offset_s: float) -> tuple[float | None, float | None]:
         # One extra slot, so that reduceat's last stretch is dropped.
-        edges = np.arange(edge_s + offset_s + np.ceil((t_s[0] - edge_s - offset_s) / period_s) * period_s, t_s[-1], period_s)
+        edges = np.arange(
+            edge_s + offset_s + np.ceil((t_s[0] - edge_s - offset_s) / period_s) * period_s, t_s[-1], period_s
+        )
         if not edges.size or not replies_s.size:
             return None, None
         first, after = np.searchsorted(replies_s, edges), np.searchsorted(replies_s, edges + AFTER_S)

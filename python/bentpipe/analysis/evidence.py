@@ -1,8 +1,9 @@
 """How much a series of round trips changes at each moment: what the search for slots folds.
 
-Of two windows that meet at a moment, the difference of their mean ln(RTT): a step between two levels gives a peak there,
-and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024, figures 3 and 4).
-Ranks of the differences are used, not the differences, so that one great step weighs no more than a few small ones.
+Of two windows that meet at a moment, the difference of their mean ln(RTT): a step between two levels gives a peak
+there, and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024, figures 3
+and 4). Ranks of the differences are used, not the differences, so that one great step weighs no more than a few small
+ones.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ STEP_S = 0.25
 WINDOWS_S = (0.5, 2.0)
 #: Replies that a window must have room for at the series' own spacing; chosen here: fewer have no mean to speak of.
 LEAST_REPLIES = 2
+#: Part of a window's usual replies that there must be; chosen here: probers that wait for a lost reply leave gaps of
+#: seconds, and edges are often in them.
+FILLED = 0.25
 #: ln(RTT) is cut at these quantiles, so that a single late reply is no step.
 CUT = (0.01, 0.95)
 
@@ -76,7 +80,7 @@ def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
     widths = [max(window, LEAST_REPLIES * spacing * 0.999) for window in WINDOWS_S]
     for width in widths:
         before, after = np.searchsorted(t_s, grid - width), np.searchsorted(t_s, grid + width)
-        least = max(1.0, 0.5 * width / spacing)
+        least = max(1.0, FILLED * width / spacing)
         left, right = at - before, after - at
         with np.errstate(divide="ignore", invalid="ignore"):
             change = np.abs((until[after] - until[at]) / right - (until[at] - until[before]) / left)

@@ -36,6 +36,8 @@ MOST_WINDOWS = 12
 LEAST_REPLIES = 50
 #: Spacing at which an interruption of 0.1 s can be seen [s].
 DENSE_S = 0.05
+#: Probes whose slots are described at once; chosen here: 100 MB of them.
+AT_ONCE = 1_000_000
 #: Coarsest usable spacing [s]: two probes on either side of an edge and a slot of 15 s leave no more.
 COARSEST_S = 2.5
 
@@ -47,16 +49,17 @@ class Handovers:
     Attributes:
         found: Whether `p_value` is at most `SIGNIFICANCE`.
         reason: One line: why (not).
-        p_value: Bound on the chance of as much evidence in a series without a clock (`period`); None if the series is too
-            short or too sparse to be searched.
+        p_value: Bound on the chance of as much evidence in a series without a clock (`period`); None if the series is
+            too short or too sparse to be searched.
         period_s: The period [s].
         phase_s: Time of an edge modulo the period [s since 1970]; for 15 s the same as seconds of the minute modulo 15.
         phase_error_s: Its standard error [s].
         edge_unix_ns: An edge: the first at or after the first probe.
         periods_searched_s: Shortest and longest period looked for [s].
         probes, lost, duration_s, spacing_s: The series.
-        slots: One row a slot with probes: `start_unix_ns`, `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`, `jitter_ms`
-            (mean |difference| of successive replies), `step_ms` (median minus that of the slot before, if that has one).
+        slots: One row a slot with probes: `start_unix_ns`, `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`,
+            `jitter_ms` (mean |difference| of successive replies), `step_ms` (median minus that of the slot before, if
+            that has one).
         step_ms: Median |step| between successive slots' medians.
         step_p95_ms: Its 95th percentile.
         jitter_ms: Mean |difference| of successive replies in the same slot (Huston 2024: 6.7 ms).
@@ -126,13 +129,15 @@ def analyze_handovers(
     ]
     if not windows:
         return _none(one, spacing, "too little of it is covered by replies to search in")
-    _, clock = min(windows, key=lambda window: (window[1].p_value, -window[1].score))
+    _, clock = min(windows, key=lambda window: (window[1].p_value, -window[1].strength))
     p_value = min(1.0, clock.p_value * len(windows))
     found = p_value <= SIGNIFICANCE
     searched = (shortest_s, longest_s)
     table_of_windows = _window_table(one, windows)
     if not found:
-        reason = f"no period from {shortest_s:g} to {longest_s:g} s stands out: p = {p_value:.2g}, above {SIGNIFICANCE:g}"
+        reason = (
+            f"no period from {shortest_s:g} to {longest_s:g} s stands out: p = {p_value:.2g}, above {SIGNIFICANCE:g}"
+        )
         return _none(one, spacing, reason, p_value, searched, table_of_windows)
     period = clock.period_s
     every = np.arange(clock.edge_s + np.ceil(-clock.edge_s / period) * period, one.duration_s, period)
@@ -178,40 +183,58 @@ def _search(
     inside = slice(*np.searchsorted(replies_s, part))
     if replies_s[inside].size < LEAST_REPLIES:
         return None
-    return search(evidence(replies_s[inside], rtt_ms[inside], spacing), shortest_s, longest_s)
+    return search(evidence(replies_s[inside], rtt_ms[inside], spacing), shortest_s, longest_s, SIGNIFICANCE)
 
 
 def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, float | None]:
-    """The slots, and the jitter inside them."""
-    replies_s, rtt_ms = one.replies()
-    slot = np.floor((replies_s - edge_s) / period_s).astype(np.int64)
-    same = slot[1:] == slot[:-1]
-    change = np.abs(np.diff(rtt_ms))
-    change[~same] = np.nan
-    every = np.floor((one.t_s - edge_s) / period_s).astype(np.int64)
-    sent = pl.DataFrame({"slot": every, "lost": one.lost}).group_by("slot").agg(pl.len().alias("probes"), pl.col("lost").sum())
-    answered = (
-        pl.DataFrame({"slot": slot, "rtt_ms": rtt_ms, "change": np.append(change, np.nan)})
-        .with_columns(pl.col("change").fill_nan(None))
+    """The slots, and the jitter inside them; a stretch of whole slots at a time, so that it needs little memory."""
+    first, last = (int(np.floor((t_s - edge_s) / period_s)) for t_s in (one.t_s[0], one.t_s[-1]))
+    at_once = max(1, int(AT_ONCE / one.t_s.size * (last - first + 1)))
+    parts = []
+    for slot in range(first, last + 1, at_once):
+        bounds = [slot * period_s + edge_s, (slot + at_once) * period_s + edge_s]
+        inside = slice(*np.searchsorted(one.t_s, bounds))
+        parts.append(_some_slots(one.t_s[inside] - edge_s, one.rtt_ms[inside], period_s))
+    slots = (
+        # A probe on an edge may fall into either part by rounding; both know its slot.
+        pl.concat(parts)
         .group_by("slot")
         .agg(
+            pl.col("probes", "lost", "changes", "change_ms").sum(),
+            pl.col("min_ms").min(),
+            pl.col("median_ms", "p95_ms").sort_by("probes").last(),
+        )
+        .sort("slot")
+    )
+    changes, change_ms = int(slots["changes"].sum()), float(slots["change_ms"].sum())
+    slots = slots.with_columns(
+        pl.when(pl.col("slot").diff() == 1).then(pl.col("median_ms").diff()).alias("step_ms"),
+        pl.when(pl.col("changes") > 0).then(pl.col("change_ms") / pl.col("changes")).alias("jitter_ms"),
+        # In whole nanoseconds: float seconds since 1970 would round them.
+        (one.start_unix_ns + (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9))).alias("start_unix_ns"),
+    ).select(*_SLOTS)
+    return slots, change_ms / changes if changes else None
+
+
+def _some_slots(since_edge_s: Floats, rtt_ms: Floats, period_s: float) -> pl.DataFrame:
+    rows = pl.DataFrame({"slot": np.floor(since_edge_s / period_s).astype(np.int64), "rtt_ms": rtt_ms})
+    rows = rows.with_columns(pl.col("rtt_ms").fill_nan(None))
+    sent = rows.group_by("slot").agg(pl.len().alias("probes"), pl.col("rtt_ms").null_count().alias("lost"))
+    answered = (
+        rows.drop_nulls()
+        .with_columns(
+            pl.when(pl.col("slot").diff() == 0).then(pl.col("rtt_ms").diff().abs()).alias("change"),
+        )
+        .group_by("slot")
+        .agg(
+            pl.col("change").count().alias("changes"),
+            pl.col("change").sum().alias("change_ms"),
             pl.col("rtt_ms").min().alias("min_ms"),
             pl.col("rtt_ms").median().alias("median_ms"),
             pl.col("rtt_ms").quantile(0.95, "linear").alias("p95_ms"),
-            pl.col("change").mean().alias("jitter_ms"),
         )
     )
-    slots = (
-        sent.join(answered, on="slot", how="left")
-        .sort("slot")
-        .with_columns(
-            pl.when(pl.col("slot").diff() == 1).then(pl.col("median_ms").diff()).alias("step_ms"),
-            # In whole nanoseconds: float seconds since 1970 would round them.
-            (one.start_unix_ns + (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9))).alias("start_unix_ns"),
-        )
-        .select("start_unix_ns", "probes", "lost", "min_ms", "median_ms", "p95_ms", "jitter_ms", "step_ms")
-    )
-    return slots, float(np.nanmean(change)) if same.any() else None
+    return sent.join(answered, on="slot", how="left")
 
 
 _SLOTS = {

@@ -46,7 +46,9 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         ordered = pl.Series(rtt_ms).sort().to_numpy()
         known = ordered.size > 0
         levels = [0.0, *QUANTILES.values(), 1.0]
-        found = dict(zip(["min_ms", *QUANTILES, "max_ms"], _quantiles(ordered, levels) if known else [None] * 8, strict=True))
+        found = dict(
+            zip(["min_ms", *QUANTILES, "max_ms"], _quantiles(ordered, levels) if known else [None] * 8, strict=True)
+        )
         row |= found
         median = found["median_ms"]
         for name, of in (("p99_over_median", "p99_ms"), ("max_over_median", "max_ms")):
@@ -76,7 +78,10 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
         if ordered.size:
             parts.append(
                 pl.DataFrame({"rtt_ms": _quantiles(ordered, share), "share": share}).select(
-                    pl.lit(one.site, pl.String).alias("site"), pl.lit(one.target, pl.String).alias("target"), "rtt_ms", "share"
+                    pl.lit(one.site, pl.String).alias("site"),
+                    pl.lit(one.target, pl.String).alias("target"),
+                    "rtt_ms",
+                    "share",
                 )
             )
     empty = pl.DataFrame(schema={"site": pl.String, "target": pl.String, "rtt_ms": pl.Float64, "share": pl.Float64})

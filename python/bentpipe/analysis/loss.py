@@ -31,7 +31,8 @@ class LossEpisodes:
         multi_share: Share of episodes of several probes; null without an episode.
         silences: Where the record has no rows for more than `SILENT_SPACINGS` spacings: `start_unix_ns`, `duration_s`.
             Some probers leave lost probes out: then these are the loss, and `lost` is 0.
-        by_phase: Lost share of the probes in each second of the slot, null where there are none; empty without a period.
+        by_phase: Lost share of the probes in each second of the slot, null where there are none; empty without a
+            period.
     """
 
     probes: int

@@ -14,7 +14,8 @@ from bentpipe.errors import UserError
 POINTING = {"azimuth_deg": pl.Float64(), "elevation_deg": pl.Float64(), "latency_ms": pl.Float64()}
 #: Side of a bin [deg]; chosen here: the paper's bands are 1.6 and 0.9 deg wide.
 BIN_DEG = 0.1
-#: Samples with a latency that a bin needs for a 95th percentile; chosen here: fewer than one in 20 above it are no tail.
+#: Samples with a latency that a bin needs for a 95th percentile; chosen here: fewer than one in 20 above it are no
+#: tail.
 LEAST_SAMPLES = 20
 #: Share of samples in a band (T3P, section 3.5: 90 %).
 BAND = 0.9
@@ -97,7 +98,9 @@ def orientation_maps(telemetry: pl.DataFrame | pl.LazyFrame, bin_deg: float = BI
     )
 
 
-def _band(value_deg: np.ndarray[tuple[int], np.dtype[np.float64]], circle_deg: float | None = None) -> tuple[float, float] | None:
+def _band(
+    value_deg: np.ndarray[tuple[int], np.dtype[np.float64]], circle_deg: float | None = None
+) -> tuple[float, float] | None:
     """The narrowest interval that holds `BAND` of the values; on a circle its end may lie beyond 180 degrees."""
     if not value_deg.size:
         return None

@@ -1,7 +1,7 @@
 """Where on the path the time goes: segments S1 to S6 and the bent pipe's share (T3P, section 3.4, figures 3b and 3c).
 
-S1 is host to terminal, S2 the bent pipe (terminal, satellite, gateway), S3 to S5 Starlink's own network on the ground, S6
-the wide area. The paper tells them apart by mapping addresses to AS numbers; so does this, with `networks.toml`:
+S1 is host to terminal, S2 the bent pipe (terminal, satellite, gateway), S3 to S5 Starlink's own network on the ground,
+S6 the wide area. The paper tells them apart by mapping addresses to AS numbers; so does this, with `networks.toml`:
 
 - S1 ends at the last private address before the gateway; a host that sits on the dish has none;
 - S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway);
@@ -44,12 +44,13 @@ class PathShares:
     """Segments.
 
     Attributes:
-        traces: One row a traceroute: `probe`, `target`, `unix_ns`, `reached` (the target answered), `bent_pipe` (it passed a
-            gateway), and the round trip to the end of each segment, `S1_end_ms` … `S6_end_ms`; null where no hop there
-            answered.
+        traces: One row a traceroute: `probe`, `target`, `unix_ns`, `reached` (the target answered), `bent_pipe` (it
+            passed a gateway), and the round trip to the end of each segment, `S1_end_ms` … `S6_end_ms`; null where no
+            hop there answered.
         segments: One row a probe, target and segment: `traces` (that give it), `end_rtt_ms` (median over traceroutes of
             the round trip to its end), `one_way_ms` (half of what that adds to the end before it), `share` of the
-            one-way time to the target. The part of a segment that is missing goes to the next. Hops answer when they have
+            one-way time to the target. The part of a segment that is missing goes to the next. Hops answer when they
+            have
             time: a small negative `one_way_ms` means no more than that, and is left as it is.
     """
 

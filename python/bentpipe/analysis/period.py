@@ -2,19 +2,19 @@
 
 For a period and a phase the statistic is the mean change (`evidence`) at the edges. Its significance is not that of
 independent samples: levels last, so that a series has far fewer chances than samples. The null hypothesis is a series
-of *blocks* (`BLOCKS` of them, each of `LEAST_BLOCK_S` and three periods at least): each keeps everything inside it, equal
-slots in a row too, but begins at a phase of its own, uniform and independent of the others'. In words: what is tested is
-whether all parts of the record agree on the phase.
+of *blocks* (`BLOCKS` of them, each of `LEAST_BLOCK_S` and three periods at least): each keeps everything inside it,
+equal slots in a row too, but begins at a phase of its own, uniform and independent of the others'. In words: what is
+tested is whether all parts of the record agree on the phase.
 
 Two steps, so that periods need not all pay for being looked at:
 
-1. *Which periods.* Each block is folded by itself; the variance of its profile over phases (epoch folding: Leahy et al.,
-   ApJ 266, 1983) does not change when the block is shifted. The `CANDIDATES` periods that stand out most, summed over
-   blocks, go on. As nothing in this step depends on how blocks lie to each other, it costs no significance.
-2. *Which phase, and whether by chance.* Under the null the score of a block at a phase is a uniform draw from the block's
-   own profile. The chance that their sum reaches what was found is bounded by Chernoff (1952), P(sum ≥ S) ≤ min over λ > 0
-   of exp(-λS) · product of E[exp(λ score)], softened for what neighbouring blocks share (`DEPENDENCE`), times the number
-   of phases and periods tried in this step (Bonferroni).
+1. *Which periods.* Each block is folded by itself; the variance of its profile over phases (epoch folding: Leahy et
+   al., ApJ 266, 1983) does not change when the block is shifted. The `CANDIDATES` periods that stand out most, summed
+   over blocks, go on. As nothing in this step depends on how blocks lie to each other, it costs no significance.
+2. *Which phase, and whether by chance.* Under the null the score of a block at a phase is a uniform draw from the
+   block's own profile. The chance that their sum reaches what was found is bounded by Chernoff (1952), P(sum ≥ S) ≤
+   min over λ > 0 of exp(-λS) · product of E[exp(λ score)], softened for what neighbouring blocks share (`DEPENDENCE`),
+   times the number of phases and periods tried in this step (Bonferroni).
 
 No surrogates are drawn: the same series gives the same number, and there is no least p-value. Candidates come from two
 families that share the error evenly: whole seconds, as a scheduler on a wall clock has (Starlink's 15 s: Tanveer et
@@ -49,11 +49,13 @@ CANDIDATES = 4
 #: Periods off the whole second are searched in at most this much of a series, its middle [s]: the number of those that
 #: can be told apart grows with the length, and the time with its square.
 OFF_SECOND_S = 1800.0
+#: Advantage in strength of a whole second: without it 15.001 s beats 15 s by trying more.
+WHOLE_SECONDS = 1.2
 #: Part of Chernoff's exponent that counts. Levels of the null do not begin where blocks do, so that neighbouring blocks
-#: share some. Were half of the blocks to repeat their neighbours whatever they do, 1/2 would be right (Cauchy and Schwarz:
-#: E[XY]² ≤ E[X²] E[Y²] over even and odd blocks); if none does, 1. Chosen here between them, and held against nulls that
-#: do so by `bentpipe validate slots`.
-DEPENDENCE = 0.75
+#: share some. Were half of the blocks to repeat their neighbours whatever they do, 1/2 would be right (Cauchy and
+#: Schwarz: E[XY]² ≤ E[X²] E[Y²] over even and odd blocks); if none does, 1. Chosen here between them, and held against
+#: nulls that do so by `bentpipe validate slots`.
+DEPENDENCE = 0.85
 #: λ over the score's standard deviation.
 _TILTS = np.geomspace(0.2, 40.0, 48)
 
@@ -66,14 +68,15 @@ class Clock:
         period_s: The period [s].
         edge_s: One edge, on the clock of the evidence [s].
         p_value: Bound on the chance of as much evidence without a clock, all that was tried counted; at most 1.
-        score: The sum of the blocks' scores over its standard deviation under the null.
+        strength: Mean change at edges, above the mean of all, times the square root of their number a second: how much
+            of the series it explains.
         blocks: Number of blocks.
     """
 
     period_s: float
     edge_s: float
     p_value: float
-    score: float
+    strength: float
     blocks: int
 
 
@@ -130,23 +133,37 @@ class _Series:
         return profile - profile.mean(1, keepdims=True), count
 
 
-def search(found: Evidence, shortest_s: float, longest_s: float) -> Clock | None:
-    """The period with the smallest p-value between two bounds [s], or None where no period has `LEAST_BLOCKS` blocks."""
+def search(found: Evidence, shortest_s: float, longest_s: float, significance: float) -> Clock | None:
+    """The clock that explains most, between two periods [s], or None where no period has `LEAST_BLOCKS` blocks.
+
+    Of those with a p-value of at most `significance` it is the one with the highest `strength`: of a clock of 15 s the
+    edges of every 45 s are significant too, and those of every 5 s. Where none is, the one with the smallest p-value.
+    """
     whole = np.arange(np.ceil(shortest_s), np.floor(longest_s) + 1)
-    clocks = _family(_Series.of(found), whole, np.zeros(1))
+    on_second = _family(_Series.of(found), whole, np.zeros(1))
     middle = _Series.of(found, most_s=OFF_SECOND_S)
     # Neighbouring periods are those whose edges are one width apart at the end of a block, and of the series.
     block_s = max(LEAST_BLOCK_S, middle.span_s / BLOCKS)
     others = np.geomspace(shortest_s, longest_s, int(block_s / found.width_s * np.log(longest_s / shortest_s)) + 2)
     step = float(np.log(others[1] / others[0]))
     fine = int(np.ceil(step / 2 * middle.span_s / found.width_s))
-    clocks += _family(middle, others, np.linspace(-step / 2, step / 2, 2 * fine + 1))
-    return min(clocks, key=lambda clock: (clock.p_value, -clock.score), default=None)
+    off_second = _family(middle, others, np.linspace(-step / 2, step / 2, 2 * fine + 1))
+    significant = [
+        (clock.strength * advantage, clock)
+        for clocks, advantage in ((on_second, WHOLE_SECONDS), (off_second, 1.0))
+        for clock in clocks
+        if clock.p_value <= significance
+    ]
+    if significant:
+        return max(significant, key=lambda pair: pair[0])[1]
+    return min([*on_second, *off_second], key=lambda clock: clock.p_value, default=None)
 
 
 def _family(series: _Series, periods_s: Floats, log_offsets: Floats) -> list[Clock]:
     """The clocks of the periods that stand out, each also tried a little off."""
-    tried = [float(period_s * factor) for period_s in _standing_out(series, periods_s) for factor in np.exp(log_offsets)]
+    tried = [
+        float(period_s * factor) for period_s in _standing_out(series, periods_s) for factor in np.exp(log_offsets)
+    ]
     cells = sum(period_s / series.width_s for period_s in tried)
     return [_clock(series, period_s, 2 * cells) for period_s in tried]
 
@@ -175,10 +192,10 @@ def _clock(series: _Series, period_s: float, cells: float) -> Clock:
     profile, _ = series.profiles(period_s)
     total = profile.sum(0)
     phase = int(total.argmax())
-    spread = float(np.sqrt((profile**2).mean(1).sum()))
     log_p = DEPENDENCE * log_tail(profile, float(total[phase])) + np.log(cells)
-    score = float(total[phase]) / spread if spread > 0 else 0.0
-    return Clock(period_s, series.start_s + phase * series.step_s, float(np.exp(min(0.0, log_p))), score, len(profile))
+    strength = float(total[phase]) / len(profile) / np.sqrt(period_s)
+    edge_s = series.start_s + phase * series.step_s
+    return Clock(period_s, edge_s, float(np.exp(min(0.0, log_p))), strength, len(profile))
 
 
 def log_tail(centred: Floats, total: float) -> float:

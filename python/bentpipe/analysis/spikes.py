@@ -1,7 +1,8 @@
 """Spikes that last: round trips above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
 
 The paper plots pings of 1 s cadence and speaks of latencies above 2 × the median, that of the larger window (35.2 ms
-there), "each persisting for roughly 15 seconds or more", for multiples of 15 s, with loss often where they begin and end.
+there), "each persisting for roughly 15 seconds or more", for multiples of 15 s, with loss often where they begin and
+end.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class Spikes:
         median_ms: Median round trip of the whole series.
         threshold_ms: `TIMES_MEDIAN` times that.
         spikes: One row each: `start_unix_ns`, `duration_s`, `lasting` (`LASTING_S` or more), `median_ms`, `peak_ms` (of
-            bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus those), `lost_at_ends`
-            (a probe was lost within a bin of its beginning or end). The two about periods are null without a period.
+            bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus those),
+            `lost_at_ends` (a probe was lost within a bin of its beginning or end). The two about periods are null
+            without a period.
         share_lasting: Share of all bins with replies inside lasting spikes.
         near_multiple: Share of lasting spikes within `BIN_S` of a multiple of the period; null without one. By chance
             it would be 2 × `BIN_S` / period: 0.13 for 15 s.

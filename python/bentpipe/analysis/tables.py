@@ -121,8 +121,7 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
     rtt_ms = rows["rtt_ms"].cast(pl.Float64).to_numpy()
     bad = (rtt_ms <= 0) | np.isinf(rtt_ms)
     if bad.any():
-        raise UserError(
-            f"pings: rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}; wanted above 0 ms, or null for a lost probe"
-        )
+        found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
+        raise UserError(f"pings: {found}; wanted above 0 ms, or null for a lost probe")
     start = int(unix_ns[0]) if unix_ns.size else 0
     return Series(site, target, start, (unix_ns - start) / 1e9, rtt_ms)

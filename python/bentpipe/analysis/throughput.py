@@ -25,9 +25,10 @@ class Throughput:
     """Speed tests.
 
     Attributes:
-        summary: One row a direction: `tests`, `failed`, `min_bps`, `p5_bps`, `median_bps`, `p95_bps`, `max_bps`, `peak_bps`,
-            `off_peak_bps` (medians), `off_peak_over_peak` (Huston's CUBIC: 3 to 4), `trend_per_month`: the median of the
-            slopes between daily medians (Theil and Sen) over 30 days, as a share of the median; null below 30 days.
+        summary: One row a direction: `tests`, `failed`, `min_bps`, `p5_bps`, `median_bps`, `p95_bps`, `max_bps`,
+            `peak_bps`, `off_peak_bps` (medians), `off_peak_over_peak` (Huston's CUBIC: 3 to 4), `trend_per_month`: the
+            median of the slopes between daily medians (Theil and Sen) over 30 days, as a share of the median; null
+            below 30 days.
         months: One row a direction and calendar month: `month` (YYYY-MM, local), `tests`, `p5_bps`, `median_bps`,
             `p95_bps` (figure 2).
         hours: One row a direction and local hour: `hour`, `tests`, `median_bps`.

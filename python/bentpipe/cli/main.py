@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import catalogue, kernel, profile
+from bentpipe.cli import analyze, catalogue, kernel, profile
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand
@@ -60,6 +60,7 @@ def bentpipe(
 
 app.add_typer(profile.app, name="profile")
 app.add_typer(kernel.app, name="kernel")
+app.add_typer(analyze.app, name="analyze")
 app.command()(run)
 app.command()(shell)
 app.command()(race)
