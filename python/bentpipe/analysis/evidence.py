@@ -91,10 +91,10 @@ def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
 
 
 def _exponential_ranks(value: Floats) -> Floats:
-    """Each finite value's rank as a quantile of Exp(1)."""
+    """Each finite value's rank as a quantile of Exp(1); equal values share their mean rank."""
     out = np.full(value.size, np.nan)
-    finite = np.flatnonzero(np.isfinite(value))
-    ranks = np.empty(finite.size)
-    ranks[np.argsort(value[finite], kind="stable")] = np.arange(finite.size)
-    out[finite] = -np.log1p(-(ranks + 0.5) / max(finite.size, 1))
+    finite = np.isfinite(value)
+    _, which, count = np.unique(value[finite], return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - count / 2
+    out[finite] = -np.log1p(-middle[which] / max(which.size, 1))
     return out

@@ -90,4 +90,5 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
 
 def _quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Linear interpolation between order statistics (Hyndman and Fan's type 7) of sorted values."""
-    return np.interp(np.asarray(levels) * (ordered.size - 1), np.arange(ordered.size), ordered)
+    found: NDArray[np.float64] = np.interp(np.asarray(levels) * (ordered.size - 1), np.arange(ordered.size), ordered)
+    return found

@@ -88,5 +88,5 @@ def loss_episodes(
             "duration_s": steps[silent],
         }
     )
-    multi = float((episodes["probes"] > 1).mean() or 0.0) if episodes.height else None
+    multi = float((episodes["probes"].to_numpy() > 1).mean()) if episodes.height else None
     return LossEpisodes(one.rtt_ms.size, int(lost.sum()), episodes, multi, silences, by_phase)

@@ -123,13 +123,21 @@ class _Series:
         phases = round(period_s / self.step_s)
         starts = np.round(np.arange(blocks * per_block) * (period_s / self.step_s)).astype(np.int64)
         at = np.minimum(starts[:, None] + np.arange(phases), self.filled.size - 1).reshape(blocks, per_block, phases)
-        total = self.filled[at].sum(1)
+        values = self.filled[at]
+        total = values.sum(1)
         if self.whole:
+            count = np.full(total.shape, float(per_block))
             profile: Floats = total / per_block
-            return profile - profile.mean(1, keepdims=True), np.full(profile.shape, float(per_block))
-        count = self.known[at].sum(1).astype(np.float64)
-        mean = total.sum(1, keepdims=True) / np.maximum(count.sum(1, keepdims=True), 1)
-        profile = np.where(count > 0, total / np.maximum(count, 1) - mean, 0.0)
+            slope = (values[:, -1].mean(1) - values[:, 0].mean(1)) / (per_block - 1)
+        else:
+            known = self.known[at]
+            count = known.sum(1).astype(np.float64)
+            mean = total.sum(1, keepdims=True) / np.maximum(count.sum(1, keepdims=True), 1)
+            profile = np.where(count > 0, total / np.maximum(count, 1) - mean, 0.0)
+            first, last = (values[:, k].sum(1) / np.maximum(known[:, k].sum(1), 1) for k in (0, -1))
+            slope = np.where(known[:, 0].any(1) & known[:, -1].any(1), last - first, 0.0) / (per_block - 1)
+        # A trend over the block would give every period the same ramp, and so a phase.
+        profile = profile - slope[:, None] * (np.arange(phases) / phases)
         return profile - profile.mean(1, keepdims=True), count
 
 

@@ -107,11 +107,10 @@ def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = 
         inside[first : last + 1] |= duration >= LASTING_S
     spikes = pl.DataFrame(rows, schema=_COLUMNS)
     lasting = spikes.filter("lasting")
-    near = (
-        float(((lasting["periods"] >= 1) & (lasting["off_period_s"].abs() <= BIN_S)).mean() or 0.0)
-        if period_s and lasting.height
-        else None
-    )
+    near = None
+    if period_s and lasting.height:
+        on_multiple = (pl.col("periods") >= 1) & (pl.col("off_period_s").abs() <= BIN_S)
+        near = lasting.filter(on_multiple).height / lasting.height
     known = np.isfinite(level)
     return Spikes(median, threshold, spikes, float(inside[known].mean()), near)
 
