@@ -142,13 +142,20 @@ def test_any_table_gives_an_answer_that_is_json(rows):
     assert found.probes == len(rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "phase_s"), [("victoria 2", 11.75), ("victoria 3", 11.75), ("seattle", 12.0), ("joint", 12.0)]
-)
+@pytest.mark.parametrize(("name", "phase_s"), [("victoria 2", 11.75), ("victoria 3", 11.75), ("seattle", 12.0)])
 def test_the_campaigns_have_slots_where_they_are_known_to_be(name, phase_s):
     found = analyze_handovers(as_table(campaigns()[name]))
     assert found.period_s == 15.0
     assert apart(found.phase_s, phase_s, 15.0) <= 0.3
+
+
+def test_a_moving_obstructed_terminal_with_gaps_is_on_the_border():
+    """15 % of the probes are lost, in 15 minutes: the clock is the best there is, but not significant at 1 %."""
+    found = analyze_handovers(as_table(campaigns()["joint"]))
+    best = found.windows.row(0, named=True)
+    assert found.p_value < 0.05
+    assert best["period_s"] == 15.0
+    assert apart(best["phase_s"], 12.0, 15.0) <= 0.3
 
 
 @pytest.mark.parametrize("kind", NULLS)

@@ -18,7 +18,7 @@ REACH_S = 2.0
 #: Steps of the search [s].
 STEP_S = 0.02
 #: Edges used at most, evenly spread: enough to place an edge within a step.
-MOST_EDGES = 4000
+MOST_EDGES = 1000
 #: Resamplings of edges for the error.
 RESAMPLINGS = 200
 #: How long after an edge the extra delay of a handover is looked for [s]: it is over within the second (Huston 2024,
@@ -54,14 +54,17 @@ def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place
         edges_s: Edges, each known to `width_s` [s].
         width_s: How far to look [s].
     """
-    if edges_s.size > MOST_EDGES:
-        edges_s = edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
-    level = np.log(rtt_ms)
+    edges_s = _some(edges_s)
+    reach = max(REACH_S, 2 * width_s)
+    bounds = zip(*np.searchsorted(t_s, [edges_s - reach, edges_s + reach]), strict=True)
+    around = np.unique(np.concatenate([np.arange(0), *(np.arange(i, j) for i, j in bounds)]))
+    if not around.size:
+        return Place(0.0, width_s)
+    t_s, level = t_s[around], np.log(rtt_ms[around])
     level = np.clip(level, *np.quantile(level, (0.01, 0.99)))
     level -= level.mean()
     sums = np.concatenate([[0.0], np.cumsum(level)])
     squares = np.concatenate([[0.0], np.cumsum(level**2)])
-    reach = max(REACH_S, 2 * width_s)
     shifts = np.arange(-round(width_s / STEP_S), round(width_s / STEP_S) + 1) * STEP_S
     first, last = np.searchsorted(t_s, edges_s - reach), np.searchsorted(t_s, edges_s + reach)
     split = np.searchsorted(t_s, edges_s[:, None] + shifts)
@@ -98,8 +101,7 @@ def silent_from(replies_s: Floats, edges_s: Floats, period_s: float) -> float | 
     Where probes carry the time of their reply, or those of an interruption are lost, a handover shows as a silence that
     is `STANDS_OUT` times longer than that in the middle of slots; its beginning is the edge.
     """
-    if edges_s.size > MOST_EDGES:
-        edges_s = edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
+    edges_s = _some(edges_s)
     if not replies_s.size or not edges_s.size:
         return None
     at = np.array([_silence(replies_s, edge) for edge in edges_s])
@@ -107,6 +109,13 @@ def silent_from(replies_s: Floats, edges_s: Floats, period_s: float) -> float | 
     if np.median(at[:, 1]) < STANDS_OUT * np.median(middle[:, 1]):
         return None
     return float(np.median(at[:, 0] - edges_s))
+
+
+def _some(edges_s: Floats) -> Floats:
+    """`MOST_EDGES` of them at most, evenly spread."""
+    if edges_s.size <= MOST_EDGES:
+        return edges_s
+    return edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
 
 
 def _middle_of_best(gain: Floats) -> int:
@@ -154,16 +163,14 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
     replies_s, replies_ms = t_s[~lost], rtt_ms[~lost]
 
     def measured(offset_s: float) -> tuple[float | None, float | None]:
-        # One extra slot, so that reduceat's last stretch is dropped.
-        edges = np.arange(
-            edge_s + offset_s + np.ceil((t_s[0] - edge_s - offset_s) / period_s) * period_s, t_s[-1], period_s
-        )
+        begin = edge_s + offset_s
+        edges = _some(np.arange(begin + np.ceil((t_s[0] - begin) / period_s) * period_s, t_s[-1], period_s))
         if not edges.size or not replies_s.size:
             return None, None
-        first, after = np.searchsorted(replies_s, edges), np.searchsorted(replies_s, edges + AFTER_S)
+        first, after, end = (np.searchsorted(replies_s, edges + later) for later in (0.0, AFTER_S, period_s))
         excesses = [
             replies_ms[i:j].max() - np.median(replies_ms[i:k])
-            for i, j, k in zip(first, after, np.append(first[1:], replies_s.size), strict=True)
+            for i, j, k in zip(first, after, end, strict=True)
             if j > i
         ]
         silence = [longest for _, longest in map(partial(_silence, replies_s), edges)]

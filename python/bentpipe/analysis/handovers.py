@@ -31,7 +31,7 @@ SIGNIFICANCE = 0.01
 #: 100 ppm, a bad crystal, is 0.4 s in an hour.
 WINDOW_S = 3600.0
 #: Windows searched at most, evenly spread; their p-values are multiplied by their number (Bonferroni).
-MOST_WINDOWS = 12
+MOST_WINDOWS = 8
 #: Replies that a window must have; chosen here: two in each of three slots of four blocks, and some.
 LEAST_REPLIES = 50
 #: Spacing at which an interruption of 0.1 s can be seen [s].

@@ -49,6 +49,8 @@ CANDIDATES = 4
 #: Periods off the whole second are searched in at most this much of a series, its middle [s]: the number of those that
 #: can be told apart grows with the length, and the time with its square.
 OFF_SECOND_S = 1800.0
+#: Periods on either side that a period is compared with in the first step; chosen here: wider than a peak.
+NEIGHBOURS = 4
 #: Advantage in strength of a whole second: without it 15.001 s beats 15 s by trying more.
 WHOLE_SECONDS = 1.2
 #: Part of Chernoff's exponent that counts. Levels of the null do not begin where blocks do, so that neighbouring blocks
@@ -123,20 +125,20 @@ class _Series:
         phases = round(period_s / self.step_s)
         starts = np.round(np.arange(blocks * per_block) * (period_s / self.step_s)).astype(np.int64)
         at = np.minimum(starts[:, None] + np.arange(phases), self.filled.size - 1).reshape(blocks, per_block, phases)
-        values = self.filled[at]
-        total = values.sum(1)
+        values, known = self.filled[at], self.known[at]
         if self.whole:
-            count = np.full(total.shape, float(per_block))
-            profile: Floats = total / per_block
-            slope = (values[:, -1].mean(1) - values[:, 0].mean(1)) / (per_block - 1)
+            count = np.full((blocks, phases), float(per_block))
+            profile: Floats = values.sum(1) / per_block
+            means = values.mean(2)
         else:
-            known = self.known[at]
             count = known.sum(1).astype(np.float64)
-            mean = total.sum(1, keepdims=True) / np.maximum(count.sum(1, keepdims=True), 1)
-            profile = np.where(count > 0, total / np.maximum(count, 1) - mean, 0.0)
-            first, last = (values[:, k].sum(1) / np.maximum(known[:, k].sum(1), 1) for k in (0, -1))
-            slope = np.where(known[:, 0].any(1) & known[:, -1].any(1), last - first, 0.0) / (per_block - 1)
-        # A trend over the block would give every period the same ramp, and so a phase.
+            mean = values.sum((1, 2)) / np.maximum(count.sum(1), 1)
+            profile = np.where(count > 0, values.sum(1) / np.maximum(count, 1), mean[:, None])
+            filled = known.sum(2)
+            means = np.where(filled > 0, values.sum(2) / np.maximum(filled, 1), mean[:, None])
+        # A trend over the block would give every period the same ramp, and so a phase: it is taken out.
+        lever = np.arange(per_block) - (per_block - 1) / 2
+        slope = means @ lever / (lever @ lever)
         profile = profile - slope[:, None] * (np.arange(phases) / phases)
         return profile - profile.mean(1, keepdims=True), count
 
@@ -191,8 +193,15 @@ def _standing_out(series: _Series, periods_s: Floats) -> list[float]:
         expected = variance * (1 - 1 / independent)
         ratio = float((profile**2 * count).mean()) / expected
         scored.append(((ratio - 1) * np.sqrt(len(profile) * independent / 2), period_s))
-    scored.sort(reverse=True)
-    return [period_s for _, period_s in scored[:CANDIDATES]]
+    if not scored:
+        return []
+    score, period = np.array(scored).T
+    # Changes that come in bunches of seconds make long periods vary more than short ones, all of them: what counts is
+    # how much a period has over its neighbours.
+    padded = np.pad(score, NEIGHBOURS, mode="edge")
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1), axis=1)
+    best = np.argsort(usual - score, kind="stable")[:CANDIDATES]
+    return [float(period_s) for period_s in period[best]]
 
 
 def _clock(series: _Series, period_s: float, cells: float) -> Clock:

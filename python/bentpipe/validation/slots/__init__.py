@@ -31,6 +31,8 @@ LENGTHS = (12, 20, 32, 52, 100, 200)
 PHASE_ERROR_S = 0.3
 #: Where others put the edges, modulo 15 s.
 KNOWN_PHASE_S = {"victoria 2": 11.75, "victoria 3": 11.75, "seattle": 12.0}
+#: Campaigns in which slots are on the border of being found: a moving, obstructed terminal for 15 minutes.
+BORDER = ("joint",)
 
 
 def as_table(pings: Pings) -> pl.DataFrame:
@@ -111,18 +113,23 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     rows, notes = [], []
     for name, pings in whole.items():
         handovers = analyze_handovers(as_table(pings))
-        expected = KNOWN_PHASE_S.get(name, 12.0)
+        best = handovers.windows.sort("p_value").row(0, named=True)
+        if name in BORDER:
+            found = f"{best['period_s']:g} s, {best['phase_s']:.2f} s, p = {best['p_value']:.2g}"
+            notes.append(f"{name}: {handovers.reason}; the best is {found}")
+            continue
+        expected = KNOWN_PHASE_S[name]
         period, phase = handovers.period_s or np.nan, handovers.phase_s or np.nan
         error = abs((phase - expected + 7.5) % 15.0 - 7.5)
-        within = period == 15.0 and error <= PHASE_ERROR_S
         ours = f"{period:g} s, {phase:.2f} s (p = {handovers.p_value:.2g})"
+        within = period == 15.0 and error <= PHASE_ERROR_S
         rows.append(Row(f"{name}: period, phase", ours, f"15 s, {expected:g} s", f"0 s, {PHASE_ERROR_S} s", within))
     for k, kind in enumerate(NULLS):
         p = false_alarms(kind, whole, SERIES, partial(_part, on_progress, k, len(NULLS)))
         alarms = int((p <= SIGNIFICANCE).sum())
         ours = f"{alarms} of {SERIES} ({100 * alarms / SERIES:.1f} %)"
         rows.append(Row(f"false alarms: {kind}", ours, f"p ≤ {SIGNIFICANCE:g}", "≤ 1 %", alarms <= 0.01 * SERIES))
-    cases = {"victoria (13 ms)": whole["victoria 3"], "seattle (150 ms)": whole["seattle"]}
+    cases = {"victoria (13 ms)": whole["victoria 3"], "seattle (150 ms)": whole["seattle"], "joint": whole["joint"]}
     cases |= {f"seattle, every {every:g} s": thinned(whole["seattle"], every) for every in (0.5, 1.0, 2.0)}
     for k, (name, pings) in enumerate(cases.items()):
         span = (pings[0][-1] - pings[0][0]) / 15.0
