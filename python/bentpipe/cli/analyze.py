@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from bentpipe.cli import options
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 app = typer.Typer(
     no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
@@ -177,7 +174,7 @@ def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anythi
         table("", list(result[0]), [list(row.values()) for row in result])
 
 
-def _save(figure: Figure, file: Path) -> None:
+def _save(figure: Any, file: Path) -> None:  # noqa: ANN401 - cli/ does not know Matplotlib
     from bentpipe.cli.console import note
     from bentpipe.plots import style
 
