@@ -115,7 +115,8 @@ def _some(edges_s: Floats) -> Floats:
     """`MOST_EDGES` of them at most, evenly spread."""
     if edges_s.size <= MOST_EDGES:
         return edges_s
-    return edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
+    chosen: Floats = edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
+    return chosen
 
 
 def _middle_of_best(gain: Floats) -> int:

@@ -115,8 +115,8 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         handovers = analyze_handovers(as_table(pings))
         best = handovers.windows.sort("p_value").row(0, named=True)
         if name in BORDER:
-            found = f"{best['period_s']:g} s, {best['phase_s']:.2f} s, p = {best['p_value']:.2g}"
-            notes.append(f"{name}: {handovers.reason}; the best is {found}")
+            clock = f"{best['period_s']:g} s, {best['phase_s']:.2f} s, p = {best['p_value']:.2g}"
+            notes.append(f"{name}: {handovers.reason}; the best is {clock}")
             continue
         expected = KNOWN_PHASE_S[name]
         period, phase = handovers.period_s or np.nan, handovers.phase_s or np.nan
