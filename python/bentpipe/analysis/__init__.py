@@ -1,0 +1,34 @@
+"""What measurements say: pure functions over tables.
+
+Every function takes a Polars frame with the columns that `bentpipe.analysis.tables` names, changes nothing and reads no
+file. The definitions are those of Tiwari et al., "T3P: Demystifying Low-Earth Orbit Satellite Broadband"
+(arXiv:2310.11835) (section 3: latency, spikes, path segments, orientation) and Huston, "A Transport Protocol's View of
+Starlink" (2024: slots, jitter, loss at handover); each function says which.
+"""
+
+from __future__ import annotations
+
+from bentpipe.analysis.handovers import Handovers, analyze_handovers
+from bentpipe.analysis.latency import cdf, latency_summary
+from bentpipe.analysis.loss import LossEpisodes, loss_episodes
+from bentpipe.analysis.orientation import Orientation, orientation_maps
+from bentpipe.analysis.path import PathShares, path_segments
+from bentpipe.analysis.spikes import Spikes, latency_spikes
+from bentpipe.analysis.throughput import Throughput, throughput_series
+
+__all__ = [
+    "Handovers",
+    "LossEpisodes",
+    "Orientation",
+    "PathShares",
+    "Spikes",
+    "Throughput",
+    "analyze_handovers",
+    "cdf",
+    "latency_spikes",
+    "latency_summary",
+    "loss_episodes",
+    "orientation_maps",
+    "path_segments",
+    "throughput_series",
+]

@@ -1,0 +1,100 @@
+"""How much a series of round trips changes at each moment: what the search for slots folds.
+
+Of two windows that meet at a moment, the difference of their mean ln(RTT): a step between two levels gives a peak
+there, and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024, figures 3
+and 4). Ranks of the differences are used, not the differences, so that one great step weighs no more than a few small
+ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Step of the grid [s]; chosen here: half the shorter window.
+STEP_S = 0.25
+#: The windows [s]; chosen here on Victoria (10 ms), Seattle (250 ms) and FjordLink (1 s): the short one sees the burst
+#: and places the edge, the long one sees the step through the noise of sparse pings.
+WINDOWS_S = (0.5, 2.0)
+#: Replies that a window must have room for at the series' own spacing; chosen here: fewer have no mean to speak of.
+LEAST_REPLIES = 2
+#: Part of a window's usual replies that there must be; chosen here: probers that wait for a lost reply leave gaps of
+#: seconds, and edges are often in them.
+FILLED = 0.25
+#: ln(RTT) is cut at these quantiles, so that a single late reply is no step.
+CUT = (0.01, 0.95)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Change on a regular grid.
+
+    Attributes:
+        start_s: Time of the first grid point, on the clock of the series [s].
+        step_s: Distance of grid points [s].
+        value: Change, distributed as Exp(1) over the series; NaN where a window has too few replies.
+        width_s: The shorter window: peaks are not narrower, phases nearer than this are one.
+    """
+
+    start_s: float
+    step_s: float
+    value: Floats
+    width_s: float
+
+    @property
+    def known(self) -> float:
+        """Share of grid points with a value."""
+        return float(np.isfinite(self.value).mean()) if self.value.size else 0.0
+
+
+def spacing_s(t_s: Floats) -> float:
+    """The usual distance of successive probes [s]: the median of those that are not simultaneous."""
+    steps = np.diff(t_s)
+    steps = steps[steps > 0]
+    return float(np.median(steps)) if steps.size else float("inf")
+
+
+def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
+    """Change over a series.
+
+    Args:
+        t_s: When replies' probes were sent [s], increasing; shape (n,).
+        rtt_ms: Their round trips [ms], above 0; shape (n,).
+        spacing: Usual distance of successive probes [s].
+    """
+    level = np.log(rtt_ms)
+    low, high = np.quantile(level, CUT)
+    level = np.clip(level, low, high) - low
+    start = float(np.floor(t_s[0] / STEP_S) * STEP_S)
+    grid = start + STEP_S * np.arange(int((t_s[-1] - start) / STEP_S) + 1)
+    until = np.concatenate([[0.0], np.cumsum(level)])
+    at = np.searchsorted(t_s, grid)
+    total = np.zeros(grid.size)
+    widths = [max(window, LEAST_REPLIES * spacing * 0.999) for window in WINDOWS_S]
+    for width in widths:
+        before, after = np.searchsorted(t_s, grid - width), np.searchsorted(t_s, grid + width)
+        least = max(1.0, FILLED * width / spacing)
+        left, right = at - before, after - at
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.abs((until[after] - until[at]) / right - (until[at] - until[before]) / left)
+        change[(left < least) | (right < least)] = np.nan
+        usual = np.nanmean(change) if np.isfinite(change).any() else np.nan
+        total += change / usual if usual > 0 else change
+    return Evidence(start, STEP_S, _exponential_ranks(total), widths[0])
+
+
+def _exponential_ranks(value: Floats) -> Floats:
+    """Each finite value's rank as a quantile of Exp(1); equal values share their mean rank."""
+    out = np.full(value.size, np.nan)
+    finite = np.isfinite(value)
+    _, which, count = np.unique(value[finite], return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - count / 2
+    out[finite] = -np.log1p(-middle[which] / max(which.size, 1))
+    return out

@@ -1,0 +1,41 @@
+"""Tables on disk, read when they are needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from bentpipe.analysis.tables import KEYS
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def open_table(path: Path, site: str | None = None, target: str | None = None) -> pl.LazyFrame:
+    """A Parquet file as a lazy table, of one site or target only if asked for.
+
+    Raises:
+        UserError: It is no readable Parquet file, or has no rows from that site or to that target.
+    """
+    try:
+        table = pl.scan_parquet(path)
+        columns = table.collect_schema()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; wanted a Parquet table (docs/reference/analyze.md)") from None
+    # Polars panics on some damaged files: that is no Exception.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table") from error
+    for key, wanted in zip(KEYS, (site, target), strict=True):
+        if wanted is None:
+            continue
+        if key not in columns:
+            raise UserError(f"{path}: has no column {key!r}; --{key} cannot choose")
+        table = table.filter(pl.col(key) == wanted)
+        if table.select(pl.len()).collect().item() == 0:
+            raise UserError(f"{path}: no rows with {key} {wanted!r}")
+    return table

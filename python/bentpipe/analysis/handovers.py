@@ -1,0 +1,295 @@
+"""Slots of a scheduler in a series of round trips: whether there are any, when they begin, and what each was like.
+
+Starlink reassigns terminals every 15 s at :12, :27, :42 and :57 UTC (Tanveer et al., arXiv:2307.00402); minimum latency
+changes there, packets are lost and delay rises for a moment (Huston, "A Transport Protocol's View of Starlink", 2024,
+figures 3 to 5; T3P, section 3.3). None of that is assumed: period and phase are searched for, and "none" is an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis.edges import AtEdges, at_edges, place, silent_from
+from bentpipe.analysis.evidence import WINDOWS_S, evidence, spacing_s
+from bentpipe.analysis.period import LEAST_BLOCK_S, LEAST_BLOCKS, LEAST_PERIODS, Clock, search
+from bentpipe.analysis.tables import Series, only_series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Periods that are searched [s].
+SHORTEST_S, LONGEST_S = 5.0, 60.0
+#: Largest chance of a false alarm at which slots are said to be found.
+SIGNIFICANCE = 0.01
+#: A long record is searched in windows of about this length [s], so that a host's drifting clock does not blur edges:
+#: 100 ppm, a bad crystal, is 0.4 s in an hour.
+WINDOW_S = 3600.0
+#: Windows searched at most, evenly spread; their p-values are multiplied by their number (Bonferroni).
+MOST_WINDOWS = 8
+#: Replies that a window must have; chosen here: two in each of three slots of four blocks, and some.
+LEAST_REPLIES = 50
+#: Spacing at which an interruption of 0.1 s can be seen [s].
+DENSE_S = 0.05
+#: Probes whose slots are described at once; chosen here: 100 MB of them.
+AT_ONCE = 1_000_000
+#: Coarsest usable spacing [s]: two probes on either side of an edge and a slot of 15 s leave no more.
+COARSEST_S = 2.5
+
+
+@dataclass(frozen=True)
+class Handovers:
+    """What was found; where nothing was, all that depends on slots is None or empty.
+
+    Attributes:
+        found: Whether `p_value` is at most `SIGNIFICANCE`.
+        reason: One line: why (not).
+        p_value: Bound on the chance of as much evidence in a series without a clock (`period`); None if the series is
+            too short or too sparse to be searched.
+        period_s: The period [s].
+        phase_s: Time of an edge modulo the period [s since 1970]; for 15 s the same as seconds of the minute modulo 15.
+        phase_error_s: Its standard error [s].
+        edge_unix_ns: An edge: the first at or after the first probe.
+        periods_searched_s: Shortest and longest period looked for [s].
+        probes, lost, duration_s, spacing_s: The series.
+        slots: One row a slot with probes: `start_unix_ns`, `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`,
+            `jitter_ms` (mean |difference| of successive replies), `step_ms` (median minus that of the slot before, if
+            that has one).
+        step_ms: Median |step| between successive slots' medians.
+        step_p95_ms: Its 95th percentile.
+        jitter_ms: Mean |difference| of successive replies in the same slot (Huston 2024: 6.7 ms).
+        edges: Delay, loss and silence at edges.
+        windows: One row a window searched: `start_unix_ns`, `p_value`, `period_s` and `phase_s` of its best clock.
+    """
+
+    found: bool
+    reason: str
+    p_value: float | None
+    period_s: float | None
+    phase_s: float | None
+    phase_error_s: float | None
+    edge_unix_ns: int | None
+    periods_searched_s: tuple[float, float] | None
+    probes: int
+    lost: int
+    duration_s: float
+    spacing_s: float | None
+    slots: pl.DataFrame
+    step_ms: float | None
+    step_p95_ms: float | None
+    jitter_ms: float | None
+    edges: AtEdges | None
+    windows: pl.DataFrame
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `analyze handovers --json` prints it: tables are lists of objects, null is null."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return plain | {
+            "slots": self.slots.to_dicts(),
+            "windows": self.windows.to_dicts(),
+            "edges": asdict(self.edges) if self.edges else None,
+        }
+
+
+def analyze_handovers(
+    table: pl.DataFrame | pl.LazyFrame, shortest_s: float = SHORTEST_S, longest_s: float = LONGEST_S
+) -> Handovers:
+    """Find the scheduler's slots in the pings of one series.
+
+    Args:
+        table: Pings (`tables.PINGS`) from one site to one target; `unix_ns` when the probe was sent, or, at the cost of
+            half a round trip of phase, when its reply came.
+        shortest_s: Shortest period to look for [s]; sparse series raise it: see `Handovers.periods_searched_s`.
+        longest_s: Longest [s].
+
+    Raises:
+        UserError: Several series, or see `tables.series`.
+    """
+    one = only_series(table)
+    replies_s, rtt_ms = one.replies()
+    spacing = spacing_s(one.t_s)
+    # Windows on both sides of an edge have to fit into a slot.
+    shortest_s = max(shortest_s, 2.5 * max(WINDOWS_S[0], 2 * spacing))
+    if replies_s.size < LEAST_REPLIES:
+        return _none(one, spacing, f"{replies_s.size} replies; {LEAST_REPLIES} are the least to search in")
+    if spacing > COARSEST_S:
+        return _none(one, spacing, f"a probe every {spacing:.3g} s; slots need one every {COARSEST_S:g} s or denser")
+    needed = LEAST_BLOCKS * max(LEAST_BLOCK_S, LEAST_PERIODS * shortest_s)
+    if one.duration_s < needed:
+        return _none(one, spacing, f"{one.duration_s:.0f} s long; the least to search in is {needed:.0f} s")
+    windows = [
+        (part[0], clock)
+        for part in _windows(one)
+        if (clock := _search(replies_s, rtt_ms, part, spacing, shortest_s, longest_s)) is not None
+    ]
+    if not windows:
+        return _none(one, spacing, "too little of it is covered by replies to search in")
+    _, clock = min(windows, key=lambda window: (window[1].p_value, -window[1].strength))
+    p_value = min(1.0, clock.p_value * len(windows))
+    found = p_value <= SIGNIFICANCE
+    searched = (shortest_s, longest_s)
+    table_of_windows = _window_table(one, windows)
+    if not found:
+        reason = (
+            f"no period from {shortest_s:g} to {longest_s:g} s stands out: p = {p_value:.2g}, above {SIGNIFICANCE:g}"
+        )
+        return _none(one, spacing, reason, p_value, searched, table_of_windows)
+    period = clock.period_s
+    every = np.arange(clock.edge_s + np.ceil(-clock.edge_s / period) * period, one.duration_s, period)
+    placed = place(replies_s, rtt_ms, every, 2 * max(WINDOWS_S[0], spacing))
+    stops = silent_from(replies_s, every + placed.shift_s, period) if spacing <= DENSE_S else None
+    edge_s = (clock.edge_s + placed.shift_s + (stops or 0.0)) % period
+    edge_ns = one.start_unix_ns + round(edge_s * 1e9)
+    slots, jitter = _slots(one, edge_s, period)
+    steps = slots["step_ms"].drop_nulls().abs()
+    return Handovers(
+        found=True,
+        reason=f"a change every {period:g} s: p = {p_value:.2g}",
+        p_value=p_value,
+        period_s=period,
+        phase_s=edge_ns % round(period * 1e9) / 1e9,
+        phase_error_s=placed.error_s,
+        edge_unix_ns=edge_ns,
+        periods_searched_s=searched,
+        probes=one.rtt_ms.size,
+        lost=int(one.lost.sum()),
+        duration_s=one.duration_s,
+        spacing_s=spacing,
+        slots=slots,
+        step_ms=_number(steps.median()),
+        step_p95_ms=_number(steps.quantile(0.95, "linear")),
+        jitter_ms=jitter,
+        edges=at_edges(one.t_s, one.rtt_ms, edge_s, period),
+        windows=table_of_windows,
+    )
+
+
+def _windows(one: Series) -> list[tuple[float, float]]:
+    """Stretches to search [s]."""
+    count = max(1, round(one.duration_s / WINDOW_S))
+    bounds = np.linspace(0, one.duration_s, count + 1)
+    chosen = range(count) if count <= MOST_WINDOWS else np.linspace(0, count - 1, MOST_WINDOWS).astype(int)
+    return [(float(bounds[i]), float(bounds[i + 1])) for i in chosen]
+
+
+def _search(
+    replies_s: Floats, rtt_ms: Floats, part: tuple[float, float], spacing: float, shortest_s: float, longest_s: float
+) -> Clock | None:
+    inside = slice(*np.searchsorted(replies_s, part))
+    if replies_s[inside].size < LEAST_REPLIES:
+        return None
+    return search(evidence(replies_s[inside], rtt_ms[inside], spacing), shortest_s, longest_s, SIGNIFICANCE)
+
+
+def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, float | None]:
+    """The slots, and the jitter inside them; a stretch of whole slots at a time, so that it needs little memory."""
+    first, last = (int(np.floor((t_s - edge_s) / period_s)) for t_s in (one.t_s[0], one.t_s[-1]))
+    at_once = max(1, int(AT_ONCE / one.t_s.size * (last - first + 1)))
+    parts = []
+    for slot in range(first, last + 1, at_once):
+        bounds = [slot * period_s + edge_s, (slot + at_once) * period_s + edge_s]
+        inside = slice(*np.searchsorted(one.t_s, bounds))
+        parts.append(_some_slots(one.t_s[inside] - edge_s, one.rtt_ms[inside], period_s))
+    slots = (
+        # A probe on an edge may fall into either part by rounding; both know its slot.
+        pl.concat(parts)
+        .group_by("slot")
+        .agg(
+            pl.col("probes", "lost", "changes", "change_ms").sum(),
+            pl.col("min_ms").min(),
+            pl.col("median_ms", "p95_ms").sort_by("probes").last(),
+        )
+        .sort("slot")
+    )
+    changes, change_ms = int(slots["changes"].sum()), float(slots["change_ms"].sum())
+    slots = slots.with_columns(
+        pl.when(pl.col("slot").diff() == 1).then(pl.col("median_ms").diff()).alias("step_ms"),
+        pl.when(pl.col("changes") > 0).then(pl.col("change_ms") / pl.col("changes")).alias("jitter_ms"),
+        # In whole nanoseconds: float seconds since 1970 would round them.
+        (one.start_unix_ns + (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9))).alias("start_unix_ns"),
+    ).select(*_SLOTS)
+    return slots, change_ms / changes if changes else None
+
+
+def _some_slots(since_edge_s: Floats, rtt_ms: Floats, period_s: float) -> pl.DataFrame:
+    rows = pl.DataFrame({"slot": np.floor(since_edge_s / period_s).astype(np.int64), "rtt_ms": rtt_ms})
+    rows = rows.with_columns(pl.col("rtt_ms").fill_nan(None))
+    sent = rows.group_by("slot").agg(pl.len().alias("probes"), pl.col("rtt_ms").null_count().alias("lost"))
+    answered = (
+        rows.drop_nulls()
+        .with_columns(
+            pl.when(pl.col("slot").diff() == 0).then(pl.col("rtt_ms").diff().abs()).alias("change"),
+        )
+        .group_by("slot")
+        .agg(
+            pl.col("change").count().alias("changes"),
+            pl.col("change").sum().alias("change_ms"),
+            pl.col("rtt_ms").min().alias("min_ms"),
+            pl.col("rtt_ms").median().alias("median_ms"),
+            pl.col("rtt_ms").quantile(0.95, "linear").alias("p95_ms"),
+        )
+    )
+    return sent.join(answered, on="slot", how="left")
+
+
+_SLOTS = {
+    "start_unix_ns": pl.Int64,
+    "probes": pl.UInt32,
+    "lost": pl.UInt32,
+    **dict.fromkeys(("min_ms", "median_ms", "p95_ms", "jitter_ms", "step_ms"), pl.Float64),
+}
+_WINDOWS = {"start_unix_ns": pl.Int64, "p_value": pl.Float64, "period_s": pl.Float64, "phase_s": pl.Float64}
+
+
+def _window_table(one: Series, windows: list[tuple[float, Clock]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {
+                "start_unix_ns": one.start_unix_ns + round(start_s * 1e9),
+                "p_value": clock.p_value,
+                "period_s": clock.period_s,
+                "phase_s": (one.start_unix_ns + round(clock.edge_s * 1e9)) % round(clock.period_s * 1e9) / 1e9,
+            }
+            for start_s, clock in windows
+        ],
+        schema=_WINDOWS,
+    )
+
+
+def _none(
+    one: Series,
+    spacing: float,
+    reason: str,
+    p_value: float | None = None,
+    searched: tuple[float, float] | None = None,
+    windows: pl.DataFrame | None = None,
+) -> Handovers:
+    return Handovers(
+        found=False,
+        reason=reason,
+        p_value=p_value,
+        period_s=None,
+        phase_s=None,
+        phase_error_s=None,
+        edge_unix_ns=None,
+        periods_searched_s=searched,
+        probes=one.rtt_ms.size,
+        lost=int(one.lost.sum()),
+        duration_s=one.duration_s,
+        spacing_s=spacing if np.isfinite(spacing) else None,
+        slots=pl.DataFrame(schema=_SLOTS),
+        step_ms=None,
+        step_p95_ms=None,
+        jitter_ms=None,
+        edges=None,
+        windows=windows if windows is not None else pl.DataFrame(schema=_WINDOWS),
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,94 @@
+"""Quantiles and distributions of round trips by site and target, and the jitter between successive ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis.tables import series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Quantiles in a summary: those that the field prints.
+QUANTILES = {"p5_ms": 0.05, "p25_ms": 0.25, "median_ms": 0.5, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
+#: Points of a distribution; chosen here: enough for a line and for p99.9.
+CDF_POINTS = 1001
+
+
+def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+    """Round trips of each site and target (T3P, section 3.2 and figure 2).
+
+    Args:
+        table: Pings (`tables.PINGS`).
+
+    Returns:
+        One row a series: `site`, `target`, `probes`, `lost`, `loss` (share), `min_ms`, the `QUANTILES`, `max_ms`,
+        `p99_over_median` and `max_over_median` (the paper: above 2.4, 11 to 16), `jitter_ms`: the mean |difference| of
+        successive replies (Huston 2024: 6.7 ms). Quantiles are interpolated linearly; null where nothing answered.
+
+    Raises:
+        UserError: See `tables.series`.
+    """
+    rows = []
+    for one in series(table):
+        _, rtt_ms = one.replies()
+        row: dict[str, object] = {
+            "site": one.site,
+            "target": one.target,
+            "probes": one.rtt_ms.size,
+            "lost": int(one.lost.sum()),
+            "loss": float(one.lost.mean()) if one.rtt_ms.size else None,
+        }
+        jitter = float(np.abs(np.diff(rtt_ms)).mean()) if rtt_ms.size > 1 else None
+        ordered = pl.Series(rtt_ms).sort().to_numpy()
+        known = ordered.size > 0
+        levels = [0.0, *QUANTILES.values(), 1.0]
+        found = dict(
+            zip(["min_ms", *QUANTILES, "max_ms"], _quantiles(ordered, levels) if known else [None] * 8, strict=True)
+        )
+        row |= found
+        median = found["median_ms"]
+        for name, of in (("p99_over_median", "p99_ms"), ("max_over_median", "max_ms")):
+            value = found[of]
+            row[name] = value / median if value is not None and median else None
+        rows.append(row | {"jitter_ms": jitter})
+    kinds = {"site": pl.String, "target": pl.String, "probes": pl.Int64, "lost": pl.Int64, "loss": pl.Float64}
+    numbers = ["min_ms", *QUANTILES, "max_ms", "p99_over_median", "max_over_median", "jitter_ms"]
+    return pl.DataFrame(rows, schema={**kinds, **dict.fromkeys(numbers, pl.Float64)})
+
+
+def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.DataFrame:
+    """The distribution of round trips of each site and target (T3P, figure 2).
+
+    Args:
+        table: Pings (`tables.PINGS`).
+        points: Points of each, evenly spaced in `share`; 2 at least.
+
+    Returns:
+        `site`, `target`, `rtt_ms`, `share`: the share of replies at or below `rtt_ms`, from 0 to 1. Series without a
+        reply have no rows.
+    """
+    share = np.linspace(0, 1, points)
+    parts = []
+    for one in series(table):
+        ordered = pl.Series(one.replies()[1]).sort().to_numpy()
+        if ordered.size:
+            parts.append(
+                pl.DataFrame({"rtt_ms": _quantiles(ordered, share), "share": share}).select(
+                    pl.lit(one.site, pl.String).alias("site"),
+                    pl.lit(one.target, pl.String).alias("target"),
+                    "rtt_ms",
+                    "share",
+                )
+            )
+    empty = pl.DataFrame(schema={"site": pl.String, "target": pl.String, "rtt_ms": pl.Float64, "share": pl.Float64})
+    return pl.concat([empty, *parts])
+
+
+def _quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Linear interpolation between order statistics (Hyndman and Fan's type 7) of sorted values."""
+    found: NDArray[np.float64] = np.interp(np.asarray(levels) * (ordered.size - 1), np.arange(ordered.size), ordered)
+    return found

@@ -1,0 +1,227 @@
+"""Is there a clock in it? A search over periods and phases, with a bound on the chance of finding as much without one.
+
+For a period and a phase the statistic is the mean change (`evidence`) at the edges. Its significance is not that of
+independent samples: levels last, so that a series has far fewer chances than samples. The null hypothesis is a series
+of *blocks* (`BLOCKS` of them, each of `LEAST_BLOCK_S` and three periods at least): each keeps everything inside it,
+equal slots in a row too, but begins at a phase of its own, uniform and independent of the others'. In words: what is
+tested is whether all parts of the record agree on the phase.
+
+Two steps, so that periods need not all pay for being looked at:
+
+1. *Which periods.* Each block is folded by itself; the variance of its profile over phases (epoch folding: Leahy et
+   al., ApJ 266, 1983) does not change when the block is shifted. The `CANDIDATES` periods that stand out most, summed
+   over blocks, go on. As nothing in this step depends on how blocks lie to each other, it costs no significance.
+2. *Which phase, and whether by chance.* Under the null the score of a block at a phase is a uniform draw from the
+   block's own profile. The chance that their sum reaches what was found is bounded by Chernoff (1952), P(sum ≥ S) ≤
+   min over λ > 0 of exp(-λS) · product of E[exp(λ score)], softened for what neighbouring blocks share (`DEPENDENCE`),
+   times the number of phases and periods tried in this step (Bonferroni).
+
+No surrogates are drawn: the same series gives the same number, and there is no least p-value. Candidates come from two
+families that share the error evenly: whole seconds, as a scheduler on a wall clock has (Starlink's 15 s: Tanveer et
+al., arXiv:2307.00402), and all other periods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bentpipe.analysis.evidence import Evidence
+
+    Floats = NDArray[np.float64]
+
+#: Least length of a block [s]: three slots of 15 s.
+LEAST_BLOCK_S = 45.0
+#: Least number of periods in a block: fewer make no profile.
+LEAST_PERIODS = 3
+#: Into how many blocks a series is divided, if they are long enough. Chosen here: fewer cannot reach 1 % in a series of
+#: a few minutes; with more, a null whose levels and phases last longer than a block would pass for a clock.
+BLOCKS = 8
+#: Fewer blocks than this cannot be told from chance.
+LEAST_BLOCKS = 4
+#: How many periods of each family go on to the second step; chosen here.
+CANDIDATES = 4
+#: Periods off the whole second are searched in at most this much of a series, its middle [s]: the number of those that
+#: can be told apart grows with the length, and the time with its square.
+OFF_SECOND_S = 1800.0
+#: Periods on either side that a period is compared with in the first step; chosen here: wider than a peak.
+NEIGHBOURS = 4
+#: Advantage in strength of a whole second: without it 15.001 s beats 15 s by trying more.
+WHOLE_SECONDS = 1.2
+#: Part of Chernoff's exponent that counts. Levels of the null do not begin where blocks do, so that neighbouring blocks
+#: share some. Were half of the blocks to repeat their neighbours whatever they do, 1/2 would be right (Cauchy and
+#: Schwarz: E[XY]² ≤ E[X²] E[Y²] over even and odd blocks); if none does, 1. Chosen here between them, and held against
+#: nulls that do so by `bentpipe validate slots`.
+DEPENDENCE = 0.85
+#: λ over the score's standard deviation.
+_TILTS = np.geomspace(0.2, 40.0, 48)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A period and what speaks for it.
+
+    Attributes:
+        period_s: The period [s].
+        edge_s: One edge, on the clock of the evidence [s].
+        p_value: Bound on the chance of as much evidence without a clock, all that was tried counted; at most 1.
+        strength: Mean change at edges, above the mean of all, times the square root of their number a second: how much
+            of the series it explains.
+        blocks: Number of blocks.
+    """
+
+    period_s: float
+    edge_s: float
+    p_value: float
+    strength: float
+    blocks: int
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Evidence, ready to be folded."""
+
+    start_s: float
+    filled: Floats
+    known: NDArray[np.bool_]
+    step_s: float
+    width_s: float
+    whole: bool
+
+    @classmethod
+    def of(cls, found: Evidence, most_s: float = float("inf")) -> _Series:
+        """All of it, or its middle."""
+        size = found.value.size
+        skip = 0 if size * found.step_s <= most_s else (size - int(most_s / found.step_s)) // 2
+        value = found.value[skip : size - skip]
+        known = np.isfinite(value)
+        start_s = found.start_s + skip * found.step_s
+        return cls(start_s, np.nan_to_num(value), known, found.step_s, found.width_s, bool(known.all()))
+
+    @property
+    def span_s(self) -> float:
+        return self.filled.size * self.step_s
+
+    def periods_per_block(self, period_s: float) -> int:
+        """Whole periods in a block."""
+        at_least = max(LEAST_PERIODS, int(np.ceil(LEAST_BLOCK_S / period_s - 1e-9)))
+        return max(at_least, int(self.span_s / BLOCKS / period_s))
+
+    def blocks(self, period_s: float) -> int:
+        """Whole blocks in the series."""
+        return int(self.span_s // (self.periods_per_block(period_s) * period_s))
+
+    def profiles(self, period_s: float) -> tuple[Floats, Floats]:
+        """Each block's mean change at each phase minus that of the block, and how many periods are behind it.
+
+        Both of shape (blocks, phases). A phase without evidence counts as the mean.
+        """
+        per_block, blocks = self.periods_per_block(period_s), self.blocks(period_s)
+        phases = round(period_s / self.step_s)
+        starts = np.round(np.arange(blocks * per_block) * (period_s / self.step_s)).astype(np.int64)
+        at = np.minimum(starts[:, None] + np.arange(phases), self.filled.size - 1).reshape(blocks, per_block, phases)
+        values, known = self.filled[at], self.known[at]
+        if self.whole:
+            count = np.full((blocks, phases), float(per_block))
+            profile: Floats = values.sum(1) / per_block
+            means = values.mean(2)
+        else:
+            count = known.sum(1).astype(np.float64)
+            mean = values.sum((1, 2)) / np.maximum(count.sum(1), 1)
+            profile = np.where(count > 0, values.sum(1) / np.maximum(count, 1), mean[:, None])
+            filled = known.sum(2)
+            means = np.where(filled > 0, values.sum(2) / np.maximum(filled, 1), mean[:, None])
+        # A trend over the block would give every period the same ramp, and so a phase: it is taken out.
+        lever = np.arange(per_block) - (per_block - 1) / 2
+        slope = means @ lever / (lever @ lever)
+        profile = profile - slope[:, None] * (np.arange(phases) / phases)
+        return profile - profile.mean(1, keepdims=True), count
+
+
+def search(found: Evidence, shortest_s: float, longest_s: float, significance: float) -> Clock | None:
+    """The clock that explains most, between two periods [s], or None where no period has `LEAST_BLOCKS` blocks.
+
+    Of those with a p-value of at most `significance` it is the one with the highest `strength`: of a clock of 15 s the
+    edges of every 45 s are significant too, and those of every 5 s. Where none is, the one with the smallest p-value.
+    """
+    whole = np.arange(np.ceil(shortest_s), np.floor(longest_s) + 1)
+    on_second = _family(_Series.of(found), whole, np.zeros(1))
+    middle = _Series.of(found, most_s=OFF_SECOND_S)
+    # Neighbouring periods are those whose edges are one width apart at the end of a block, and of the series.
+    block_s = max(LEAST_BLOCK_S, middle.span_s / BLOCKS)
+    others = np.geomspace(shortest_s, longest_s, int(block_s / found.width_s * np.log(longest_s / shortest_s)) + 2)
+    step = float(np.log(others[1] / others[0]))
+    fine = int(np.ceil(step / 2 * middle.span_s / found.width_s))
+    off_second = _family(middle, others, np.linspace(-step / 2, step / 2, 2 * fine + 1))
+    significant = [
+        (clock.strength * advantage, clock)
+        for clocks, advantage in ((on_second, WHOLE_SECONDS), (off_second, 1.0))
+        for clock in clocks
+        if clock.p_value <= significance
+    ]
+    if significant:
+        return max(significant, key=lambda pair: pair[0])[1]
+    return min([*on_second, *off_second], key=lambda clock: clock.p_value, default=None)
+
+
+def _family(series: _Series, periods_s: Floats, log_offsets: Floats) -> list[Clock]:
+    """The clocks of the periods that stand out, each also tried a little off."""
+    tried = [
+        float(period_s * factor) for period_s in _standing_out(series, periods_s) for factor in np.exp(log_offsets)
+    ]
+    cells = sum(period_s / series.width_s for period_s in tried)
+    return [_clock(series, period_s, 2 * cells) for period_s in tried]
+
+
+def _standing_out(series: _Series, periods_s: Floats) -> list[float]:
+    """The periods at which blocks, each folded by itself, vary most with phase."""
+    variance = float(series.filled[series.known].var()) if series.known.any() else 0.0
+    if variance <= 0:
+        return []
+    scored = []
+    for period_s in map(float, periods_s):
+        if series.blocks(period_s) < LEAST_BLOCKS:
+            continue
+        profile, count = series.profiles(period_s)
+        # Changes nearer than the width are one: that many phases are independent.
+        independent = period_s / series.width_s
+        expected = variance * (1 - 1 / independent)
+        ratio = float((profile**2 * count).mean()) / expected
+        scored.append(((ratio - 1) * np.sqrt(len(profile) * independent / 2), period_s))
+    if not scored:
+        return []
+    score, period = np.array(scored).T
+    # Changes that come in bunches of seconds make long periods vary more than short ones, all of them: what counts is
+    # how much a period has over its neighbours.
+    padded = np.pad(score, NEIGHBOURS, mode="edge")
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1), axis=1)
+    best = np.argsort(usual - score, kind="stable")[:CANDIDATES]
+    return [float(period_s) for period_s in period[best]]
+
+
+def _clock(series: _Series, period_s: float, cells: float) -> Clock:
+    """The best phase of a period, with its p-value if `cells` were tried."""
+    profile, _ = series.profiles(period_s)
+    total = profile.sum(0)
+    phase = int(total.argmax())
+    log_p = DEPENDENCE * log_tail(profile, float(total[phase])) + np.log(cells)
+    strength = float(total[phase]) / len(profile) / np.sqrt(period_s)
+    edge_s = series.start_s + phase * series.step_s
+    return Clock(period_s, edge_s, float(np.exp(min(0.0, log_p))), strength, len(profile))
+
+
+def log_tail(centred: Floats, total: float) -> float:
+    """Chernoff's bound on ln P(sum of one uniform draw from each row ≥ total); at most 0. Rows have mean 0."""
+    spread = float(np.sqrt((centred**2).mean(1).sum()))
+    if spread <= 0 or total <= 0:
+        return 0.0
+    tilts = _TILTS / spread
+    exponents = centred[:, :, None] * tilts
+    peak = exponents.max(1)
+    log_mean = peak + np.log(np.exp(exponents - peak[:, None, :]).mean(1))
+    return float(min(0.0, (log_mean.sum(0) - tilts * total).min()))

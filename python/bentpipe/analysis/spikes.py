@@ -1,0 +1,126 @@
+"""Spikes that last: round trips above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
+
+The paper plots pings of 1 s cadence and speaks of latencies above 2 × the median, that of the larger window (35.2 ms
+there), "each persisting for roughly 15 seconds or more", for multiples of 15 s, with loss often where they begin and
+end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis.tables import only_series
+
+#: Above this many medians is a spike (T3P, section 3.3).
+TIMES_MEDIAN = 2.0
+#: The paper's cadence [s]; denser pings are reduced to their median in each bin.
+BIN_S = 1.0
+#: "Roughly 15 seconds or more" [s]; chosen here: 15 s less a bin at either end, whose median may be on either side.
+LASTING_S = 13.0
+#: Bins in a row that may be below the line, or without a reply, inside one spike; chosen here, as single replies at
+#: 1 s cadence fall below it by jitter.
+BRIDGED_BINS = 2
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """What was found.
+
+    Attributes:
+        median_ms: Median round trip of the whole series.
+        threshold_ms: `TIMES_MEDIAN` times that.
+        spikes: One row each: `start_unix_ns`, `duration_s`, `lasting` (`LASTING_S` or more), `median_ms`, `peak_ms` (of
+            bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus those),
+            `lost_at_ends` (a probe was lost within a bin of its beginning or end). The two about periods are null
+            without a period.
+        share_lasting: Share of all bins with replies inside lasting spikes.
+        near_multiple: Share of lasting spikes within `BIN_S` of a multiple of the period; null without one. By chance
+            it would be 2 × `BIN_S` / period: 0.13 for 15 s.
+    """
+
+    median_ms: float | None
+    threshold_ms: float | None
+    spikes: pl.DataFrame
+    share_lasting: float | None
+    near_multiple: float | None
+
+
+_COLUMNS = {
+    "start_unix_ns": pl.Int64,
+    "duration_s": pl.Float64,
+    "lasting": pl.Boolean,
+    "median_ms": pl.Float64,
+    "peak_ms": pl.Float64,
+    "periods": pl.Int64,
+    "off_period_s": pl.Float64,
+    "lost_at_ends": pl.Boolean,
+}
+
+
+def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = None) -> Spikes:
+    """Spikes of one series.
+
+    Args:
+        table: Pings (`tables.PINGS`) from one site to one target.
+        period_s: Length of a slot as `analyze_handovers` found it [s]; None where it found none.
+
+    Raises:
+        UserError: Several series, or see `tables.series`.
+    """
+    one = only_series(table)
+    replies_s, rtt_ms = one.replies()
+    if not rtt_ms.size:
+        return Spikes(None, None, pl.DataFrame(schema=_COLUMNS), None, None)
+    median = float(np.median(rtt_ms))
+    threshold = TIMES_MEDIAN * median
+    bins = int(one.duration_s // BIN_S) + 1
+    grouped = (
+        pl.DataFrame({"bin": (replies_s // BIN_S).astype(np.int64), "rtt_ms": rtt_ms})
+        .group_by("bin")
+        .agg(pl.col("rtt_ms").median())
+    )
+    level = np.full(bins, np.nan)
+    level[grouped["bin"].to_numpy()] = grouped["rtt_ms"].to_numpy()
+    with_loss = np.zeros(bins + 2, bool)
+    with_loss[(one.t_s[one.lost] // BIN_S).astype(np.int64) + 1] = True
+    rows = []
+    inside = np.zeros(bins, bool)
+    for first, last in _runs(level > threshold):
+        duration = (last - first + 1) * BIN_S
+        values = level[first : last + 1]
+        periods = round(duration / period_s) if period_s else None
+        rows.append(
+            {
+                "start_unix_ns": one.start_unix_ns + round(first * BIN_S * 1e9),
+                "duration_s": duration,
+                "lasting": duration >= LASTING_S,
+                "median_ms": float(np.nanmedian(values)),
+                "peak_ms": float(np.nanmax(values)),
+                "periods": periods,
+                "off_period_s": duration - periods * period_s if period_s and periods is not None else None,
+                "lost_at_ends": bool(with_loss[first : first + 3].any() or with_loss[last : last + 3].any()),
+            }
+        )
+        inside[first : last + 1] |= duration >= LASTING_S
+    spikes = pl.DataFrame(rows, schema=_COLUMNS)
+    lasting = spikes.filter("lasting")
+    near = None
+    if period_s and lasting.height:
+        on_multiple = (pl.col("periods") >= 1) & (pl.col("off_period_s").abs() <= BIN_S)
+        near = lasting.filter(on_multiple).height / lasting.height
+    known = np.isfinite(level)
+    return Spikes(median, threshold, spikes, float(inside[known].mean()), near)
+
+
+def _runs(above: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
+    """First and last bin of runs above the line, those joined that are at most `BRIDGED_BINS` apart."""
+    where = np.flatnonzero(above)
+    if not where.size:
+        return []
+    breaks = np.flatnonzero(np.diff(where) > BRIDGED_BINS + 1)
+    firsts = where[np.concatenate([[0], breaks + 1])]
+    lasts = where[np.concatenate([breaks, [where.size - 1]])]
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))

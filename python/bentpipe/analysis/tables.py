@@ -1,0 +1,127 @@
+"""The tables that analyses read: their columns, what is refused, and how a table falls into series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Probes of round-trip times, one row each. `rtt_ms` null: lost.
+PINGS: Mapping[str, pl.DataType] = {"unix_ns": pl.Int64(), "rtt_ms": pl.Float64()}
+#: What tells series apart; a table may lack either.
+KEYS = ("site", "target")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Probes from one site to one target, in order of time.
+
+    Attributes:
+        site: Where from; None if the table does not say.
+        target: Where to; None if the table does not say.
+        start_unix_ns: The first probe.
+        t_s: Probes' times since `start_unix_ns` [s], not decreasing; shape (n,).
+        rtt_ms: Their round trips [ms]; NaN: lost; shape (n,).
+    """
+
+    site: str | None
+    target: str | None
+    start_unix_ns: int
+    t_s: Floats
+    rtt_ms: Floats
+
+    @property
+    def name(self) -> str:
+        """`site → target` as messages and figures show it."""
+        return " → ".join(part for part in (self.site, self.target) if part) or "the series"
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Which probes were lost."""
+        return np.isnan(self.rtt_ms)
+
+    @property
+    def duration_s(self) -> float:
+        """From the first to the last probe [s]."""
+        return float(self.t_s[-1]) if self.t_s.size else 0.0
+
+    def replies(self) -> tuple[Floats, Floats]:
+        """Times [s] and round trips [ms] of the probes that were answered."""
+        answered = ~self.lost
+        return self.t_s[answered], self.rtt_ms[answered]
+
+
+def check_columns(table: pl.LazyFrame, wanted: Mapping[str, pl.DataType], what: str) -> pl.Schema:
+    """The table's schema.
+
+    Raises:
+        UserError: A column is missing or of another type; the message names it.
+    """
+    schema = table.collect_schema()
+    for name, kind in wanted.items():
+        if name not in schema:
+            raise UserError(f"{what}: no column {name!r} (found: {', '.join(schema) or 'none'}); wanted {kind}")
+        # A column without a value has no type of its own.
+        if schema[name] != kind and schema[name] != pl.Null():
+            raise UserError(f"{what}: column {name!r} is {schema[name]}; wanted {kind}")
+    return schema
+
+
+def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
+    """The series of a table of pings, sorted by site and target; each is loaded when its turn comes.
+
+    Raises:
+        UserError: A column is missing or of another type, a time is null, or a round trip is not above 0 (a lost probe
+            is null).
+    """
+    lazy = table.lazy()
+    schema = check_columns(lazy, PINGS, "pings")
+    keys = [key for key in KEYS if key in schema]
+    groups = lazy.select(keys).unique().collect(engine="streaming").sort(keys, nulls_last=True) if keys else None
+    for group in groups.iter_rows(named=True) if groups is not None else [{}]:
+        here = lazy.filter([pl.col(key).eq_missing(pl.lit(value)) for key, value in group.items()] or pl.lit(True))
+        yield _series(here.select(*PINGS).collect(engine="streaming"), group.get("site"), group.get("target"))
+
+
+def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
+    """The one series of a table.
+
+    Raises:
+        UserError: There are several or none, or see `series`.
+    """
+    every = iter(series(table))
+    first = next(every, None)
+    if first is None:
+        raise UserError("pings: the table has no rows; wanted one row for each probe")
+    second = next(every, None)
+    if second is not None:
+        raise UserError(
+            f"pings: several series ({first.name}, {second.name}, …); wanted one: filter by 'site' and 'target'"
+        )
+    return first
+
+
+def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
+    if rows["unix_ns"].null_count():
+        raise UserError(f"pings: {rows['unix_ns'].null_count()} rows have no 'unix_ns'; wanted a time for each probe")
+    if not rows["unix_ns"].is_sorted():
+        rows = rows.sort("unix_ns", maintain_order=True)
+    unix_ns = rows["unix_ns"].to_numpy()
+    rtt_ms = rows["rtt_ms"].cast(pl.Float64).to_numpy()
+    bad = (rtt_ms <= 0) | np.isinf(rtt_ms)
+    if bad.any():
+        found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
+        raise UserError(f"pings: {found}; wanted above 0 ms, or null for a lost probe")
+    start = int(unix_ns[0]) if unix_ns.size else 0
+    return Series(site, target, start, (unix_ns - start) / 1e9, rtt_ms)

@@ -1,0 +1,182 @@
+"""``bentpipe analyze``: what measurements say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bentpipe.cli import options
+
+app = typer.Typer(
+    no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
+)
+
+Table = Annotated[Path, typer.Argument(metavar="FILE", help="A Parquet table (docs/reference/analyze.md).")]
+Site = Annotated[str | None, typer.Option(help="Only probes from this site.")]
+Target = Annotated[str | None, typer.Option(help="Only probes to this target.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw it into this file (png, svg or pdf).", show_default=False)]
+
+
+@app.command()
+def latency(
+    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+) -> None:
+    """Quantiles of round trips by site and target.
+
+    Example: bentpipe analyze latency pings.parquet
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    table = open_table(file, site, target)
+    _print(analysis.latency_summary(table).to_dicts(), as_json)
+    if plot:
+        from bentpipe.plots.analysis import plot_latency
+
+        _save(plot_latency(analysis.cdf(table)), plot)
+
+
+@app.command()
+def spikes(file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False) -> None:
+    """Spikes above twice the median that last for a slot or more.
+
+    Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    table = open_table(file, site, target)
+    found = analysis.latency_spikes(table, analysis.analyze_handovers(table).period_s)
+    rows = found.spikes.to_dicts()
+    if as_json:
+        names = ("median_ms", "threshold_ms", "share_lasting", "near_multiple")
+        _print({**{name: getattr(found, name) for name in names}, "spikes": rows}, as_json)
+    else:
+        _print([row for row in rows if row["lasting"]], as_json)
+
+
+@app.command()
+def handovers(
+    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+) -> None:
+    """Slots of a scheduler in the pings of one series: found or not, period, phase, and each slot.
+
+    Example: bentpipe analyze handovers pings.parquet --json
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+    from bentpipe.analysis.tables import only_series
+
+    table = open_table(file, site, target)
+    found = analysis.analyze_handovers(table)
+    if as_json:
+        _print(found.to_dict(), as_json)
+    else:
+        names = ("found", "reason", "period_s", "phase_s", "phase_error_s", "p_value", "step_ms", "jitter_ms")
+        _print([{name: getattr(found, name) for name in names}], as_json)
+    if plot:
+        from bentpipe.plots.analysis import plot_handovers
+
+        _save(plot_handovers(only_series(table), found), plot)
+
+
+@app.command()
+def loss(file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False) -> None:
+    """Loss episodes: how long, how far apart, at which second of the slot.
+
+    Example: bentpipe analyze loss pings.parquet --json
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    table = open_table(file, site, target)
+    slots = analysis.analyze_handovers(table)
+    found = analysis.loss_episodes(table, slots.period_s, slots.edge_unix_ns)
+    whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
+    if as_json:
+        _print({**whole, "episodes": found.episodes.to_dicts(), "silences": found.silences.to_dicts()}, as_json)
+    else:
+        counts = {"episodes": found.episodes.height, "silences": found.silences.height}
+        _print([{"probes": found.probes, "lost": found.lost, **counts, "multi_share": found.multi_share}], as_json)
+
+
+@app.command()
+def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
+    """Segments S1 to S6 of paths, and the bent pipe's share, from traceroutes.
+
+    Example: bentpipe analyze path hops.parquet
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    found = analysis.path_segments(open_table(file))
+    rows = found.segments.to_dicts()
+    _print({"traces": found.traces.to_dicts(), "segments": rows} if as_json else rows, as_json)
+    if plot:
+        from bentpipe.plots.analysis_maps import plot_path
+
+        _save(plot_path(found), plot)
+
+
+@app.command()
+def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
+    """Where a terminal points, and its latency there.
+
+    Example: bentpipe analyze orientation dish.parquet
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    found = analysis.orientation_maps(open_table(file))
+    names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
+    rows = found.bins.to_dicts()
+    _print({**{name: getattr(found, name) for name in names}, "bins": rows} if as_json else rows, as_json)
+    if plot:
+        from bentpipe.plots.analysis_maps import plot_orientation
+
+        _save(plot_orientation(found), plot)
+
+
+@app.command()
+def throughput(
+    file: Table,
+    zone: Annotated[str, typer.Option(help="Time zone of the terminal, as Europe/Brussels.")] = "UTC",
+    as_json: options.AsJson = False,
+    plot: Plot = None,
+) -> None:
+    """Speed tests over months: level, trend, peak and off-peak.
+
+    Example: bentpipe analyze throughput tests.parquet --zone Australia/Sydney
+    """
+    from bentpipe import analysis
+    from bentpipe.analysis.files import open_table
+
+    found = analysis.throughput_series(open_table(file), zone)
+    rows = found.summary.to_dicts()
+    tables = {"summary": rows, "months": found.months.to_dicts(), "hours": found.hours.to_dicts()}
+    _print(tables if as_json else rows, as_json)
+    if plot:
+        from bentpipe.plots.analysis_maps import plot_throughput
+
+        _save(plot_throughput(found), plot)
+
+
+def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anything
+    from bentpipe.cli.console import note, print_json, table
+
+    if as_json:
+        print_json(result)
+    elif not result:
+        note("nothing found")
+    else:
+        table("", list(result[0]), [list(row.values()) for row in result])
+
+
+def _save(figure: Any, file: Path) -> None:  # noqa: ANN401 - cli/ does not know Matplotlib
+    from bentpipe.cli.console import note
+    from bentpipe.plots import style
+
+    style.save(figure, file)
+    note(f"wrote {file}")

@@ -1,0 +1,115 @@
+"""Series without a clock, made of measured ones: they keep the data's own steps, noise and gaps, not its phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from bentpipe.validation.access_model.pings import SLOT_S, Floats
+
+#: Times [s], increasing, and round trips [ms].
+Pings = tuple[Floats, Floats]
+_Part = tuple[Floats, Floats, float]
+
+#: Least length of what is kept together [s]: three slots.
+LEAST_S = 45.0
+#: Fewer replies than this give a slot no median.
+_LEAST_REPLIES = 4
+
+
+def permuted(pings: Pings, rng: np.random.Generator) -> Pings:
+    """Cut into stretches of 45 to 90 s, put together in another order: each comes to lie at a phase of its own."""
+    t_s, _ = pings
+    parts, at = [], float(t_s[0])
+    while at < t_s[-1] - LEAST_S:
+        length = rng.uniform(LEAST_S, 2 * LEAST_S)
+        parts.append(_cut(pings, at, min(length, float(t_s[-1]) - at)))
+        at += length
+    return _join([parts[i] for i in rng.permutation(len(parts))])
+
+
+def redrawn(pings: Pings, rng: np.random.Generator) -> Pings:
+    """Stretches of 45 s and an exponential time (mean 20 s) more, each from anywhere in the series."""
+    t_s, _ = pings
+    span, total = float(t_s[-1] - t_s[0]), 0.0
+    parts = []
+    while total < span:
+        length = min(LEAST_S + rng.exponential(20.0), span / 2)
+        parts.append(_cut(pings, float(t_s[0]) + rng.uniform(0, span - length), length))
+        total += length
+    return _join(parts)
+
+
+def rotated(pings: Pings, rng: np.random.Generator) -> Pings:
+    """Each stretch of 45 to 90 s turned around in its place by a random time.
+
+    Not of 45 s each: their joints would be a clock.
+    """
+    t_s, _ = pings
+    parts, at = [], float(t_s[0])
+    while at < t_s[-1] - LEAST_S:
+        length = min(rng.uniform(LEAST_S, 2 * LEAST_S), float(t_s[-1]) - at)
+        inside_s, rtt_ms, _ = _cut(pings, at, length)
+        inside_s = (inside_s + rng.uniform(0, length)) % length
+        order = np.argsort(inside_s)
+        parts.append((inside_s[order], rtt_ms[order], length))
+        at += length
+    return _join(parts)
+
+
+def shifts(mean_s: float) -> Callable[[Pings, np.random.Generator], Pings]:
+    """Levels drawn from the slots' medians, changing at the times of a Poisson process; the noise is the data's own.
+
+    The noise is round trips over their slot's median, in stretches as `permuted` has them, so that what it does at
+    edges is at no fixed phase either.
+    """
+
+    def make(pings: Pings, rng: np.random.Generator) -> Pings:
+        t_s, rtt_ms = pings
+        # Which phase the slots are cut at matters little: 15 s are taken, from the first edge of UTC.
+        slot = ((t_s - 12.0) // SLOT_S).astype(np.int64)
+        slot -= slot[0]
+        starts = np.flatnonzero(np.diff(slot, prepend=-1))
+        sizes = np.diff(np.append(starts, slot.size))
+        medians = np.array([np.median(rtt_ms[i : i + n]) for i, n in zip(starts, sizes, strict=True)])
+        relative = rtt_ms / np.repeat(medians, sizes)
+        moved_s, noise = permuted((t_s, relative), rng)
+        count = int(4 * (moved_s[-1] - moved_s[0]) / mean_s) + 20
+        changes = moved_s[0] + np.cumsum(rng.exponential(mean_s, count))
+        levels = rng.choice(medians[sizes >= _LEAST_REPLIES], count + 1)
+        return moved_s, noise * levels[np.searchsorted(changes, moved_s)]
+
+    return make
+
+
+def drifting(pings: Pings, rng: np.random.Generator) -> Pings:
+    """`permuted`, and on it a slow swing over the whole series and a random walk, 30 % and 10 % of the delay."""
+    t_s, rtt_ms = permuted(pings, rng)
+    span = float(t_s[-1] - t_s[0])
+    swing = 0.3 * np.sin(np.pi * (t_s - t_s[0]) / span + rng.uniform(0, np.pi))
+    knots = np.arange(0, span + 2, 1.0)
+    walk = np.cumsum(rng.standard_normal(knots.size)) * 0.1 / np.sqrt(knots.size)
+    return t_s, rtt_ms * np.exp(swing + np.interp(t_s - t_s[0], knots, walk))
+
+
+NULLS: Mapping[str, Callable[[Pings, np.random.Generator], Pings]] = {
+    "stretches of 45 to 90 s in another order": permuted,
+    "stretches of 45 s and more from anywhere": redrawn,
+    "stretches of 45 to 90 s, each turned around": rotated,
+    "Poisson level shifts every 15 s": shifts(15.0),
+    "Poisson level shifts every 45 s": shifts(45.0),
+    "stretches in another order, drifting": drifting,
+}
+
+
+def _cut(pings: Pings, at_s: float, length_s: float) -> _Part:
+    t_s, rtt_ms = pings
+    inside = slice(*np.searchsorted(t_s, [at_s, at_s + length_s]))
+    return t_s[inside] - at_s, rtt_ms[inside], length_s
+
+
+def _join(parts: list[_Part]) -> Pings:
+    starts = np.concatenate([[0.0], np.cumsum([length for _, _, length in parts])])
+    times = [t_s + start for (t_s, _, _), start in zip(parts, starts[:-1], strict=True)]
+    return np.concatenate(times), np.concatenate([rtt_ms for _, rtt_ms, _ in parts])
