@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long before something is due the relay stops sleeping and looks at the clock instead: a processor that sleeps, above all a virtual one, takes
-/// some 50 to 100 µs to wake, and at times more. Chosen here: with 100 µs, or with sleep while packets come more often than that, the median
-/// of the delay's error under 200 Mbit/s was 58 to 69 µs; with 200, 5 µs.
-const EARLY: Nanos = Nanos::from_micros(200);
+/// some 50 µs to wake. Chosen here: asleep until the moment itself, the median error under 200 Mbit/s was 58 to 69 µs, so 8 to 12; with 200 µs it never
+/// sleeps at 40 Mbit/s already, and three emulations on two processors keep each other waiting.
+const EARLY: Nanos = Nanos::from_micros(70);
 
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
