@@ -155,7 +155,7 @@ def test_every_packet_is_there_at_both_ends_with_its_fate(tmp_path):
     record = json.loads((result.run.path / "run.json").read_text())
     said = record["summary"]["emulator"]["capture"]
     assert said == {"written": [len(client), len(server)], "not_captured": 0, "failed": None}
-    assert not list(tmp_path.glob(".capture-*"))
+    assert not list(tmp_path.glob(".unfinished-*"))
 
 
 @pytest.mark.parametrize(
@@ -222,12 +222,12 @@ def test_what_was_captured_before_a_kill_can_be_read(tmp_path):
         [*command, "--server", SERVER, "--", *python(SENDER, 100_000, 0.0)], stderr=subprocess.DEVNULL
     ) as child:
         deadline = time.monotonic() + 60.0
-        while not any(f.stat().st_size > 100_000 for f in out.glob(".capture-*/client.pcapng")):
+        while not any(f.stat().st_size > 100_000 for f in out.glob(".unfinished-*/client.pcapng")):
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.kill(child.pid, signal.SIGKILL)
-    (folder,) = out.glob(".capture-*")
+    (folder,) = out.glob(".unfinished-*")
     sent = [p for p in read(folder / "client.pcapng")[0] if p.udp is not None]
     got = [p for p in read(folder / "server.pcapng")[0] if p.udp is not None]
     assert len(sent) > 300

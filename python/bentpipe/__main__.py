@@ -6,6 +6,7 @@ standard library is loaded before that is taken care of.
 
 import os
 import signal
+import sys
 from types import FrameType
 
 INTERRUPTED = 130
@@ -14,6 +15,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    _open_what_is_closed()
     try:
         # In the middle of an import an exception would be lost, or come out as another: so the process ends at once.
         # Where SIGINT is ignored (a background job of a shell) it stays so.
@@ -27,6 +29,18 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         _stop()
+
+
+def _open_what_is_closed() -> None:
+    """`/dev/null` for whichever of the three standard streams is closed (`>&-`): else the next file would be it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            if null != number:
+                os.close(null)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
 
 
 def _stop(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:

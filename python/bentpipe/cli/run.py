@@ -137,10 +137,17 @@ def _tell(result: ProgramRun) -> None:
 
 def summary_line(emulated: Emulated) -> str:
     """What passed, what was lost, and how late the emulator was."""
+    from bentpipe.emulation import FEW_PACKETS
+
     if emulated.done is None:
         return "the emulation ended before its end"
     relay = emulated.done["relay"]
-    late = relay["lateness_p99_ms"]
-    lateness = "" if late is None else f"; 99 % of them at most {late:.3g} ms late"
+    late_ms, most_ms = relay["lateness_p99_ms"], relay["lateness_max_ms"]
+    if late_ms is None:
+        lateness = ""
+    elif relay["delivered"] < FEW_PACKETS:  # of which there is no 99th percentile
+        lateness = f"; the latest {most_ms:.3g} ms late"
+    else:
+        lateness = f"; 99 % of them at most {late_ms:.3g} ms late"
     refused = f", {relay['refused']} found no path" if relay["refused"] else ""
     return f"{relay['delivered']} packets through the path, {relay['lost']} lost on it{refused}{lateness}"

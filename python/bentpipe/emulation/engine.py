@@ -36,6 +36,9 @@ LATENESS_BOUND_MS = 1.0
 Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
 """
 
+FEW_PACKETS = 100
+"""With fewer a 99th percentile is the latest packet, and one moment's delay would make a Run not valid."""
+
 WORTH_SAYING = 0.01
 """A share of stolen processor time that a message about a disturbed machine names. Chosen here."""
 
@@ -137,19 +140,7 @@ class Emulated:
         """What makes the Run untrustworthy, in one line; None: nothing."""
         if self.done is None:
             return "the emulation ended before its end"
-        reasons = []
-        late_ms = self.done["relay"]["lateness_p99_ms"]
-        if late_ms is not None and late_ms > LATENESS_BOUND_MS:
-            reasons.append(
-                f"1 % of the packets were over {late_ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms): the machine is "
-                "too busy or too slow for this path"
-            )
-        waking_ms = self.done["relay"]["waking_p99_ms"]
-        if waking_ms is not None and waking_ms > LATENESS_BOUND_MS:
-            reasons.append(
-                f"the relay awoke over {waking_ms:.3g} ms late 1 % of the time (bound {LATENESS_BOUND_MS:g} ms), and "
-                "packets that waited for it came in late: the machine is too busy"
-            )
+        reasons = self._lateness()
         if lost := sum(self.done["device_drops"]):
             reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
         if not_taken := self.done["relay"]["not_taken"]:
@@ -161,6 +152,38 @@ class Emulated:
             reasons.append(f"the hypervisor took {self.stolen_share:.0%} of the processors' time")
         return "; ".join(reasons) or None
 
+    def _lateness(self) -> list[str]:
+        """What the relay's lateness makes untrustworthy. Of few packets (`FEW_PACKETS`) the median decides."""
+        relay = (self.done or {})["relay"]
+        bound = f"(bound {LATENESS_BOUND_MS:g} ms)"
+        if (count := relay["delivered"]) < FEW_PACKETS:
+            median_ms = relay["lateness_p50_ms"]
+            if median_ms is None or median_ms <= LATENESS_BOUND_MS:
+                return []
+            return [
+                f"half of {count} packets were over {median_ms:.3g} ms late {bound}, the latest "
+                f"{relay['lateness_max_ms']:.3g} ms: the machine is too busy or too slow for this path"
+            ]
+        reasons = []
+        late_ms, waking_ms = relay["lateness_p99_ms"], relay["waking_p99_ms"]
+        if late_ms is not None and late_ms > LATENESS_BOUND_MS:
+            reasons.append(
+                f"1 % of the packets were over {late_ms:.3g} ms late {bound}: the machine is too busy or too slow for "
+                "this path"
+            )
+        if waking_ms is not None and waking_ms > LATENESS_BOUND_MS:
+            reasons.append(
+                f"the relay awoke over {waking_ms:.3g} ms late 1 % of the time {bound}, and packets that waited for it "
+                "came in late: the machine is too busy"
+            )
+        return reasons
+
+    @property
+    def capture_failed(self) -> str | None:
+        """Why the capture could not be written to its end; None: it could, or there was none."""
+        failed = ((self.done or {}).get("capture") or {}).get("failed")
+        return None if failed is None else str(failed)
+
     @property
     def why_incomplete(self) -> str | None:
         """What is missing in the capture, in one line; None: nothing, or there was none."""
@@ -168,8 +191,8 @@ class Emulated:
         reasons = []
         if missed := capture.get("not_captured"):
             reasons.append(f"{missed} packets came faster than they could be written, and are in neither file")
-        if failed := capture.get("failed"):
-            reasons.append(f"the files end before the run: {failed}")
+        if self.capture_failed is not None:
+            reasons.append(f"it could not be written to its end, and is not kept: {self.capture_failed}")
         return "; ".join(reasons) or None
 
     @property

@@ -14,7 +14,7 @@ from bentpipe.files import unpacked
 from bentpipe.readers import curl, iperf3, irtt, ping
 from bentpipe.readers.reading import Arrivals, Flow, Reading
 
-__all__ = ["TOOLS", "Arrivals", "Flow", "Reading", "read", "recognise"]
+__all__ = ["MOST_BYTES", "TOOLS", "Arrivals", "Flow", "Reading", "read", "recognise"]
 
 _GZIP = b"\x1f\x8b"
 
@@ -34,8 +34,8 @@ HEAD_BYTES = 4096
 """As much as is needed to know a tool by. Chosen: every tool's first keys stand in the first kilobyte."""
 
 
-UNPACKED_BYTES = 1 << 30
-"""Most that a gzipped text may unpack to: a million probes of irtt."""
+MOST_BYTES = 128 << 20
+"""Most that a text may have, as it is or unpacked. Chosen here: two hours of irtt every 60 ms."""
 
 
 def recognise(data: bytes) -> str | None:
@@ -56,5 +56,5 @@ def read(tool: str, data: bytes, where: str, arrivals: Arrivals | None = None) -
         UserError: It is not the tool's, cut off where that cannot be said, or absurd; the place is named.
     """
     if data.startswith(_GZIP):
-        return TOOLS[tool][1](unpacked(data, where, UNPACKED_BYTES), where, None)
+        return TOOLS[tool][1](unpacked(data, where, MOST_BYTES), where, None)
     return TOOLS[tool][1](data, where, arrivals)

@@ -24,7 +24,10 @@ def is_curl(head: bytes) -> bool:
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """One flow per transfer. Its counts: bytes, ``time_…_s`` from its beginning, mean goodput, HTTP's status.
+    """One flow per transfer. Its counts: bytes, ``time_…_s`` from its beginning, mean rate, HTTP's status.
+
+    A transfer that sent more than it received is an upload: it has ``sent_bps`` (what curl handed to its socket) and
+    no goodput, which only the receiver knows.
 
     curl does not say when; where `arrivals` does, a transfer began its total time before its line was there (the next
     one's line may follow in the same write, so this is the latest it can have been).
@@ -40,10 +43,16 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
         times_s = {f"time_{name}_s": number_of(place, entry, f"time_{name}", _MAX_S, "s") for name in _TIMES}
         version = str(member(place, entry, "curl_version", str)).split(" ")[0].removeprefix("libcurl/")[:40]
         known = None if arrivals is None else arrivals.at(end)
+        received = int(number_of(place, entry, "size_download", MAX_COUNT, "bytes"))
+        sent = int(number_of(place, entry, "size_upload", MAX_COUNT, "bytes"))
+        received_bps = 8.0 * number_of(place, entry, "speed_download", 1e14, "bytes/s")
+        sent_bps = 8.0 * number_of(place, entry, "speed_upload", 1e14, "bytes/s")
+        sends = sent > received
         counts: dict[str, float | int | str | None] = {
-            "received_bytes": int(number_of(place, entry, "size_download", MAX_COUNT, "bytes")),
-            "sent_bytes": int(number_of(place, entry, "size_upload", MAX_COUNT, "bytes")),
-            "goodput_bps": 8.0 * number_of(place, entry, "speed_download", 1e14, "bytes/s"),
+            "received_bytes": received,
+            "sent_bytes": sent,
+            "goodput_bps": None if sends else received_bps,
+            "sent_bps": sent_bps if sends else None,
             "http_status": int(number_of(place, entry, "http_code", 999, "")),
             "exit_code": count_if(place, entry, "exitcode"),
             **times_s,
@@ -51,7 +60,7 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
         start_ns = None if known is None else known - round(times_s["time_total_s"] * 1e9)
         url = str(member(place, entry, "url_effective", str))[:2000]
         protocol = "UDP" if str(entry.get("http_version")) == "3" else "TCP"
-        flows.append(Flow(url, protocol, sends=False, start_unix_ns=start_ns, counts=counts))
+        flows.append(Flow(url, protocol, sends=sends, start_unix_ns=start_ns, counts=counts))
     return Reading("curl", version, flows, {"transfers": [entry for entry, _ in objects]})
 
 

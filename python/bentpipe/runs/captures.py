@@ -18,9 +18,17 @@ from bentpipe.runs import store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bentpipe.emulation import Emulated
     from bentpipe.runs.store import Run
 
-PREFIX = ".capture-"
+PREFIX = ".unfinished-"
+
+
+def new_folder(out: Path) -> Path:
+    """A new folder in `out` for what is written while a Run goes on. Raises `StoreError` where the disk refuses."""
+    with store.storing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=out))
 
 
 @contextlib.contextmanager
@@ -32,13 +40,18 @@ def taking(out: Path | None) -> Iterator[Path | None]:
     if out is None:
         yield None
         return
-    with store.storing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=out))
+    folder = new_folder(out)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_room(captured: Path | None, emulated: Emulated) -> None:
+    """Remove a capture that could not be written to its end: what filled the disk, so that the Run's tables fit."""
+    if captured is not None and emulated.capture_failed is not None:
+        for name in CAPTURES:
+            (captured / name).unlink(missing_ok=True)
 
 
 def keep(captured: Path | None, run: Run) -> None:
@@ -46,9 +59,8 @@ def keep(captured: Path | None, run: Run) -> None:
     if captured is None:
         return
     with store.storing(run.path):
-        for name in CAPTURES:
-            if (captured / name).exists():
-                shutil.move(captured / name, run.path / name)
+        for file in sorted(captured.iterdir()):
+            shutil.move(file, run.path / file.name)
 
 
 def are_kept(run_folder: Path) -> bool:

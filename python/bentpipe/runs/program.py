@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation import Emulated, Spec, emulate
-from bentpipe.errors import UserError
+from bentpipe.emulation import Emulated, EmulationError, Spec, emulate
+from bentpipe.errors import StoreError, UserError
 from bentpipe.runs import captures, plan, record, store
 from bentpipe.runs.program_output import FILE, RAW, Tee, parse
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 NAME = "program"
 """The Experiment's name."""
+
+LOG = "server.log"
+"""What the server prints."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ def run_program(
         UserError: what cannot be run.
         EmulationError: the emulation failed after it had begun.
         StoreError: the disk refuses.
+        Of these two the message names the folder in which everything that was written is left.
     """
     if not command:
         raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
@@ -82,39 +86,47 @@ def run_program(
     drawn = base.drawn(seed)
     if out is not None:
         store.check_folder(out)
-    log = None if out is None else out / f".server-{time.time_ns()}.log"
-    if out is not None:
-        with store.storing(out):
-            out.mkdir(parents=True, exist_ok=True)
+    folder = None if out is None else captures.new_folder(out)
+    log = folder and str((folder / LOG).absolute())
     spec = Spec(
-        workload={"program": {"command": list(command), "server": server, "server_log": log and str(log)}},
+        workload={"program": {"command": list(command), "server": server, "server_log": log}},
         seed=seed,
         offset_s=offset_s,
         at_end=at_end,
         mtu=mtu,
         gateway_controller=gateway_controller,
     )
-    start_unix_ns = time.time_ns()
-    if log is None or out is None:
+    if folder is None or out is None:
         return ProgramRun(emulate(drawn, spec), None)
-    written = log.with_suffix(".out")
+    emulated = None
     try:
-        with captures.taking(out if capture else None) as captured:
-            with Tee(command, written) as tee:
-                emulated = emulate(drawn, replace(spec, capture=captured), stdout=tee.stdout)
+        start_unix_ns = time.time_ns()
+        with Tee(command, folder / RAW) as tee:
+            emulated = emulate(drawn, replace(spec, capture=folder if capture else None), stdout=tee.stdout)
+        captures.make_room(folder, emulated)
+        with store.storing(folder):
+            tee.settle()
             said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
-            run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
-            captures.keep(captured, run)
-        with store.storing(run.path):
-            for file, name in ((log, "server.log"), (written, RAW)):
-                if file.exists():
-                    shutil.move(file, run.path / name)
             if said is not None and said.document is not None:
-                (run.path / FILE).write_bytes(said.document)
-    finally:
-        log.unlink(missing_ok=True)
-        written.unlink(missing_ok=True)
+                (folder / FILE).write_bytes(said.document)
+        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
+        captures.keep(folder, run)
+    except (StoreError, EmulationError) as error:
+        raise type(error)(f"{error}{_left(folder, emulated)}") from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
     return ProgramRun(emulated, run, None if said is None else said.note)
+
+
+def _left(folder: Path, emulated: Emulated | None) -> str:
+    """What a message says, behind the error itself, of the program's end and of what is left in `folder`."""
+    left = [file for file in folder.iterdir() if file.stat().st_size]
+    if not left:
+        shutil.rmtree(folder, ignore_errors=True)
+    ended = "" if emulated is None else f"; the program's exit code was {emulated.exit_code}"
+    return ended + (f"; what was written of it is left in {folder}" if left else "")
 
 
 def _keep(

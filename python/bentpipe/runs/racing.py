@@ -402,6 +402,8 @@ class _Crew:
                 drawn.give_back(item)
             self._shares[number] = 1.0
             try:
+                if isinstance(data, Emulated):
+                    captures.make_room(captured, data)
                 tables = record.tables(experiment.to_dict()["flows"], data)
                 run = store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
                 captures.keep(captured, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +47,20 @@ class Parsed:
 
 def parse(tee: Tee, clock_unix_ns: int) -> Parsed | None:
     """What a program wrote through `tee`; the Run's clock read 0 at `clock_unix_ns`. None: it wrote nothing."""
-    if not tee.kept.exists():
+    if not tee.total_bytes:
         return None
+    parsed = _parse(tee, clock_unix_ns)
+    if tee.not_passed_on is None:
+        return parsed
+    refused = f"{WHERE} did not take all that the program wrote: {tee.not_passed_on.strerror}"
+    note = f"{refused}; {parsed.note}" if parsed.note else refused
+    return replace(parsed, note=note, summary={**parsed.summary, "not_passed_on": tee.not_passed_on.strerror})
+
+
+def _parse(tee: Tee, clock_unix_ns: int) -> Parsed:
+    if tee.failed is not None:
+        note = f"{WHERE} is not kept, there was no way to keep all of it: {tee.failed.strerror}"
+        return Parsed({"raw": None, "written_bytes": tee.total_bytes, "tool": None, "note": note}, None, note)
     data = tee.kept.read_bytes()
     summary: dict[str, Any] = {
         "raw": RAW,
@@ -58,7 +70,7 @@ def parse(tee: Tee, clock_unix_ns: int) -> Parsed | None:
     }
     tool = recognise(data)
     if tee.total_bytes > len(data):
-        why = f"wanted at most {KEPT_BYTES >> 20} MiB" if tee.failed is None else str(tee.failed.strerror)
+        why = f"wanted at most {KEPT_BYTES >> 20} MiB"
         note = f"of {WHERE} only {len(data)} of {tee.total_bytes} bytes are kept, and not read: {why}"
         return Parsed({**summary, "tool": tool, "note": note}, None, note)
     if tool is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
+import io
 import os
 import select
 import termios
@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.readers import TOOLS, Arrivals
+from bentpipe.readers import MOST_BYTES, TOOLS, Arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-KEPT_BYTES = 128 << 20
-"""Most that is kept. Chosen here: two hours of irtt every 60 ms; what is longer is a download, not a result."""
+KEPT_BYTES = MOST_BYTES
+"""Most that is kept; what is longer is a download, not a result."""
 
 CHUNK_BYTES = 1 << 16
 """As much as a pipe of Linux holds (pipe(7))."""
@@ -43,7 +43,10 @@ class Tee:
         self._ends: list[int] = []
         self._unix_ns: list[int] = []
         self._tool = Path(command[0]).name in TOOLS
+        self._file: io.FileIO | None = None
+        self._unwritten = bytearray()
         self._failed: OSError | None = None
+        self._not_passed_on: OSError | None = None
 
     def __enter__(self) -> Tee:
         """Open the pipe and begin to pass on."""
@@ -67,6 +70,7 @@ class Tee:
             os.close(self._end)
             self._thread.join()
             os.close(self._over)
+            self._close()
 
     @property
     def arrivals(self) -> Arrivals:
@@ -78,25 +82,69 @@ class Tee:
         """Why not all was kept, if it was the disk's fault."""
         return self._failed
 
+    @property
+    def not_passed_on(self) -> OSError | None:
+        """Why not all was passed on, if standard output refused it; that nobody reads any more is no such refusal."""
+        return self._not_passed_on
+
+    def settle(self) -> None:
+        """Write what the disk had no room for, now that it may have; if it still has none, keep nothing."""
+        if self._unwritten:
+            self._keep(b"")
+            self._close()
+        if self._failed is not None:
+            self.kept.unlink(missing_ok=True)
+
     def _pass_on(self) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.callback(os.close, self._from)  # a program that writes on hears that nobody reads, as it would
-            file = None
-            while chunk := self._read():
+        try:
+            is_read = True
+            while is_read and (chunk := self._read()):
                 now_ns = time.time_ns()
                 room = KEPT_BYTES - self.total_bytes
                 self.total_bytes += len(chunk)
-                is_read = _write(chunk)
-                if room > 0 and self._failed is None:
-                    try:
-                        file = file or stack.enter_context(self.kept.open("wb"))
-                        file.write(chunk[:room])
-                    except OSError as error:
-                        self._failed = error
+                is_read = self._write(chunk)
+                if room > 0:
+                    self._keep(chunk[:room])
                     self._ends.append(self.total_bytes)
                     self._unix_ns.append(now_ns)
-                if not is_read:
-                    return
+        finally:
+            os.close(self._from)  # a program that writes on hears that nobody reads, as it would
+
+    def _keep(self, part: bytes) -> None:
+        """Write `part` behind all that is not written yet. What the disk refuses waits in memory."""
+        self._unwritten += part
+        try:
+            if self._file is None:
+                self._file = io.FileIO(self.kept, "a")  # not buffered: a full disk is to be heard of here
+            while self._unwritten:
+                del self._unwritten[: self._file.write(self._unwritten)]
+        except OSError as error:
+            self._failed = error
+        else:
+            self._failed = None
+
+    def _close(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as error:
+                self._failed = error
+            self._file = None
+
+    def _write(self, chunk: bytes) -> bool:
+        """Pass on; False: nobody reads any more."""
+        rest = memoryview(chunk if self._not_passed_on is None else b"")
+        while rest:
+            try:
+                rest = rest[os.write(STDOUT, rest) :]
+            except BlockingIOError:
+                select.select([], [STDOUT], [])
+            except BrokenPipeError:
+                return False
+            except OSError as error:  # a full disk, say: the program is none the wiser, and what it says is kept
+                self._not_passed_on = error
+                return True
+        return True
 
     def _read(self) -> bytes:
         """The next of it; empty: there is no more."""
@@ -112,19 +160,6 @@ class Tee:
                 if error.errno == errno.EIO:  # a pseudo-terminal that nobody has open any more (pty(7))
                     return b""
                 raise
-
-
-def _write(chunk: bytes) -> bool:
-    """Pass on; False: nobody reads any more."""
-    rest = memoryview(chunk)
-    while rest:
-        try:
-            rest = rest[os.write(STDOUT, rest) :]
-        except BlockingIOError:
-            select.select([], [STDOUT], [])
-        except OSError:
-            return False
-    return True
 
 
 def _pseudo_terminal() -> tuple[int, int]:

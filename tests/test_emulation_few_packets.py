@@ -1,0 +1,47 @@
+"""What is said of a Run with few packets, of which there is no 99th percentile."""
+
+import pytest
+
+from bentpipe.cli.run import summary_line
+from bentpipe.emulation.engine import FEW_PACKETS, Emulated
+
+
+def run_of(delivered, p50_ms, most_ms, waking_ms=0.1):
+    """With few packets the relay's 99th percentile is the latest one."""
+    relay = {
+        "delivered": delivered,
+        "lost": 0,
+        "refused": 0,
+        "not_taken": 0,
+        "lateness_p50_ms": p50_ms,
+        "lateness_p99_ms": most_ms,
+        "lateness_max_ms": most_ms,
+        "waking_p99_ms": waking_ms,
+    }
+    return Emulated(done={"relay": relay, "device_drops": [0, 0], "gateway": None})
+
+
+def test_one_late_packet_of_a_few_does_not_make_a_run_invalid():
+    ping = run_of(18, 0.04, 2.345, waking_ms=2.4)
+    assert ping.why_invalid is None
+    assert summary_line(ping) == "18 packets through the path, 0 lost on it; the latest 2.35 ms late"
+
+
+def test_if_half_of_a_few_were_late_it_is_not_valid():
+    assert run_of(18, 1.5, 12.0).why_invalid == (
+        "half of 18 packets were over 1.5 ms late (bound 1 ms), the latest 12 ms: the machine is too busy or too slow "
+        "for this path"
+    )
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "waking_ms", "says"), [(2.0, 0.1, "1 % of the packets"), (0.2, 2.0, "the relay awoke")]
+)
+def test_of_many_the_99th_percentile_counts(late_ms, waking_ms, says):
+    many = run_of(FEW_PACKETS, 0.04, late_ms, waking_ms)
+    assert many.why_invalid.startswith(says)
+    assert f"99 % of them at most {late_ms:.3g} ms late" in summary_line(many)
+
+
+def test_without_a_packet_there_is_nothing_to_be_late():
+    assert run_of(0, None, None, None).why_invalid is None
