@@ -242,12 +242,16 @@ def test_a_catalogue_loses_nothing_on_a_narrow_terminal_or_in_a_pipe(command: st
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run P.parquet curl -s http://server:8000/", "No such option: -s; wanted `--` before the program"),
+        ("run P.parquet curl -s http://server:8000/", "-s behind curl would be taken for bentpipe's; wanted"),
         (
             "run P.parquet curl -o page.html http://server:8000/",
-            "-o behind curl would be an option of bentpipe's; wanted",
+            "-o behind curl would be taken for bentpipe's; wanted `--` before the program",
         ),
         ("run P.parquet --server curl curl --seed 3", "--seed behind curl would be"),
+        ("run P.parquet curl -o pwn -- http://x", "-o behind curl would be"),
+        ("run P.parquet curl -o pwn curl", "-o behind curl would be"),
+        ("run P.parquet curl http://x -- -o pwn", "-- behind curl would be"),
+        ("run P.parquet --seed 3 curl --help", "--help behind curl would be"),
     ],
 )
 def test_options_of_the_program_without_dashes_are_not_ours(words, said):
@@ -260,7 +264,15 @@ def test_options_of_the_program_without_dashes_are_not_ours(words, said):
 
 
 @pytest.mark.parametrize(
-    "words", ["run P.parquet --seed 3 curl", "run P.parquet -- curl -s x", "run P.parquet -- x -o y"]
+    "words",
+    [
+        "run P.parquet --seed 3 curl",
+        "run P.parquet -- curl -s x",
+        "run P.parquet -- x -o y",
+        "run -- P.parquet curl -s x",
+        "run --seed 3 P.parquet --mtu 1400 -- x -- -o y",
+        "run P.parquet cat -",
+    ],
 )
 def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
     assert "P.parquet: no such file" in RUN.invoke(app, words.split()).stderr

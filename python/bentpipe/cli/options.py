@@ -54,28 +54,34 @@ class PlaceCommand(TyperCommand):
 
 
 class ProgramCommand(TyperCommand):
-    """A command that ends with a program and its own options.
+    """A command that takes a Profile and then a program with its own options.
 
-    Without ``--`` those are taken for ours: ``run P.parquet curl -s URL`` is refused, and so is ``curl -o FILE``, which
-    would name our folder and not curl's file.
+    Without ``--`` before it those would be taken for ours: ``run P.parquet curl -s URL`` is refused, and so is
+    ``curl -o FILE``, which would name our folder and not curl's file. A ``--`` behind the program's name is too late.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
         """Refuses options behind the program's name where no ``--`` stands before it."""
-        given = list(args)
-        try:
-            rest = super().parse_args(ctx, args)
-        except typer.TyperException as error:
-            unknown = getattr(error, "option_name", None)  # of an option that does not exist
-            if unknown is None or "--" in given or sum(not word.startswith("-") for word in given) < 2:
-                raise
-            raise _behind_dashes(error.format_message().rstrip(".")) from error
-        command = ctx.params.get("command") or ()
-        if command and "--" not in given:
-            behind = given[len(given) - given[::-1].index(command[0]) :]
-            if options := [word for word in behind if word.startswith("-")]:
-                raise _behind_dashes(f"{options[0]} behind {command[0]} would be an option of bentpipe's")
-        return rest
+        program, *rest = self._program(ctx, args) or [""]
+        if options := [word for word in rest if word.startswith("-") and word != "-"]:
+            raise _behind_dashes(f"{options[0]} behind {program} would be taken for bentpipe's")
+        return super().parse_args(ctx, args)
+
+    def _program(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """The words from the program's name on, if no ``--`` stands before it."""
+        words = list(args)
+        for taken in (1, 0):  # past the Profile; up to the program
+            parser = self.make_parser(ctx)
+            parser.allow_interspersed_args = False  # ends at the first word that is no option's
+            try:
+                values, _, _ = parser.parse_args(list(words))
+            except typer.TyperException:  # what is wrong with an option of ours is said where all are read
+                return []
+            found = [values["profile"], *(values["command"] or ())] if values["profile"] else []
+            if words[: len(words) - len(found)][-1:] == ["--"]:
+                return []
+            words = found[taken:]
+        return words
 
 
 def _behind_dashes(found: str) -> UserError:
