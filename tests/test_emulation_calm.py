@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from emulation import require_emulation
 
-from bentpipe.profiles import preset_profile
+from bentpipe.emulation import Emulated
+from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.validation import Outcome, Row
-from bentpipe.validation.emulator import calm, traffic
+from bentpipe.validation.emulator import START_UNIX_NS, calm, delays, traffic
 from bentpipe.validation.emulator.calm import Calm, Control, Measured
 
 GOOD = Control(p50_us=10.0, p99_us=100.0, p999_us=200.0, stolen=0.0)
@@ -67,6 +68,61 @@ def test_a_figure_without_a_limit_neither_holds_nor_fails():
     reported = Row("it", "1", "0", "reported", within=None)
     assert Outcome("emulator", [reported]).holds
     assert not Outcome("emulator", [reported, Row("it", "1", "0", "1", within=False)]).holds
+
+
+def probed(count, known, lost_on_path=0):
+    """A prober's account: 20 ms for every packet; those beyond `known` did not arrive or have no stamp, by turns."""
+    sent = np.arange(count, dtype=float) * 1e6
+    arrived = (sent + 20e6).astype(np.int64)
+    arrived[known::2] = 0
+    sent[known + 1 :: 2] = np.nan
+    relay = {
+        "delivered": count - lost_on_path,
+        "lost": lost_on_path,
+        "refused": 0,
+        "not_taken": 0,
+        "lateness_p50_ms": 0.0,
+        "lateness_p99_ms": 0.0,
+        "lateness_max_ms": 0.0,
+        "waking_p99_ms": 0.0,
+    }
+    return traffic.Probe(sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "gateway": None}))
+
+
+@pytest.mark.parametrize(
+    ("known", "lost", "counts"), [(1000, 0, True), (990, 0, True), (980, 0, False), (900, 100, True)]
+)
+def test_delays_count_only_if_nearly_all_packets_are_known(monkeypatch, known, lost, counts):
+    monkeypatch.setattr(traffic, "probe", lambda *_, **__: probed(1000, known, lost))
+    found = delays.under_udp()
+    if counts:
+        assert found.why_not is None
+        assert f"UDP, {known} packets, median" in found.rows[0].what
+        assert all(row.within for row in found.rows)
+    else:
+        assert found.why_not == "of 1000 probes that the path let through only 980 arrived with both stamps"
+        assert not any(row.within for row in found.rows)
+    assert delays.idle_control().passes is counts
+
+
+@pytest.mark.parametrize(("off_ms", "holds"), [(0.0, True), (0.9, True), (1.4, False), (3.0, False)])
+def test_the_moment_of_a_reconfiguration_is_held_to_its_limit(monkeypatch, off_ms, holds):
+    path = make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=60.0)
+
+    def probe(path, count, every_s, *, offset_s):
+        """What a prober would see if the whole Profile were `off_ms` late."""
+        count, every_s = 5 * count, every_s / 5  # a prober's own steps would hide parts of them
+        seen = probed(count, count)
+        seen.emulated.started = {"clock_unix_ns": 0, "offset_ns": round(offset_s * 1e9)}
+        # The first packet that has to wait is the one that waits longest, so its number tells when it struck.
+        at_s = offset_s + np.arange(count) * every_s + off_ms / 1e3
+        sent = (at_s - offset_s) * 1e9
+        arrived = (sent + path.delay_ms("up", at_s - off_ms / 1e3) * 1e6).astype(np.int64)
+        return traffic.Probe(sent, arrived, 0, seen.emulated)
+
+    monkeypatch.setattr(traffic, "probe", probe)
+    (row,) = [row for row in delays.reconfiguration(path).rows if "strikes at its time" in row.what]
+    assert row.within is holds, row.ours
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LOAD_PORT = PORT + 1
 
+KNOWN_SHARE = 0.99
+"""Of the probes, least whose delay must be known: as many as a 99th percentile speaks of."""
+
 NO_CONTROLLER = 3
 """The prober's exit code for a congestion controller that cannot be had."""
 
@@ -46,6 +49,19 @@ class Probe:
     def known(self) -> NDArray[np.bool_]:
         """Which packets have both times."""
         return (self.arrived > 0) & np.isfinite(self.sent)
+
+    @property
+    def why_thin(self) -> str | None:
+        """Why its delays are not to be judged; None: `KNOWN_SHARE` of those that the path let through are known.
+
+        What was lost behind the path, or never stamped, may well be what was late.
+        """
+        relay = (self.emulated.done or {}).get("relay") or {}
+        due = len(self.sent) - relay.get("lost", 0) - relay.get("refused", 0)
+        known = int(self.known.sum())
+        if known >= KNOWN_SHARE * due and known > 0:
+            return None
+        return f"of {due} probes that the path let through only {known} arrived with both stamps"
 
     @property
     def delay_us(self) -> NDArray[np.float64]:

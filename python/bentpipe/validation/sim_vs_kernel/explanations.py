@@ -67,7 +67,7 @@ def late_ms(verdict: Verdict, quantity: str) -> float:
     Where none is outside by itself, only all together, in all of them.
     """
     kernel = verdict.kernel.runs
-    pairs = list(zip(verdict.simulated.runs, kernel, strict=False))  # seed by seed
+    pairs = list(zip(verdict.simulated.runs, kernel, strict=True))  # seed by seed
     outside = [theirs for ours, theirs in pairs if _apart(quantity, ours, theirs)]
     return min(run.lateness_ms[1] if run.lateness_ms else 0.0 for run in outside or kernel)
 
