@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from bentpipe import _native
 from bentpipe.cli.main import app
-from bentpipe.emulation import EmulationError
+from bentpipe.emulation import CAPTURES, Emulated, EmulationError
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_timeline
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.report import world, write_report
 from bentpipe.report.content import parts
-from bentpipe.runs import KernelWarning, Run, find_runs, kernel, left_out, race, store
+from bentpipe.runs import KernelWarning, Run, captures, find_runs, kernel, left_out, race, store
 from bentpipe.runs.text import NONE
 
 LATE = "1 % of the packets were over 1.96 ms late (bound 1 ms): the machine is too busy or too slow for this path"
@@ -262,3 +262,14 @@ def test_a_run_that_is_not_valid_is_not_what_is_kept(bell, tmp_path, emulator, m
     done = command(bell, tmp_path / "out")
     assert done.exit_code == 130
     assert "interrupted: 0 of 2 Runs are kept" in done.stderr
+
+
+def test_a_capture_that_filled_the_disk_makes_room_for_its_run(tmp_path):
+    whole, cut_off = ({"relay": {}, "capture": {"failed": failed}} for failed in (None, "No space left on device"))
+    for name in CAPTURES:
+        (tmp_path / name).write_bytes(b"packets")
+    captures.make_room(tmp_path, Emulated(done=whole))
+    assert {file.name for file in tmp_path.iterdir()} == set(CAPTURES)
+    captures.make_room(tmp_path, Emulated(done=cut_off))
+    assert not list(tmp_path.iterdir())
+    assert "No space left on device" in Emulated(done=cut_off).why_incomplete
