@@ -174,6 +174,8 @@ def test_a_reason_explains_only_its_kind_and_only_a_late_emulator():
     assert of_five([3.0, 0.1, 0.1, 0.1, 0.1], [60, 60, 40, 40, 40]) is None, "one late Run does not excuse another"
     assert of_five([3.0, 0.1, 0.1, 0.1, 0.1], [40, 50, 50, 50, 50]) is None
     assert of_five([0.6] * 5, [60] * 5)
+    with pytest.raises(ValueError, match="shorter"):  # seeds without a partner are no pairs
+        of_five([3.0] * 4, [60] * 4)
     names = Path(__file__).read_text(encoding="utf-8")
     assert all(f"def {reason.test.split('::')[1]}(" in names for reason in REASONS)
 
