@@ -27,11 +27,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long before something is due the relay stops sleeping and looks at the clock instead: a processor that sleeps, above all a virtual one, takes
-/// some 50 µs to wake. Chosen here: asleep until the moment itself, the median error under 200 Mbit/s was 58 to 69 µs, so 8 to 12; with 200 µs it never
-/// sleeps at 40 Mbit/s already, and three emulations on two processors keep each other waiting.
-const EARLY: Nanos = Nanos::from_micros(70);
-
 /// Reads from one device before the other gets its turn and what is due is handed on.
 const BATCH: usize = 16;
 
@@ -226,8 +221,9 @@ impl Relay {
                 continue;
             }
             let due = self.wake_at();
-            if due.since(now) > EARLY {
-                let alarm = Time(due.0 - EARLY.0);
+            let early = self.urgency.early();
+            if due.since(now) > early {
+                let alarm = Time(due.0 - early.0);
                 self.alarm.set(&self.clock, Some(alarm))?;
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
