@@ -7,7 +7,6 @@ import pty
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from emulation import bentpipe, require_emulation
@@ -487,100 +486,3 @@ def test_a_curl_that_says_no_time_is_placed_by_when_it_came(bell, tmp_path):
     bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
     flow = kept(tmp_path / "out")[1]["flows"][0]
     assert -0.2 <= flow["start_s"] <= time.time() - before
-
-
-# Disks that are full, and standard outputs that are.
-
-
-@pytest.fixture
-def small(tmp_path):
-    """A disk of a megabyte."""
-    if os.geteuid() != 0:
-        pytest.skip("to mount a small disk takes root")
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", place], check=True)
-
-
-FLOOD = """
-import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-for i in range(4000):
-    s.sendto(bytes(1000), ("server", 9))
-"""
-
-
-def test_a_capture_that_fills_the_disk_leaves_room_for_the_run(bell, small):
-    code = FLOOD + "print('done'); raise SystemExit(7)"
-    done = bentpipe("run", bell, "-o", small / "o", "--capture", "--", sys.executable, "-c", code)
-    assert (done.returncode, done.stdout) == (7, "done\n")
-    assert "Traceback" not in done.stderr
-    assert "the capture is not complete: it could not be written to its end, and is not kept" in done.stderr
-    run, _ = kept(small / "o")
-    assert (run.path / "program.out").read_text() == "done\n"
-    assert run.links().height > 0
-    assert not list(run.path.glob("*.pcapng"))
-    assert {file.name for file in (small / "o").iterdir()} == {"program"}
-
-
-def test_an_output_that_fills_the_disk_leaves_room_for_the_run(bell, small):
-    code = "import sys; sys.stdout.write('x' * 2_000_000)"
-    done = bentpipe("run", bell, "-o", small / "o", "--", sys.executable, "-c", code)
-    assert (done.returncode, len(done.stdout)) == (0, 2_000_000)
-    assert "standard output is not kept" in done.stderr
-    assert "No space left on device" in done.stderr
-    run, summary = kept(small / "o")
-    assert (summary["raw"], summary["written_bytes"]) == (None, 2_000_000)
-    assert not (run.path / "program.out").exists()
-
-
-def test_a_disk_that_is_full_leaves_what_there_is_and_says_where(bell, small):
-    """The server's own log takes all that there is, so that no table fits."""
-    listen = "import socket, time; s = socket.create_server(('', 7)); time.sleep(60)"
-    server = f'echo found; head -c 2000000 /dev/zero; exec {sys.executable} -c "{listen}"'
-    code = "print('done'); raise SystemExit(7)"
-    done = bentpipe("run", bell, "-o", small / "o", "--server", server, "--", sys.executable, "-c", code)
-    assert (done.returncode, done.stdout) == (1, "done\n")
-    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-    assert "No space left on device" in error
-    assert "; the program's exit code was 7; what was written of it is left in " in error
-    assert "Traceback" not in done.stderr
-    (folder,) = (small / "o").glob(".unfinished-*")
-    assert error.endswith(str(folder))
-    assert (folder / "server.log").read_bytes().startswith(b"found")
-
-
-def test_a_standard_output_that_takes_nothing_does_not_end_the_program(bell, tmp_path):
-    command = [sys.executable, "-m", "bentpipe", "run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["irtt"])]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
-    assert done.returncode == 0
-    assert "standard output did not take all that the program wrote: No space left on device" in done.stderr
-    run, summary = kept(tmp_path / "out")
-    assert summary["not_passed_on"] == "No space left on device"
-    assert (run.path / "program.out").read_bytes() == TEXTS["irtt"]
-    assert program_output(run).tool == "irtt"
-    assert not list((tmp_path / "out").glob(".*"))
-
-
-@pytest.mark.parametrize("redirected", [">&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("words", ["run {bell} -o {out} -- echo said", "kernel check --help"])
-def test_closed_streams_are_no_fault(bell, tmp_path, redirected, words):
-    line = words.format(bell=bell, out=tmp_path / "out")
-    done = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m bentpipe {line} {redirected}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "error" not in done.stderr
-    if "run" in words:
-        assert kept(tmp_path / "out")[1]["written_bytes"] == len("said\n")
