@@ -202,7 +202,7 @@ while True:
     c.close()
 """
 
-#: Fetches what `GIVE` has, `n` times one after the other, each time from `port` (0: from one of the kernel's choice), and
+#: Fetches what `GIVE` has, `n` times one after the other, each time from `port` (0: one of the kernel's choice), and
 #: closes, or resets, the connection.
 FETCH = """
 import socket, struct, sys, time

@@ -63,7 +63,9 @@ impl Closes {
             // One message in each datagram.
             match NetlinkMessage::<SockDiagMessage>::deserialize(&self.buffer[..size]).map(|message| message.payload) {
                 Ok(NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response))) => {
-                    tcp_state(*response).into_iter().for_each(&mut each)
+                    if let Some(state) = tcp_state(*response) {
+                        each(state);
+                    }
                 }
                 Ok(_) => {}
                 Err(_) => self.missed += 1,
