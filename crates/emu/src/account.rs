@@ -31,6 +31,8 @@ pub struct FlowAccount {
     pub stop: Time,
     pub completed: Option<Time>,
     pub delivered_bytes: u64,
+    /// Whether these are all its bytes: its sockets were seen until they closed, or until the end.
+    pub is_complete: bool,
     pub retransmits: u64,
 }
 
@@ -58,7 +60,14 @@ impl Account {
                 }
             })
             .collect();
-        Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets)
+        let mut summary = Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets);
+        for (flow, summary) in self.flows.iter().zip(&mut summary.flows) {
+            if !flow.is_complete || flow.stop <= flow.start {
+                // Bytes or time are not known; NaN becomes null.
+                (summary.goodput_bps, summary.whole_run_bps) = (f64::NAN, f64::NAN);
+            }
+        }
+        summary
     }
 }
 

@@ -17,7 +17,9 @@ pub struct TcpState {
     pub local: SocketAddr,
     /// The other.
     pub remote: SocketAddr,
-    /// Congestion controller.
+    /// The socket's own number in the kernel (`idiag_cookie`): another connection between the same ends has another.
+    pub cookie: [u8; 8],
+    /// Congestion controller; empty where the kernel does not say it.
     pub controller: String,
     /// The kernel's own record (`include/uapi/linux/tcp.h`).
     pub info: TcpInfo,
@@ -109,7 +111,9 @@ impl Diag {
     }
 }
 
-fn tcp_state(response: InetResponse) -> Option<TcpState> {
+/// A message of the socket table, or of a close; `None`: it has no `TCP_INFO`.
+#[must_use]
+pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     let id = response.header.socket_id;
     let (mut controller, mut info) = (String::new(), None);
     for nla in response.nlas {
@@ -121,7 +125,7 @@ fn tcp_state(response: InetResponse) -> Option<TcpState> {
     }
     let local = SocketAddr::new(plain(id.source_address), id.source_port);
     let remote = SocketAddr::new(plain(id.destination_address), id.destination_port);
-    Some(TcpState { local, remote, controller, info: info? })
+    Some(TcpState { local, remote, cookie: id.cookie, controller, info: info? })
 }
 
 /// An IPv4 address in IPv6 clothes is one of IPv4: that is what its packets carry.

@@ -30,6 +30,15 @@ const MOST_YOUNG: usize = 4096;
 /// the longest queues. Chosen here.
 const SILENT: Nanos = Nanos::from_secs(10);
 
+/// When a flow's packets came to the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub first: Time,
+    /// The last so far.
+    pub last: Time,
+}
+
 /// The ends and protocol of a flow, client first whichever way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
@@ -114,6 +123,8 @@ pub struct FlowTable {
     /// Packets of flows that have no number yet.
     young: BTreeMap<FlowKey, u32>,
     last: Option<(FlowKey, u32)>,
+    /// Of each number.
+    spans: Vec<Span>,
 }
 
 #[derive(Debug)]
@@ -130,14 +141,20 @@ impl FlowTable {
         let known = self.last.filter(|(last, _)| *last == key).map(|(_, place)| place).or_else(|| self.places.get(&key).copied());
         if let Some(place) = known {
             self.last = Some((key, place));
-            self.owners[place as usize].last_seen = now;
+            let owner = &mut self.owners[place as usize];
+            owner.last_seen = now;
+            self.spans[owner.number as usize].last = now;
             return (place, None);
         }
         let (number, new) = match self.numbers.get(&key).copied() {
-            Some(number) => (number, None),
+            Some(number) => {
+                self.spans[number as usize].last = now;
+                (number, None)
+            }
             None if self.numbers.len() < MOST_NUMBERED && (key.protocol == TCP || self.has_grown(key)) => {
                 let number = self.numbers.len() as u32;
                 self.numbers.insert(key, number);
+                self.spans.push(Span { first: now, last: now });
                 (number, Some(number))
             }
             None => return (SHARED_PLACE, None),
@@ -157,6 +174,12 @@ impl FlowTable {
     #[must_use]
     pub fn number(&self, place: u32) -> u32 {
         self.owners.get(place as usize).map_or(OTHERS, |owner| owner.number)
+    }
+
+    /// When the packets of each flow came, by number; of a flow other than TCP's from the one on that made it count as a flow.
+    #[must_use]
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
     }
 
     fn has_grown(&mut self, key: FlowKey) -> bool {
@@ -267,6 +290,9 @@ mod tests {
         let (place, new) = table.place(key(TCP, 1), Time(2) + SILENT);
         assert_eq!((place, new), (2, None), "who comes back keeps the number");
         assert_eq!(table.number(2), 1);
+        assert_eq!(table.spans()[1], Span { first: Time(1), last: Time(2) + SILENT }, "… and is one flow from its first packet on");
+        assert_eq!(table.spans()[SHARED_PLACE as usize], Span { first: Time(1000), last: after });
+        assert_eq!(table.spans()[2], Span { first: Time(2), last: Time(2) });
     }
 
     proptest! {
@@ -297,7 +323,7 @@ mod tests {
                     prop_assert_eq!(Some(&table.number(place)), numbered.get(&key));
                 }
                 prop_assert!(table.owners.len() < MOST_FLOWS && table.places.len() == table.owners.len());
-                prop_assert!(table.numbers.len() <= MOST_NUMBERED && table.young.len() <= MOST_YOUNG);
+                prop_assert!(table.numbers.len() <= MOST_NUMBERED && table.spans.len() == table.numbers.len() && table.young.len() <= MOST_YOUNG);
             }
         }
     }

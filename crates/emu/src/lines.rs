@@ -47,6 +47,12 @@ pub struct Done<'a> {
     /// What it comes to.
     #[serde(flatten)]
     pub account: Account,
+    /// TCP flows that are in no sample though they may have carried something.
+    pub flows_without_samples: usize,
+    /// How often records of closing sockets were lost before they were read.
+    pub closes_missed: u64,
+    /// Why this kernel tells of none; `None`: it does.
+    pub closes_unavailable: Option<&'a str>,
     /// Ends of the flows that were seen, client first.
     pub endpoints: Vec<(SocketAddr, SocketAddr)>,
 }

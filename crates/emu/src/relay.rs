@@ -12,7 +12,7 @@ use crate::capture::Tap;
 use crate::clock::{Alarm, Clock};
 use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
-use crate::flows::{FlowKey, FlowTable, Header};
+use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
 use crate::priority::Urgency;
 use crate::spec::AtEnd;
@@ -49,6 +49,8 @@ pub enum News {
     Window(Box<Links>),
     /// The Profile is over and was asked to stop then.
     ProfileEnded,
+    /// The relay ends: when the packets of each flow came, by number.
+    Spans(Vec<Span>),
 }
 
 /// What the relay measured of itself.
@@ -243,6 +245,7 @@ impl Relay {
             self.hand_on(self.clock.now())?;
         }
         self.window(self.clock.now(), &mut news);
+        news(News::Spans(self.flows.spans().to_vec()));
         Ok(self.finish())
     }
 

@@ -1,5 +1,7 @@
-//! The kernel's view of every TCP flow as rows of the Run's `samples` table.
+//! The kernel's view of every TCP flow as rows of the Run's `samples` table: what lives, at each look; what closed, at the look after.
 
+use crate::closes::Closes;
+use crate::connection::{End, is_nothing};
 use crate::diag::{Diag, TcpState};
 use crate::error::EmuError;
 use crate::flows::FlowKey;
@@ -7,6 +9,12 @@ use crate::gateway::rewrite::TCP;
 use bentpipe_profile::Direction;
 use bentpipe_profile::run::{CA_STATES, Samples};
 use std::collections::BTreeMap;
+
+/// What a flow's controller is called that closed before the sampler saw it: a close does not tell.
+const UNKNOWN_CONTROLLER: &str = "unknown";
+
+/// Looks that a close waits for the relay to tell of its flow; after them it is of no flow on the path.
+const PATIENCE: u8 = 2;
 
 /// A TCP flow, as last seen.
 #[derive(Clone, Debug)]
@@ -17,32 +25,57 @@ pub struct Observed {
     pub direction: Direction,
     /// Controller of the data's sender.
     pub controller: String,
-    /// When it was first seen [s].
+    /// When it was first sampled [s].
     pub first_s: f64,
-    /// When it was last seen [s].
-    pub last_s: f64,
     /// In-order bytes at the receiver.
     pub delivered_bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
 }
 
+/// What a flow's sockets have come to, and whether anything is new since its last row.
+#[derive(Default)]
+struct Flow {
+    ends: [End; 2],
+    is_new: bool,
+}
+
+/// A close that no flow is known for yet.
+struct Early {
+    end: usize,
+    state: TcpState,
+    looks: u8,
+}
+
 /// Looks at both namespaces' sockets.
 pub struct Sampler {
     ends: [Diag; 2],
+    /// `Err`: why this kernel does not tell.
+    closes: Result<[Closes; 2], String>,
     numbers: BTreeMap<FlowKey, u32>,
     /// What the server's kernel takes for another flow.
     aliases: BTreeMap<FlowKey, FlowKey>,
     /// The same the other way.
     servers: BTreeMap<FlowKey, FlowKey>,
+    flows: BTreeMap<FlowKey, Flow>,
+    early: Vec<Early>,
     seen: BTreeMap<u32, Observed>,
 }
 
 impl Sampler {
-    /// Over the client's and the server's socket tables.
+    /// Over the client's and the server's socket tables and closes.
     #[must_use]
-    pub const fn new(ends: [Diag; 2]) -> Self {
-        Self { ends, numbers: BTreeMap::new(), aliases: BTreeMap::new(), servers: BTreeMap::new(), seen: BTreeMap::new() }
+    pub fn new(ends: [Diag; 2], closes: Result<[Closes; 2], EmuError>) -> Self {
+        Self {
+            ends,
+            closes: closes.map_err(|e| e.to_string()),
+            numbers: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            early: Vec::new(),
+            seen: BTreeMap::new(),
+        }
     }
 
     /// The relay's number of a flow.
@@ -71,6 +104,39 @@ impl Sampler {
         &self.seen
     }
 
+    /// Whether a flow's bytes are those at its end, or now: the kernel told of its close, or it lives.
+    #[must_use]
+    pub fn is_complete(&self, key: FlowKey) -> bool {
+        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(End::is_known))
+    }
+
+    /// TCP flows that are in no sample though they may have carried something. Where every close was told they have not: they were refused, or never
+    /// answered.
+    #[must_use]
+    pub fn flows_without_samples(&self) -> usize {
+        if self.closes_missed() == (0, None) { 0 } else { self.unseen() }
+    }
+
+    fn unseen(&self) -> usize {
+        self.numbers.values().filter(|&number| !self.seen.contains_key(number)).count()
+    }
+
+    /// How often closes were lost, and why there are none at all, if so.
+    #[must_use]
+    pub fn closes_missed(&self) -> (u64, Option<&str>) {
+        match &self.closes {
+            Ok(ends) => (ends.iter().map(Closes::missed).sum(), None),
+            Err(why) => (0, Some(why)),
+        }
+    }
+
+    /// Whether nothing is to be waited for: no socket has gone without its close, no flow is without a sample.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_awaited = |flow: &Flow| flow.ends.iter().any(End::has_vanished);
+        self.closes.is_err() || (self.unseen() == 0 && !self.flows.values().any(is_awaited))
+    }
+
     /// The server's socket table, to wait for a server.
     ///
     /// # Errors
@@ -79,86 +145,133 @@ impl Sampler {
         self.ends[1].is_served()
     }
 
-    /// One row for each flow that the relay has seen, at `t_s`.
+    /// One row at `t_s` for each flow that the relay has seen and that lives, or has closed since the last look.
     ///
     /// # Errors
     /// [`EmuError::System`].
     pub fn sample(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
-        let mut flows: BTreeMap<FlowKey, [Option<TcpState>; 2]> = BTreeMap::new();
-        for (end, diag) in self.ends.iter_mut().enumerate() {
-            for state in diag.connections()? {
-                let (client, server) = if end == 0 { (state.local, state.remote) } else { (state.remote, state.local) };
-                let mut key = FlowKey { client, server, protocol: TCP };
-                if end == 1 {
-                    key = self.aliases.get(&key).copied().unwrap_or(key);
-                }
-                flows.entry(key).or_default()[end] = Some(state);
+        // Closes first: what is in the table after them lives, or its close is yet to be read.
+        self.take_closes()?;
+        for flow in self.flows.values_mut() {
+            flow.ends.iter_mut().for_each(End::look_away);
+        }
+        for end in 0..2 {
+            for state in self.ends[end].connections()? {
+                let Some(key) = self.flow_of(end, &state) else { continue };
+                let flow = self.flows.entry(key).or_default();
+                flow.ends[end].lives(state);
+                flow.is_new = true;
             }
         }
-        for (key, states) in flows {
-            let Some(&number) = self.numbers.get(&key) else { continue };
-            self.row(number, key, &states, t_s, samples);
+        self.rows(t_s, samples);
+        Ok(())
+    }
+
+    /// One row at `t_s` for each flow that has closed since the last look.
+    ///
+    /// # Errors
+    /// [`EmuError::System`].
+    pub fn sample_closed(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
+        self.take_closes()?;
+        self.rows(t_s, samples);
+        Ok(())
+    }
+
+    fn take_closes(&mut self) -> Result<(), EmuError> {
+        let mut closed = std::mem::take(&mut self.early);
+        if let Ok(ends) = &mut self.closes {
+            for (end, closes) in ends.iter_mut().enumerate() {
+                closes.drain(|state| closed.push(Early { end, state, looks: 0 }))?;
+            }
+        }
+        for mut early in closed {
+            let Some(key) = self.flow_of(early.end, &early.state) else {
+                early.looks += 1;
+                if early.looks < PATIENCE {
+                    self.early.push(early);
+                }
+                continue;
+            };
+            let is_ours = self.flows.get(&key).is_some_and(|flow| flow.ends[early.end].is(&early.state));
+            if is_nothing(&early.state.info) && !is_ours {
+                continue;
+            }
+            let flow = self.flows.entry(key).or_default();
+            flow.ends[early.end].closed(early.state);
+            flow.is_new = true;
         }
         Ok(())
     }
 
-    fn row(&mut self, number: u32, key: FlowKey, states: &[Option<TcpState>; 2], t_s: f64, samples: &mut Samples) {
-        let sent = |state: &Option<TcpState>| state.as_ref().map_or(0, |s| s.info.bytes_acked);
-        let received = |state: &Option<TcpState>| state.as_ref().map_or(0, |s| s.info.bytes_received);
-        // Where one end is not ours, or is gone, the other says how much went each way.
-        let [up, down] = [sent(&states[0]).max(received(&states[1])), sent(&states[1]).max(received(&states[0]))];
-        let direction = if up >= down { Direction::Up } else { Direction::Down };
-        let Some(sender) = &states[direction as usize] else { return };
-        let receiver = &states[direction.reverse() as usize];
-        let info = &sender.info;
-        let delivered = receiver.as_ref().map_or(info.bytes_acked, |s| s.info.bytes_received);
-        let seen = self.seen.entry(number).or_insert_with(|| Observed {
-            key,
-            direction,
-            controller: String::new(),
-            first_s: t_s,
-            last_s: t_s,
-            delivered_bytes: 0,
-            retransmits: 0,
-        });
-        let mss = u64::from(info.snd_mss);
-        let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
-        let rtt_ms = f64::from(info.rtt) / 1e3;
-        seen.controller.clone_from(&sender.controller);
-        seen.last_s = t_s;
-        // A receiver that is gone leaves the sender's count, which is half a round trip behind.
-        let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
-        seen.delivered_bytes = delivered;
-        seen.direction = direction;
-        seen.retransmits = u64::from(info.total_retrans);
-        let s = samples;
-        let (receiver_limited_s, buffer_limited_s) = (micros(info.rwnd_limited), micros(info.sndbuf_limited));
-        let busy_s = micros(info.busy_time);
-        s.t_s.push(t_s);
-        s.flow.push(u64::from(number));
-        s.goodput_bytes.push(delivered);
-        s.rtt_latest_ms.push(f64::NAN); // the kernel keeps a smoothed one only
-        s.rtt_smoothed_ms.push(rtt_ms);
-        s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
-        s.cwnd_bytes.push(u64::from(info.snd_cwnd) * mss);
-        s.inflight_bytes.push(u64::from(packets_out) * mss);
-        s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });
-        s.delivery_bps.push(if info.delivery_rate == 0 { f64::NAN } else { info.delivery_rate as f64 * 8.0 });
-        s.retransmits.push(u64::from(info.total_retrans));
-        s.losses.push(0); // not kept by the kernel: written as unknown
-        s.marks.push(u64::from(info.delivered_ce));
-        s.state.push(ca_state(info.ca_state).to_owned());
-        s.cwnd_limited_s.push((busy_s - receiver_limited_s - buffer_limited_s).max(0.0));
-        s.receiver_limited_s.push(receiver_limited_s);
-        s.sender_limited_s.push((t_s - seen.first_s - busy_s).max(0.0) + buffer_limited_s);
+    /// The flow that a socket at `end` belongs to.
+    fn flow_of(&self, end: usize, state: &TcpState) -> Option<FlowKey> {
+        let (client, server) = if end == 0 { (state.local, state.remote) } else { (state.remote, state.local) };
+        let mut key = FlowKey { client, server, protocol: TCP };
+        if end == 1 {
+            key = self.aliases.get(&key).copied().unwrap_or(key);
+        }
+        Some(key).filter(|key| self.numbers.contains_key(key))
     }
+
+    fn rows(&mut self, t_s: f64, samples: &mut Samples) {
+        let (numbers, seen) = (&self.numbers, &mut self.seen);
+        for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_new) {
+            flow.is_new = false;
+            if let Some(&number) = numbers.get(key) {
+                row(seen, number, *key, &flow.ends, t_s, samples);
+            }
+        }
+    }
+}
+
+fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[End; 2], t_s: f64, samples: &mut Samples) {
+    let totals = [ends[0].totals(), ends[1].totals()];
+    // Where one end is not ours, or is gone, the other says how much went each way.
+    let [up, down] = [totals[0].acked.max(totals[1].received), totals[1].acked.max(totals[0].received)];
+    let direction = if up >= down { Direction::Up } else { Direction::Down };
+    let sender = &ends[direction as usize];
+    let Some(info) = sender.info() else { return };
+    let (sent, received) = (&totals[direction as usize], totals[direction.reverse() as usize].received);
+    // What is acknowledged has arrived; what has arrived is acknowledged half a round trip later.
+    let delivered = if ends[direction.reverse() as usize].is_known() { received } else { sent.acked.max(received) };
+    let seen = flows.entry(number).or_insert_with(|| Observed {
+        key,
+        direction,
+        controller: UNKNOWN_CONTROLLER.to_owned(),
+        first_s: t_s,
+        delivered_bytes: 0,
+        retransmits: 0,
+    });
+    let mss = u64::from(info.snd_mss);
+    let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
+    let rtt_ms = f64::from(info.rtt) / 1e3;
+    sender.controller().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
+    // A receiver that is gone leaves the sender's count, which is half a round trip behind.
+    let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
+    seen.delivered_bytes = delivered;
+    seen.direction = direction;
+    seen.retransmits = sent.retransmits;
+    let s = samples;
+    s.t_s.push(t_s);
+    s.flow.push(u64::from(number));
+    s.goodput_bytes.push(delivered);
+    s.rtt_latest_ms.push(f64::NAN); // the kernel keeps a smoothed one only
+    s.rtt_smoothed_ms.push(rtt_ms);
+    s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
+    s.cwnd_bytes.push(u64::from(info.snd_cwnd) * mss);
+    s.inflight_bytes.push(u64::from(packets_out) * mss);
+    s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });
+    s.delivery_bps.push(if info.delivery_rate == 0 { f64::NAN } else { info.delivery_rate as f64 * 8.0 });
+    s.retransmits.push(sent.retransmits);
+    s.losses.push(0); // not kept by the kernel: written as unknown
+    s.marks.push(sent.marks);
+    s.state.push(ca_state(info.ca_state).to_owned());
+    s.cwnd_limited_s.push((sent.busy_s - sent.receiver_limited_s - sent.buffer_limited_s).max(0.0));
+    s.receiver_limited_s.push(sent.receiver_limited_s);
+    s.sender_limited_s.push((t_s - seen.first_s - sent.busy_s).max(0.0) + sent.buffer_limited_s);
 }
 
 /// `tcpi_ca_state` by its name in the samples table.
 fn ca_state(number: u8) -> &'static str {
     CA_STATES.get(usize::from(number)).copied().unwrap_or("unknown")
-}
-
-fn micros(us: u64) -> f64 {
-    us as f64 / 1e6
 }

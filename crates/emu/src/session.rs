@@ -6,6 +6,7 @@ use crate::account::{Account, FlowAccount};
 use crate::bulk::{self, Progress};
 use crate::capture::{self, Anchor, CaptureReport, Files};
 use crate::clock::Clock;
+use crate::closes::Closes;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
@@ -15,6 +16,7 @@ use crate::interface::{self, Addresses};
 use crate::isolation::{Privilege, settle};
 use crate::lines::{Done, Lines, Stopped};
 use crate::names::name_server;
+use crate::observation::Observation;
 use crate::programs::{self, Ending, Reaper};
 use crate::relay::{News, Relay, RelayReport};
 use crate::sampler::{Observed, Sampler};
@@ -37,6 +39,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between looks at whether the server listens.
 const LISTEN_LOOK: Duration = Duration::from_millis(10);
+
+/// How long after the program's end the kernel has to tell of the sockets that closed with it: it does so from a queue of work of its own, within
+/// a few milliseconds on an idle machine. Chosen here.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Something happened.
 enum Word {
@@ -100,7 +106,8 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
         let keep_metrics = !matches!(spec.workload, Workload::Race { .. });
         host.run(move || host_settings(settings.as_ref(), keep_metrics));
     }
-    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?]);
+    let closes = hosts[0].run(Closes::listen).and_then(|client| Ok([client, hosts[1].run(Closes::listen)?]));
+    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], closes);
     let profile = Arc::new(profile);
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
@@ -198,10 +205,10 @@ impl Session {
                 self.sample(lines)?;
                 if let Some(server) = server {
                     self.stop_server(server, lines);
+                    self.sample(lines)?;
                 }
-                let experiment = self.observed();
-                let flows = self.observed_account();
-                self.finish(lines, stopped, ending, experiment, flows)
+                self.hear_last_words(lines)?;
+                self.finish(lines, stopped, ending, None)
             }
             Workload::Race { experiment } => {
                 let progress = self.start_flows(&experiment)?;
@@ -213,7 +220,7 @@ impl Session {
                     }
                 }
                 let flows = self.race_account(&experiment, &progress);
-                self.finish(lines, stopped, None, *experiment, flows)
+                self.finish(lines, stopped, None, Some((*experiment, flows)))
             }
         }
     }
@@ -302,6 +309,7 @@ impl Session {
                     self.ended.insert(pid, ending);
                 }
             }
+            Word::Relay(News::Spans(_)) => {} // the relay's last word: `finish` takes it
             Word::Relay(News::ProfileEnded) => drop(self.asked.get_or_insert(Stopped::ProfileEnded)),
             Word::Terminate => drop(self.asked.get_or_insert(Stopped::Asked)),
         }
@@ -310,10 +318,25 @@ impl Session {
     fn sample(&mut self, lines: &mut Lines) -> Result<(), EmuError> {
         let mut rows = Samples::default();
         self.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
-        if !rows.t_s.is_empty() {
-            lines.table("samples", &rows.columns());
-        }
+        write_samples(&rows, lines);
         Ok(())
+    }
+
+    /// Waits a moment for the closes, and the numbers, of flows that ended with the program.
+    fn hear_last_words(&mut self, lines: &mut Lines) -> Result<(), EmuError> {
+        let began = Instant::now();
+        loop {
+            while let Ok(word) = self.inbox.try_recv() {
+                self.hear(word, lines);
+            }
+            let mut rows = Samples::default();
+            self.sampler.sample_closed(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
+            write_samples(&rows, lines);
+            if self.sampler.is_settled() || began.elapsed() >= LAST_WORDS {
+                return Ok(());
+            }
+            thread::sleep(LISTEN_LOOK);
+        }
     }
 
     /// A server that writes its results on the way out gets the time for it.
@@ -355,51 +378,9 @@ impl Session {
                 stop: flow.stop_ns.map_or(Time::MAX, |stop| self.start + Nanos(stop.0)),
                 completed: progress.completed().filter(|_| matches!(flow.application, Application::Bytes(_))),
                 delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
+                is_complete: true,
                 retransmits: seen.map_or(0, |(_, s)| s.retransmits),
             }
-        });
-        flows.collect()
-    }
-
-    /// What the program did, as an Experiment.
-    fn observed(&self) -> Experiment {
-        let flows = self.sampler.observed().values().map(|seen| FlowSpec {
-            profile: self.spec.role.clone(),
-            direction: seen.direction,
-            controller: seen.controller.clone(),
-            options: BTreeMap::new(),
-            start_ns: Time(nanos(seen.first_s)),
-            stop_ns: Some(Time(nanos(seen.last_s).max(nanos(seen.first_s) + 1))),
-            application: Application::Bytes(bentpipe_profile::Bytes(seen.delivered_bytes)),
-            sender: None,
-            receiver: None,
-        });
-        Experiment {
-            name: "program".to_owned(),
-            seed: self.spec.seed,
-            duration_ns: self.clock.now().since(self.start),
-            warmup_ns: Nanos(0),
-            sample_step_ns: self.spec.sample_step_ns,
-            offset_ns: Nanos(self.start.0),
-            profiles: vec![ProfileRef {
-                role: self.spec.role.clone(),
-                name: self.profile.name().to_owned(),
-                hash: self.profile.content_hash(),
-            }],
-            hosts: BTreeMap::new(),
-            flows: flows.collect(),
-        }
-    }
-
-    fn observed_account(&self) -> Vec<FlowAccount> {
-        let at = |s: f64| self.start + Nanos(nanos(s));
-        let flows = self.sampler.observed().iter().map(|(&number, seen)| FlowAccount {
-            number: Some(number),
-            start: at(seen.first_s),
-            stop: at(seen.last_s),
-            completed: None,
-            delivered_bytes: seen.delivered_bytes,
-            retransmits: seen.retransmits,
         });
         flows.collect()
     }
@@ -409,8 +390,7 @@ impl Session {
         lines: &mut Lines,
         stopped: Stopped,
         ending: Option<Ending>,
-        experiment: Experiment,
-        flows: Vec<FlowAccount>,
+        race: Option<(Experiment, Vec<FlowAccount>)>,
     ) -> Result<(), EmuError> {
         let end = self.clock.now();
         let failed = |_| EmuError::Spec("the relay's thread failed".to_owned());
@@ -427,23 +407,61 @@ impl Session {
         let report = self.relay.join().map_err(failed)??;
         let capture = self.capture.map(JoinHandle::join).transpose();
         let capture = capture.map_err(|_| EmuError::Spec("the capture's thread failed".to_owned()))?;
+        let mut spans = Vec::new();
         while let Ok(word) = self.inbox.try_recv() {
-            if let Word::Relay(News::Window(links)) = word {
-                lines.table("links", &links.columns());
+            match word {
+                Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
+                Word::Relay(News::Spans(found)) => spans = found,
+                _ => {}
             }
         }
         let mut events = Events::default();
         events.push_path(&self.profile, self.start, end);
         lines.table("events", &events.columns());
+        let observation = Observation { sampler: &self.sampler, spans: &spans, start: self.start };
+        let (experiment, flows) = race.unwrap_or_else(|| {
+            let flows = observation.specs(&self.spec.role);
+            (program_experiment(&self.spec, &self.profile, (self.start, end), flows), observation.accounts())
+        });
         let account = Account { experiment, flows, start: self.start, end, packets: report.delivered };
         let endpoints = self.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
         let gateway = self.gateway.as_deref();
-        lines.done(&Done { stopped, ending, relay: report, gateway, capture, device_drops: dropped, account, endpoints });
+        let (closes_missed, closes_unavailable) = self.sampler.closes_missed();
+        lines.done(&Done {
+            stopped,
+            ending,
+            relay: report,
+            gateway,
+            capture,
+            device_drops: dropped,
+            account,
+            flows_without_samples: self.sampler.flows_without_samples(),
+            closes_missed,
+            closes_unavailable,
+            endpoints,
+        });
         Ok(())
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times of a run
-fn nanos(s: f64) -> u64 {
-    (s.max(0.0) * 1e9) as u64
+fn write_samples(rows: &Samples, lines: &mut Lines) {
+    if !rows.t_s.is_empty() {
+        lines.table("samples", &rows.columns());
+    }
+}
+
+/// What a program did from `during.0` to `during.1`, as an Experiment.
+fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), flows: Vec<FlowSpec>) -> Experiment {
+    let (start, end) = during;
+    Experiment {
+        name: "program".to_owned(),
+        seed: spec.seed,
+        duration_ns: end.since(start),
+        warmup_ns: Nanos(0),
+        sample_step_ns: spec.sample_step_ns,
+        offset_ns: Nanos(start.0),
+        profiles: vec![ProfileRef { role: spec.role.clone(), name: profile.name().to_owned(), hash: profile.content_hash() }],
+        hosts: BTreeMap::new(),
+        flows,
+    }
 }

@@ -47,6 +47,17 @@ UNKNOWN = ("losses",)
 
 UNKNOWN_SUMMARY = ("losses", "timeouts")
 
+MEASURED = (
+    "relay",
+    "gateway",
+    "capture",
+    "device_drops",
+    "flows_without_samples",
+    "closes_missed",
+    "closes_unavailable",
+)
+"""What the emulator says of itself at its end, and `run.json` keeps under `summary.emulator`."""
+
 CAPTURES = ("client.pcapng", "server.pcapng")
 """What a capture writes: each end's packets, with what the path did with them."""
 
@@ -145,6 +156,9 @@ class Emulated:
             reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
         if not_taken := self.done["relay"]["not_taken"]:
             reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
+        if unknown := sum(not flow["is_complete"] for flow in self.done["flows"]):
+            why = self.done["closes_unavailable"] or "its records were lost"
+            reasons.append(f"the kernel did not tell what {unknown} TCP flows had carried when they closed ({why})")
         gateway = self.done["gateway"] or {}
         if busy := gateway.get("dropped_busy", 0) + gateway.get("dropped_unread", 0):
             reasons.append(f"{busy} packets found the gateway to the Internet too busy")
@@ -224,7 +238,7 @@ class Emulated:
         for flow in summary["flows"]:
             flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
         why = self.why_invalid
-        measured = {name: done.get(name) for name in ("relay", "gateway", "capture", "device_drops")}
+        measured = {name: done.get(name) for name in MEASURED}
         emulator = {**measured, "stolen_share": self.stolen_share, **(self.started or {})}
         return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
 

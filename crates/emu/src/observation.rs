@@ -1,0 +1,62 @@
+//! What a program's TCP came to: bytes as the kernel counted them at the sockets, time as the relay saw the packets.
+
+use crate::account::FlowAccount;
+use crate::flows::Span;
+use crate::sampler::{Observed, Sampler};
+use bentpipe_profile::experiment::{Application, FlowSpec};
+use bentpipe_profile::{Bytes, Time};
+use std::collections::BTreeMap;
+
+/// See the module.
+pub struct Observation<'a> {
+    /// What the sockets counted.
+    pub sampler: &'a Sampler,
+    /// When the packets of each flow came, by number.
+    pub spans: &'a [Span],
+    /// When the emulation began.
+    pub start: Time,
+}
+
+impl Observation<'_> {
+    fn flows(&self) -> impl Iterator<Item = (u32, &Observed, Span)> {
+        // The relay numbers a flow by its first packet, so each number has a span; a flow without one would be a single instant.
+        let nowhere = Span { first: self.start, last: self.start };
+        self.sampler
+            .observed()
+            .iter()
+            .map(move |(&number, seen)| (number, seen, self.spans.get(number as usize).copied().unwrap_or(nowhere)))
+    }
+
+    /// As an Experiment has them, on the path with this `role`.
+    #[must_use]
+    pub fn specs(&self, role: &str) -> Vec<FlowSpec> {
+        let since = |at: Time| Time(at.since(self.start).0);
+        let flows = self.flows().map(|(_, seen, span)| FlowSpec {
+            profile: role.to_owned(),
+            direction: seen.direction,
+            controller: seen.controller.clone(),
+            options: BTreeMap::new(),
+            start_ns: since(span.first),
+            stop_ns: Some(Time(since(span.last).0.max(since(span.first).0 + 1))),
+            application: Application::Bytes(Bytes(seen.delivered_bytes)),
+            sender: None,
+            receiver: None,
+        });
+        flows.collect()
+    }
+
+    /// As the summary wants them, in the same order.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<FlowAccount> {
+        let flows = self.flows().map(|(number, seen, span)| FlowAccount {
+            number: Some(number),
+            start: span.first,
+            stop: span.last,
+            completed: None,
+            delivered_bytes: seen.delivered_bytes,
+            is_complete: self.sampler.is_complete(seen.key),
+            retransmits: seen.retransmits,
+        });
+        flows.collect()
+    }
+}
