@@ -61,6 +61,9 @@ MEASURED = (
 CAPTURES = ("client.pcapng", "server.pcapng")
 """What a capture writes: each end's packets, with what the path did with them."""
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""To the whole group, from a terminal or a service manager: for the program inside, not for what runs it."""
+
 SAMPLE_STEP_NS = 100_000_000
 MINUTE_NS = 60 * 10**9
 SLOT_NS = 15 * 10**9
@@ -332,11 +335,18 @@ class _Keeper:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         command = [sys.executable, "-P", "-m", "bentpipe.emulation.keeper", str(control), str(report)]
+        # They wait until it has handlers: an interpreter that is interrupted while it starts prints a traceback.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._process = subprocess.Popen(command, pass_fds=(control, report), stdout=self._stdout)
         finally:
             os.close(control)
             os.close(report)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except KeyboardInterrupt:  # it came meanwhile
+            self._close()
+            raise
         self._interrupts = 0
         self._before = {}
         if threading.current_thread() is threading.main_thread():
@@ -349,6 +359,9 @@ class _Keeper:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._close()
+
+    def _close(self) -> None:
         self.end()
         self._process.wait()
         os.close(self._report)

@@ -13,6 +13,7 @@ import signal
 import sys
 
 from bentpipe import _native
+from bentpipe.emulation.engine import SIGNALS
 from bentpipe.errors import UserError
 
 
@@ -20,8 +21,9 @@ def main() -> None:
     """Isolate, fork, wait."""
     # Signals to the whole group are for the program and for the command, whose end ends this one. A handler, unlike
     # SIG_IGN, is not passed on to the program.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # they wait since before this process was started
     control, report = int(sys.argv[1]), int(sys.argv[2])
     for descriptor in (control, report):
         os.set_inheritable(descriptor, False)
