@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from emulation import cannot, require_emulation
+from emulation import bentpipe, cannot, require_emulation
 
 from bentpipe.emulation import EmulationError, Spec, emulate
 from bentpipe.errors import UserError
@@ -531,3 +531,17 @@ def test_kill_at_any_moment_leaves_nothing(victim, bell, tmp_path):
 
 def rows(columns):
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def test_a_forgotten_profile_is_said_to_be_missing():
+    done = bentpipe("run", "--", "curl", "http://server/")
+    assert done.returncode == 2
+    assert "curl: no such file; wanted a Profile" in done.stderr
+
+
+def test_the_record_names_the_log_beside_it(bell, tmp_path):
+    server = f"exec {sys.executable} -m http.server 80"
+    result = run_program(bell, ["true"], server=server, out=tmp_path / "out")
+    record = result.run.record["program"]
+    assert (result.run.path / record["server_log"]).exists()
+    assert [run.path for run in find_runs(str(tmp_path / "out"))] == [result.run.path]

@@ -80,9 +80,12 @@ def run(
     To the Internet:
         bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
     """
+    from bentpipe.errors import UserError
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
 
+    if not profile.exists():
+        raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
     result = run_program(
         read_profile(profile),
         command,

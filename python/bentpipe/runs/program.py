@@ -138,8 +138,8 @@ def _keep(
     start_unix_ns: int,
     said: Parsed | None,
 ) -> store.Run:
-    command = spec.workload["program"]["command"]
-    entrant = store.safe_name(Path(command[0]).name)
+    program = spec.workload["program"]
+    entrant = store.safe_name(Path(program["command"][0]).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
     summary: dict[str, Any] = json.loads(emulated.summary_json())
     whole = {
@@ -151,7 +151,7 @@ def _keep(
         "phase": "wall_clock" if spec.offset_s is None else "given",
         "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
         "experiment": experiment,
-        "program": spec.workload["program"],
+        "program": {**program, "server_log": LOG if program["server"] else None},
         "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
         "versions": record.versions(),

@@ -26,6 +26,7 @@ from bentpipe.files import read_bytes
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping
 
 FORMAT = 1
@@ -280,14 +281,15 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
         )
 
 
-def find_runs(root: Path) -> list[Run]:
+def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     """Every Run below `root`, sorted by path; damaged ones are warned of (`DamagedRunWarning`) and left out.
 
     Raises `UserError` if there is none, or one is of a newer format.
     """
+    root = Path(root)
     check_folder(root)
     if not root.is_dir():
-        raise UserError(f"{root}: no such folder; wanted the -o of a bentpipe race")
+        raise UserError(f"{root}: no such folder; wanted the -o of a bentpipe race or run")
     runs = []
     for file in sorted(root.glob("*/*/*/*/run.json")):
         if not file.parent.name.startswith(PARTIAL):
