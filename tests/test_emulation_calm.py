@@ -86,7 +86,9 @@ def probed(count, known, lost_on_path=0):
         "lateness_max_ms": 0.0,
         "waking_p99_ms": 0.0,
     }
-    return traffic.Probe(sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "gateway": None}))
+    return traffic.Probe(
+        sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
+    )
 
 
 @pytest.mark.parametrize(

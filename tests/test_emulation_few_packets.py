@@ -18,7 +18,7 @@ def run_of(delivered, p50_ms, most_ms, waking_ms=0.1):
         "lateness_max_ms": most_ms,
         "waking_p99_ms": waking_ms,
     }
-    return Emulated(done={"relay": relay, "device_drops": [0, 0], "gateway": None})
+    return Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
 
 def test_one_late_packet_of_a_few_does_not_make_a_run_invalid():
