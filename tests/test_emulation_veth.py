@@ -87,7 +87,8 @@ def without_tun():
         [*before, sys.executable, "-c", "import bentpipe"], capture_output=True, text=True, check=False
     )
     if tried.returncode != 0:
-        cannot(f"no process without privileges here that can load bentpipe: {tried.stderr.strip()[-200:]}")
+        # Where the checkout lies, not what the machine can do: a folder that is closed to other users.
+        pytest.skip(f"no process without privileges here that can load bentpipe: {tried.stderr.strip()[-200:]}")
     return before
 
 
