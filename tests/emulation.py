@@ -6,13 +6,15 @@ import functools
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from bentpipe.emulation import Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.runs import Run, find_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +52,20 @@ def _missing() -> str | None:
     except UserError as error:
         return str(error)
     return None
+
+
+def bell_file(folder: Path) -> Path:
+    """A file with a path for short tests: 10 Mbit/s, 30 ms there and back, for a minute."""
+    require_emulation()
+    file = folder / "P.parquet"
+    write_profile(preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell"), file)
+    return file
+
+
+def kept(out: Path) -> tuple[Run, Any]:
+    """The one Run below `out`, and what its record says of the program's output."""
+    (run,) = find_runs(out)
+    return run, run.record["program_output"]
 
 
 def bentpipe(*args: object, before: Sequence[str] = (), timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:

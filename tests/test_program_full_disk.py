@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from emulation import bentpipe, require_emulation
+from emulation import bell_file, bentpipe, kept
 
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs, program_output
+from bentpipe.runs import program_output
 
 PING = b"PING server(server (fd62:656e:7470::1)) 56 data bytes\n" + b"".join(
     b"64 bytes from server (fd62:656e:7470::1): icmp_seq=%d ttl=64 time=40.4 ms\n" % i for i in range(1, 50)
@@ -18,15 +17,7 @@ PING = b"PING server(server (fd62:656e:7470::1)) 56 data bytes\n" + b"".join(
 
 @pytest.fixture(scope="module")
 def bell(tmp_path_factory):
-    require_emulation()
-    file = tmp_path_factory.mktemp("path") / "P.parquet"
-    write_profile(preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell"), file)
-    return file
-
-
-def kept(out):
-    (run,) = find_runs(out)
-    return run, run.record["program_output"]
+    return bell_file(tmp_path_factory.mktemp("path"))
 
 
 @pytest.fixture

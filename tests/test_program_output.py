@@ -9,14 +9,13 @@ import sys
 import time
 
 import pytest
-from emulation import bentpipe, require_emulation
+from emulation import bell_file, bentpipe, kept
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.readers import TOOLS, Arrivals, read, recognise
-from bentpipe.runs import find_runs, program_output
+from bentpipe.runs import program_output
 from bentpipe.runs.program_output.tee import KEPT_BYTES
 
 PING = b"""PING server(server (fd62:656e:7470::1)) 56 data bytes
@@ -344,15 +343,7 @@ def test_every_reply_that_ping_prints_is_there(session):
 
 @pytest.fixture(scope="module")
 def bell(tmp_path_factory):
-    require_emulation()
-    file = tmp_path_factory.mktemp("path") / "P.parquet"
-    write_profile(preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell"), file)
-    return file
-
-
-def kept(out):
-    (run,) = find_runs(out)
-    return run, run.record["program_output"]
+    return bell_file(tmp_path_factory.mktemp("path"))
 
 
 def says(text, *, sleep_s=0.0):

@@ -16,6 +16,10 @@ _ISO = re.compile(
 #: When a Profile or a series of routes starts if nobody says. Any instant would do; this is the example in the docs, so
 #: that what is made without ``--start`` is the same on every day.
 DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
+SLOT_S, SLOT_PHASE_S = 15, 12
+"""Slots of the network's scheduler begin at :12, :27, :42 and :57 of every minute: period and second of the minute [s]
+(Tanveer et al., arXiv:2307.00402)."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 

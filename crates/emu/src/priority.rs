@@ -20,8 +20,8 @@ const BUSY: u64 = 80;
 const CALM: u64 = 60;
 
 /// How long before something is due a thread that waits for it stops sleeping and looks at the clock instead, at most: a processor that sleeps, above all
-/// a virtual one, takes some 50 µs to wake. Chosen here: asleep until the moment itself, the median error under 200 Mbit/s was 58 to 69 µs, so 8 to 12;
-/// with 200 µs it never sleeps at 40 Mbit/s already, and three emulations on two processors keep each other waiting.
+/// a virtual one, takes some 50 µs to wake. Chosen here: asleep until the moment itself the median error beside 200 Mbit/s was some 60 µs, and so it
+/// is 19 (`bentpipe validate emulator`); with 200 µs it never sleeps at 40 Mbit/s already, and three emulations on two processors keep each other waiting.
 const EARLIEST: Nanos = Nanos::from_micros(70);
 
 /// Below this it is as good as nothing.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-#: Slots begin at :12, :27, :42 and :57 of every minute (arXiv 2307.00402): period and phase [s].
-SLOT_S, SLOT_PHASE_S = 15, 12
+from bentpipe.times import SLOT_PHASE_S, SLOT_S
 
 SLOT_NS, SLOT_PHASE_NS = SLOT_S * 10**9, SLOT_PHASE_S * 10**9
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bentpipe import _native
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 SAMPLE_STEP_NS = 100_000_000
 MINUTE_NS = 60 * 10**9
-SLOT_NS = 15 * 10**9
+SLOT_NS = SLOT_S * 10**9
 
 
 class EmulationError(BentpipeError):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from bentpipe.times import SLOT_PHASE_S, SLOT_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -16,12 +18,6 @@ if TYPE_CHECKING:
     from bentpipe.runs import Run
 
     Floats = NDArray[np.float64]
-
-SLOT_S = 15
-"""Length of a slot of the scheduler [s]."""
-
-SLOT_PHASE_S = 12
-"""Second of the minute at which a slot begins: :12, :27, :42, :57 UTC (Tanveer et al., arXiv:2307.00402)."""
 
 NEAR_EDGE_S = 0.5
 """A handover this near to an edge belongs to it [s]. Chosen here: edges are measured at 11.5 to 12.0 s."""

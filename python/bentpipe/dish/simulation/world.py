@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.dish.simulation.pings import Pings
-from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS, SLOT_S, slot_of
+from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS, slot_of
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, Profile, make_profile
 from bentpipe.profiles.path import is_handover
+from bentpipe.times import SLOT_S
 
 Floats = NDArray[np.float64]
 
