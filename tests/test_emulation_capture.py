@@ -154,7 +154,7 @@ def test_every_packet_is_there_at_both_ends_with_its_fate(tmp_path):
 
     record = json.loads((result.run.path / "run.json").read_text())
     said = record["summary"]["emulator"]["capture"]
-    assert said == {"written": [len(client), len(server)], "not_captured": 0, "failed": None}
+    assert said == {"written": [len(client), len(server)], "not_captured": 0, "out_of_order": 0, "failed": None}
     assert not list(tmp_path.glob(".unfinished-*"))
 
 

@@ -45,3 +45,15 @@ def test_of_many_the_99th_percentile_counts(late_ms, waking_ms, says):
 
 def test_without_a_packet_there_is_nothing_to_be_late():
     assert run_of(0, None, None, None).why_invalid is None
+
+
+def test_what_a_capture_lacks_is_said():
+    run = run_of(18, 0.04, 0.1)
+    run.done["capture"] = {"written": [9, 9], "not_captured": 0, "out_of_order": 0, "failed": None}
+    assert run.why_incomplete is None
+    run.done["capture"] |= {"not_captured": 3, "out_of_order": 2}
+    assert run.why_incomplete == (
+        "3 packets came faster than they could be written, and are in neither file; 2 packets stand behind later ones, "
+        "which passed them inside the path"
+    )
+    assert run.why_invalid is None

@@ -382,7 +382,7 @@ impl Relay {
     fn hand_over(&mut self, packet: &Packet, shift: Nanos, now: Time) -> Result<(), EmuError> {
         let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
         // As it leaves the path: the gateway may write other addresses into it.
-        let captured = self.tap.as_ref().map(|tap| tap.copy(buffer.packet()));
+        let captured = self.tap.as_mut().map(|tap| tap.copy(buffer.packet()));
         let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
         let by_gateway = way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken);
         let taken = by_gateway || self.devices[packet.direction.reverse() as usize].send(buffer)?;

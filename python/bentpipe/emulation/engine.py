@@ -204,11 +204,13 @@ class Emulated:
 
     @property
     def why_incomplete(self) -> str | None:
-        """What is missing in the capture, in one line; None: nothing, or there was none."""
+        """What is missing in the capture, or astray, in one line; None: nothing, or there was none."""
         capture = (self.done or {}).get("capture") or {}
         reasons = []
         if missed := capture.get("not_captured"):
             reasons.append(f"{missed} packets came faster than they could be written, and are in neither file")
+        if astray := capture.get("out_of_order"):
+            reasons.append(f"{astray} packets stand behind later ones, which passed them inside the path")
         if self.capture_failed is not None:
             reasons.append(f"it could not be written to its end, and is not kept: {self.capture_failed}")
         return "; ".join(reasons) or None

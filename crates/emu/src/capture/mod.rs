@@ -4,9 +4,10 @@
 //! ```text
 //!   relay ── Tap ── bounded channel ──▶ writer (a thread of its own) ──▶ client.pcapng, server.pcapng
 //! ```
-//! A packet goes to the writer when its fate is known, with its content: the relay copies it, and never waits. What finds the channel full is
+//! A packet goes to the writer when its fate is known, with its content: the relay copies it, and never waits ([`channel`]). What finds no room is
 //! counted, not written.
 
+mod channel;
 mod comment;
 mod order;
 mod writer;
@@ -17,20 +18,10 @@ use crate::device::Buffer;
 use crate::error::{EmuError, system};
 use bentpipe_link::{DropCause, Packet};
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
+use channel::Outbox;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-
-/// Packets on their way to the writer: half a second of 1500-byte packets at 1.5 Gbit/s. Chosen here.
-const MOST_QUEUED: usize = 1 << 16;
-
-/// And their bytes.
-const MOST_QUEUED_BYTES: usize = 64 << 20;
-
-/// Emptied buffers on their way back, so that the relay need not ask the allocator, whose locks the writer may hold.
-const MOST_SPARE: usize = 4096;
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +70,6 @@ pub(crate) struct Record {
     upto: [Time; 2],
 }
 
-/// What both sides of the channel count.
-#[derive(Default)]
-pub(crate) struct Shared {
-    queued_bytes: AtomicUsize,
-    missed: AtomicU64,
-}
-
 /// A packet inside.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -96,9 +80,7 @@ struct Entry {
 
 /// The relay's side.
 pub struct Tap {
-    to: SyncSender<Record>,
-    spare: Receiver<Vec<u8>>,
-    shared: Arc<Shared>,
+    to: Outbox,
     /// What is inside, by direction: when it entered, and its number.
     inside: [BTreeSet<(Time, u64)>; 2],
     next: [u64; 2],
@@ -111,25 +93,19 @@ pub struct Tap {
 /// # Errors
 /// No thread left.
 pub fn start(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Result<(Tap, JoinHandle<CaptureReport>), EmuError> {
-    let (to, from) = sync_channel(MOST_QUEUED);
-    let (back, spare) = sync_channel(MOST_SPARE);
-    let shared = Arc::new(Shared::default());
-    let counts = Arc::clone(&shared);
+    let (to, from) = channel::channel();
     let thread = thread::Builder::new()
         .name("capture".to_owned())
-        .spawn(move || writer::Writer::new(files, profile, anchor).run(&from, &back, &counts))
+        .spawn(move || writer::Writer::new(files, profile, anchor).run(from))
         .map_err(system("thread of the capture"))?;
-    Ok((Tap { to, spare, shared, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], entries: Vec::new() }, thread))
+    Ok((Tap { to, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], entries: Vec::new() }, thread))
 }
 
 impl Tap {
-    /// The content of a packet that is about to be handed on, which may change it.
+    /// The content of a packet that is about to be handed on, which may change it. `None`: there is no room for it.
     #[must_use]
-    pub fn copy(&self, packet: &[u8]) -> Vec<u8> {
-        let mut bytes = self.spare.try_recv().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(packet);
-        bytes
+    pub fn copy(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        self.to.copy(packet)
     }
 
     /// A packet entered at `sent`; the relay knows it as `body` until its fate is told.
@@ -145,7 +121,7 @@ impl Tap {
     }
 
     /// It came out at the other end at `handed`. Nothing that enters from now on does so before `now`.
-    pub fn delivered(&mut self, packet: &Packet, content: Vec<u8>, handed: Time, late: Nanos, taken: bool, now: Time) {
+    pub fn delivered(&mut self, packet: &Packet, content: Option<Vec<u8>>, handed: Time, late: Nanos, taken: bool, now: Time) {
         let fate = Fate::Delivered { delay: packet.at.since(packet.entered), handed, late, taken, route: packet.route };
         self.left(packet.body, content, fate, now);
     }
@@ -154,20 +130,23 @@ impl Tap {
     pub fn dropped(&mut self, packet: &Packet, content: &[u8], cause: DropCause, now: Time) {
         let (after, at) = (packet.at.since(packet.entered), packet.at);
         let fate = Fate::Dropped { cause, after, at, route: packet.route, position: packet.position };
-        self.left(packet.body, self.copy(content), fate, now);
+        let content = self.copy(content);
+        self.left(packet.body, content, fate, now);
     }
 
     /// There was no path for a packet.
     pub fn refused(&mut self, direction: Direction, content: &[u8], now: Time) {
         let number = self.number(direction);
-        self.tell(Entry { direction, sent: now, number }, self.copy(content), Fate::NoRoute, now);
+        let content = self.copy(content);
+        self.tell(Entry { direction, sent: now, number }, content, Fate::NoRoute, now);
     }
 
     /// The run is over, and these are still inside: the relay's contents by its handles.
     pub fn close(&mut self, bodies: &[Option<Buffer>], now: Time) {
         for (body, buffer) in (0..).zip(bodies) {
             if let Some(buffer) = buffer {
-                self.left(body, self.copy(buffer.packet()), Fate::Held, now);
+                let content = self.copy(buffer.packet());
+                self.left(body, content, Fate::Held, now);
             }
         }
     }
@@ -178,24 +157,17 @@ impl Tap {
         *next
     }
 
-    fn left(&mut self, body: u32, bytes: Vec<u8>, fate: Fate, now: Time) {
+    fn left(&mut self, body: u32, bytes: Option<Vec<u8>>, fate: Fate, now: Time) {
         let Some(&entry) = self.entries.get(body as usize) else { return };
         self.inside[entry.direction as usize].remove(&(entry.sent, entry.number));
         self.tell(entry, bytes, fate, now);
     }
 
-    fn tell(&self, entry: Entry, bytes: Vec<u8>, fate: Fate, now: Time) {
+    fn tell(&mut self, entry: Entry, bytes: Option<Vec<u8>>, fate: Fate, now: Time) {
         let oldest = |inside: &BTreeSet<(Time, u64)>| inside.first().map_or(now, |(sent, _)| *sent).min(now);
         // What the client sends goes up, what the server sends down.
         let upto = [oldest(&self.inside[0]), oldest(&self.inside[1])];
-        let size = bytes.len();
-        // Counted before it goes: the writer takes it off.
-        let queued = self.shared.queued_bytes.fetch_add(size, Ordering::Relaxed);
-        let record = Record { direction: entry.direction, number: entry.number, sent: entry.sent, bytes, fate, upto };
-        let gone = queued + size <= MOST_QUEUED_BYTES && self.to.try_send(record).is_ok();
-        if !gone {
-            self.shared.queued_bytes.fetch_sub(size, Ordering::Relaxed);
-            self.shared.missed.fetch_add(1, Ordering::Relaxed);
-        }
+        let Entry { direction, sent, number } = entry;
+        self.to.send(bytes.map(|bytes| Record { direction, number, sent, bytes, fate, upto }));
     }
 }

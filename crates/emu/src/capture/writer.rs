@@ -1,7 +1,8 @@
 //! The thread that writes, at the ordinary priority: it may be late, the relay must not.
 
+use super::channel::{Found, Inbox, OVERHEAD};
 use super::order::Order;
-use super::{Fate, Record, Shared, comment};
+use super::{Fate, Record, comment};
 use crate::error::EmuError;
 use bentpipe_profile::{Profile, Time};
 use pcap_file::pcapng::PcapNgWriter;
@@ -17,15 +18,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
 /// Between looks at an empty channel. It is looked at, not waited for: waking a sleeper would cost the relay a system call for each packet.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes of packets that wait for an earlier one's fate, at each end. Chosen here.
+/// Memory of the packets that wait for an earlier one's fate, at each end [bytes]: a third of what the capture may hold. Chosen here.
 const MOST_HELD_BYTES: usize = 64 << 20;
 
 /// Bytes written at once, at the most: whole blocks.
@@ -45,6 +44,8 @@ pub struct CaptureReport {
     pub written: [u64; 2],
     /// Packets that the writer was not quick enough for: in neither file.
     pub not_captured: u64,
+    /// Packets that stand behind later ones: more passed them inside the path than the writer may hold back.
+    pub out_of_order: u64,
     /// Why the files end before the run; `None`: they do not.
     pub failed: Option<String>,
 }
@@ -83,6 +84,9 @@ struct Trace {
     file: File,
     blocks: PcapNgWriter<Vec<u8>>,
     written: u64,
+    /// Latest time of a packet in it.
+    latest: Time,
+    out_of_order: u64,
 }
 
 impl Trace {
@@ -109,7 +113,14 @@ impl Trace {
             blocks.write_pcapng_block(interface)?;
             Ok(blocks)
         });
-        let mut trace = Self { blocks: begun.map_err(|e| failed(said(&e)))?, path: path.clone(), file, written: 0 };
+        let mut trace = Self {
+            blocks: begun.map_err(|e| failed(said(&e)))?,
+            path: path.clone(),
+            file,
+            written: 0,
+            latest: Time::ZERO,
+            out_of_order: 0,
+        };
         trace.flush().map_err(|e| failed(said(&e)))?;
         Ok(trace)
     }
@@ -127,11 +138,18 @@ impl Trace {
     }
 
     fn end(&mut self, unix_ns: u64, missed: u64) -> Result<(), PcapError> {
+        let mut options = vec![InterfaceStatisticsOption::IsbIfRecv(self.written + missed), InterfaceStatisticsOption::IsbIfDrop(missed)];
+        let lacks = [
+            (missed, "came faster than they could be written: in neither end's file"),
+            (self.out_of_order, "stand behind later ones: more passed them inside the path than could be held back"),
+        ];
+        let said = lacks.into_iter().filter(|(packets, _)| *packets > 0).map(|(packets, what)| format!("{packets} packets {what}"));
+        options.extend(said.map(|text| InterfaceStatisticsOption::Comment(text.into())));
         self.blocks.write_pcapng_block(InterfaceStatisticsBlock {
             interface_id: 0,
             // The format has the high half first (draft-ietf-opsawg-pcapng, Interface Statistics Block); the crate writes one little-endian number.
             timestamp: unix_ns.rotate_left(32),
-            options: vec![InterfaceStatisticsOption::IsbIfRecv(self.written + missed), InterfaceStatisticsOption::IsbIfDrop(missed)],
+            options,
         })?;
         self.flush()
     }
@@ -157,35 +175,39 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
-        let orders = [Order::new(MOST_HELD_BYTES), Order::new(MOST_HELD_BYTES)];
+        Self::holding(MOST_HELD_BYTES, files, profile, anchor)
+    }
+
+    fn holding(most: usize, files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
+        let orders = [Order::new(most), Order::new(most)];
         Self { traces: files.0, orders, profile, anchor, failed: None, last: anchor.at }
     }
 
     /// Writes until the other side of the channel is gone.
-    pub(super) fn run(mut self, from: &Receiver<Record>, back: &SyncSender<Vec<u8>>, shared: &Shared) -> CaptureReport {
+    pub(super) fn run(mut self, mut from: Inbox) -> CaptureReport {
         loop {
-            match from.try_recv() {
-                Ok(record) => {
-                    shared.queued_bytes.fetch_sub(record.bytes.len(), Ordering::Relaxed);
+            match from.take() {
+                Found::Packet(record) => {
                     let upto = record.upto;
                     self.take(record);
-                    self.release(upto, back);
+                    self.release(upto, &mut from);
                 }
-                Err(TryRecvError::Empty) => {
+                Found::Nothing => {
                     self.attempt(|traces| traces.iter_mut().try_for_each(Trace::flush));
                     thread::sleep(LOOK);
                 }
-                Err(TryRecvError::Disconnected) => break,
+                Found::End => break,
             }
         }
-        self.release([Time::MAX; 2], back);
-        let (missed, end) = (shared.missed.load(Ordering::Relaxed), self.anchor.unix_ns(self.last));
+        self.release([Time::MAX; 2], &mut from);
+        let (missed, end) = (from.missed(), self.anchor.unix_ns(self.last));
         self.attempt(|traces| traces.iter_mut().try_for_each(|trace| trace.end(end, missed)));
-        CaptureReport { written: self.traces.map(|trace| trace.written), not_captured: missed, failed: self.failed }
+        let out_of_order = self.traces.iter().map(|trace| trace.out_of_order).sum();
+        CaptureReport { written: self.traces.map(|trace| trace.written), not_captured: missed, out_of_order, failed: self.failed }
     }
 
     fn take(&mut self, record: Record) {
-        let (sender, size) = (record.direction as usize, record.bytes.len());
+        let (sender, size) = (record.direction as usize, record.bytes.capacity() + OVERHEAD);
         let record = Rc::new(record);
         if let Fate::Delivered { handed, taken: true, .. } = record.fate {
             self.orders[1 - sender].put(handed, size, (Rc::clone(&record), INBOUND));
@@ -193,13 +215,13 @@ impl Writer {
         self.orders[sender].put(record.sent, size, (record, OUTBOUND));
     }
 
-    fn release(&mut self, upto: [Time; 2], back: &SyncSender<Vec<u8>>) {
+    fn release(&mut self, upto: [Time; 2], from: &mut Inbox) {
         for (end, upto) in upto.into_iter().enumerate() {
             while let Some((at, (record, flags))) = self.orders[end].take(upto) {
                 self.last = self.last.max(at);
                 self.write(end, at, &record, flags);
                 if let Ok(record) = Rc::try_unwrap(record) {
-                    let _ = back.try_send(record.bytes); // full: the allocator has it
+                    from.give_back(record.bytes);
                 }
             }
         }
@@ -215,6 +237,9 @@ impl Writer {
             }
             _ => comment::sent(&self.profile, record.number, &record.fate),
         };
+        let trace = &mut self.traces[end];
+        trace.out_of_order += u64::from(at < trace.latest);
+        trace.latest = trace.latest.max(at);
         let unix_ns = self.anchor.unix_ns(at);
         self.attempt(|traces| traces[end].packet(unix_ns, &record.bytes, flags, text));
     }
@@ -235,5 +260,82 @@ fn said(error: &PcapError) -> String {
     match error {
         PcapError::IoError(source) => source.to_string(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel;
+    use super::*;
+    use bentpipe_profile::{
+        Basis, Direction, Hop, HopDirection, Nanos, Provenance, QueueDiscipline, QueueLimit, QueueSpec, RouteEntry, Series, Utc,
+    };
+    use pcap_file::pcapng::{Block, PcapNgReader};
+
+    fn profile() -> Arc<Profile> {
+        let side = HopDirection {
+            delay: Series::constant(1),
+            capacity: None,
+            queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Packets(1) },
+            jitter: None,
+            loss: None,
+        };
+        let provenance = Provenance {
+            kind: "preset".to_owned(),
+            description: String::new(),
+            made_by: String::new(),
+            seed: None,
+            includes: Vec::new(),
+            recipe: serde_json::Value::Null,
+        };
+        let hops = vec![Hop { name: "h".to_owned(), shared_id: None, up: side.clone(), down: side }];
+        let routes = vec![RouteEntry { at_ns: Time::ZERO, hops: vec![0] }];
+        let made = Profile::new("p".to_owned(), Utc(0), Nanos::from_secs(1), Basis::OneWay, provenance, hops, routes, Vec::new());
+        Arc::new(made.unwrap())
+    }
+
+    /// What is said of `passing` packets that are lost while the first is still inside, by a writer that may hold `most` bytes back.
+    fn written(passing: u64, most: usize) -> (CaptureReport, Vec<String>) {
+        let folder = std::env::temp_dir().join(format!("bentpipe-writer-{}-{passing}-{most}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (mut outbox, inbox) = channel::channel();
+        let fate = |after| Fate::Dropped { cause: bentpipe_link::DropCause::QueueFull, after, at: Time::ZERO, route: 0, position: 0 };
+        for number in (2..passing + 2).chain([1]) {
+            let bytes = outbox.copy(&[0x45; 100]);
+            let upto = [if number == 1 { Time(passing + 2) } else { Time(1) }, Time(passing + 2)];
+            outbox.send(bytes.map(|bytes| Record {
+                direction: Direction::Up,
+                number,
+                sent: Time(number),
+                bytes,
+                fate: fate(Nanos(0)),
+                upto,
+            }));
+        }
+        drop(outbox);
+        let anchor = Anchor { unix_ns: 0, at: Time::ZERO };
+        let report = Writer::holding(most, Files::create(&folder).unwrap(), profile(), anchor).run(inbox);
+        let mut comments = Vec::new();
+        let mut reader = PcapNgReader::new(File::open(folder.join("client.pcapng")).unwrap()).unwrap();
+        while let Some(block) = reader.next_block() {
+            if let Block::InterfaceStatistics(statistics) = block.unwrap() {
+                comments.extend(statistics.options.iter().filter_map(|option| match option {
+                    InterfaceStatisticsOption::Comment(text) => Some(text.to_string()),
+                    _ => None,
+                }));
+            }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+        (report, comments)
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_said_and_nothing_is_lost() {
+        let (report, comments) = written(50, usize::MAX);
+        assert_eq!(report, CaptureReport { written: [51, 0], not_captured: 0, out_of_order: 0, failed: None });
+        assert_eq!(comments, [""; 0]);
+        let (report, comments) = written(50, 20 * (OVERHEAD + 100));
+        assert_eq!(report, CaptureReport { written: [51, 0], not_captured: 0, out_of_order: 1, failed: None });
+        assert_eq!(comments, ["1 packets stand behind later ones: more passed them inside the path than could be held back"]);
     }
 }

@@ -1,0 +1,185 @@
+//! Between the relay and the writer: two queues of one producer and one consumer that never wait (`rtrb`), packets one way and emptied buffers the other.
+//!
+//! The relay's side makes every buffer and gets every one back, so the writer, which may be interrupted at any moment, never holds the lock of the
+//! allocator's that the relay would wait for; and how much memory there is of them is bounded.
+
+use super::Record;
+use rtrb::{Consumer, PopError, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Packets on their way to the writer: half a second of 1500-byte packets at 1.5 Gbit/s. Chosen here.
+const MOST_QUEUED: usize = 1 << 16;
+
+/// Memory of all packets that the capture holds, on their way to the writer or waiting there for an earlier one's fate [bytes]. Chosen here: a second of
+/// 1.5 Gbit/s.
+const MOST_BYTES: usize = 192 << 20;
+
+/// What a packet takes beside its bytes: its record, its places in the writer's orders and the allocator's own, rounded up.
+pub(super) const OVERHEAD: usize = 512;
+
+/// The relay's side.
+pub(super) struct Outbox {
+    to: Producer<Record>,
+    spare: Consumer<Vec<u8>>,
+    /// Of all buffers there are, wherever they are.
+    allocated: usize,
+    most: usize,
+    missed: Arc<AtomicU64>,
+}
+
+/// The writer's side.
+pub(super) struct Inbox {
+    from: Consumer<Record>,
+    back: Producer<Vec<u8>>,
+    missed: Arc<AtomicU64>,
+}
+
+/// Both sides.
+pub(super) fn channel() -> (Outbox, Inbox) {
+    bounded(MOST_BYTES)
+}
+
+fn bounded(most: usize) -> (Outbox, Inbox) {
+    let (to, from) = RingBuffer::new(MOST_QUEUED);
+    // As many as there can be: a buffer always finds its way back.
+    let (back, spare) = RingBuffer::new(most / OVERHEAD);
+    let missed = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&missed);
+    (Outbox { to, spare, allocated: 0, most, missed }, Inbox { from, back, missed: counted })
+}
+
+impl Outbox {
+    /// A copy of `packet`; `None`: there is no memory for it within the bound.
+    pub fn copy(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            let (mut bytes, new) = match self.spare.pop() {
+                Ok(bytes) => (bytes, 0),
+                Err(_) => (Vec::new(), OVERHEAD),
+            };
+            let more = new + packet.len().saturating_sub(bytes.capacity());
+            if self.allocated + more <= self.most {
+                let before = bytes.capacity();
+                bytes.clear();
+                bytes.reserve_exact(packet.len());
+                self.allocated += new + bytes.capacity() - before;
+                bytes.extend_from_slice(packet);
+                return Some(bytes);
+            }
+            if new > 0 {
+                return None;
+            }
+            // Too small, and no room to grow: it makes some.
+            self.allocated -= OVERHEAD + bytes.capacity();
+        }
+    }
+
+    /// Sends it on its way. What finds no room is counted.
+    pub fn send(&mut self, record: Option<Record>) {
+        let refused = record.map(|record| self.to.push(record));
+        match refused {
+            Some(Ok(())) => return,
+            // The relay's own again.
+            Some(Err(rtrb::PushError::Full(record))) => self.allocated -= OVERHEAD + record.bytes.capacity(),
+            None => {}
+        }
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What the writer finds.
+pub(super) enum Found {
+    /// A packet.
+    Packet(Record),
+    /// Nothing now.
+    Nothing,
+    /// Nothing any more: the relay has ended.
+    End,
+}
+
+impl Inbox {
+    /// The next packet.
+    pub fn take(&mut self) -> Found {
+        let ended = self.from.is_abandoned(); // asked first: what was sent before the end is found then
+        match self.from.pop() {
+            Ok(record) => Found::Packet(record),
+            Err(PopError::Empty) if ended => Found::End,
+            Err(PopError::Empty) => Found::Nothing,
+        }
+    }
+
+    /// The buffer of a packet that is written.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        let _ = self.back.push(bytes); // there is room
+    }
+
+    /// Packets that found no room so far.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fate;
+    use super::*;
+    use bentpipe_profile::{Direction, Time};
+    use proptest::prelude::*;
+
+    fn record(bytes: Vec<u8>) -> Record {
+        Record { direction: Direction::Up, number: 1, sent: Time::ZERO, bytes, fate: Fate::NoRoute, upto: [Time::ZERO; 2] }
+    }
+
+    proptest! {
+        /// Whatever sizes come, and however much the writer takes and holds: what there is, counted afresh, is within the bound and as counted, and each packet is
+        /// there or missed.
+        #[test]
+        fn memory_is_bounded_and_every_packet_counted(
+            steps in prop::collection::vec((prop_oneof![Just(40_usize), Just(1500), 0_usize..65_000], 0_usize..4, any::<bool>()), 1..400),
+        ) {
+            let most = 1 << 18;
+            let (mut outbox, mut inbox) = bounded(most);
+            let mut held: Vec<Record> = Vec::new();
+            let (mut sent, mut got) = (0, 0);
+            for (size, takes, returns) in steps {
+                let copy = outbox.copy(&vec![7; size]);
+                prop_assert!(copy.as_ref().is_none_or(|bytes| bytes.len() == size));
+                outbox.send(copy.map(record));
+                sent += 1;
+                for _ in 0..takes {
+                    if let Found::Packet(record) = inbox.take() {
+                        got += 1;
+                        held.push(record);
+                    }
+                }
+                if returns {
+                    held.drain(..).for_each(|record| inbox.give_back(record.bytes));
+                }
+                prop_assert!(outbox.allocated <= most);
+            }
+            let mut counted = 0;
+            let missed = inbox.missed();
+            while let Ok(bytes) = outbox.spare.pop() {
+                counted += OVERHEAD + bytes.capacity();
+            }
+            while let Found::Packet(record) = inbox.take() {
+                got += 1;
+                held.push(record);
+            }
+            counted += held.iter().map(|record| OVERHEAD + record.bytes.capacity()).sum::<usize>();
+            prop_assert_eq!(counted, outbox.allocated);
+            prop_assert_eq!(got + missed, sent);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_before_the_end_is_found() {
+        let (mut outbox, mut inbox) = bounded(1 << 16);
+        assert!(matches!(inbox.take(), Found::Nothing));
+        let copy = outbox.copy(b"last");
+        outbox.send(copy.map(record));
+        drop(outbox);
+        assert!(matches!(inbox.take(), Found::Packet(found) if found.bytes == b"last"));
+        assert!(matches!(inbox.take(), Found::End));
+    }
+}
