@@ -149,6 +149,9 @@ def test_every_packet_is_there_at_both_ends_with_its_fate(tmp_path):
         stamp = re.search(r"sent at (\d+)\.(\d{9}),", packet.comment)
         assert int(stamp[1] + stamp[2]) == origin.at_ns
         assert packet.at_ns - origin.at_ns == pytest.approx((delay_ms + late_ms) * 1e6, abs=1)
+        shares = [float(ms) for ms in re.findall(r"([\d.]+) ms (?:queue|transmission|propagation)", origin.comment)]
+        assert sum(shares) == pytest.approx(delay_ms, abs=1e-6)
+        assert "15.000000 ms propagation" in origin.comment
     quiet = sum(ms_in(r"due after ([\d.]+) ms", p.comment) < least_ms + 0.01 for p in got)
     assert quiet > len(got) / 2  # the path is idle between most of them
 
@@ -171,6 +174,8 @@ def test_other_fates(path, fate, tmp_path):
     relay = result.emulated.done["relay"]
     found = [p for p in files["client"][0] + files["server"][0] if fate in p.comment]
     assert len(found) == relay["lost" if "dropped" in fate else "held"] > 0
+    waited = [ms_in(r"([\d.]+) ms queue", p.comment) for p in files["client"][0] if " ms queue" in p.comment]
+    assert max(waited) > 10.0  # in line for a slow path
 
 
 def test_tcpdump_reads_them(tmp_path):

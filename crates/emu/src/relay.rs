@@ -101,6 +101,13 @@ impl Course {
     }
 }
 
+/// Where packets' time went, to whom it is told.
+fn follow(tap: &mut Option<Tap>, network: &mut Network) {
+    if let Some(tap) = tap {
+        network.take_stages().for_each(|stage| tap.passed(&stage));
+    }
+}
+
 /// See the module.
 pub struct Relay {
     clock: Clock,
@@ -187,6 +194,7 @@ impl Relay {
 
     /// Tells `tap` of every packet.
     pub fn capture(&mut self, tap: Tap) {
+        self.course.network.keep_stages();
         self.tap = Some(tap);
     }
 
@@ -293,7 +301,7 @@ impl Relay {
             }
             self.let_go(body, direction);
         } else if let Some(tap) = &mut self.tap {
-            tap.entered(direction, body, now);
+            tap.entered(&packet, now);
         }
     }
 
@@ -351,11 +359,13 @@ impl Relay {
             let before = &mut self.before[i];
             let (time, shift) = (before.time(now), before.shift);
             before.network.run_until(time, &mut outcomes);
+            follow(&mut self.tap, &mut before.network);
             self.deliver(&mut outcomes, shift, now)?;
         }
         self.before.retain(|before| before.network.packets() > 0);
         let (time, shift) = (self.course.time(now), self.course.shift);
         self.course.network.run_until(time, &mut outcomes);
+        follow(&mut self.tap, &mut self.course.network);
         self.deliver(&mut outcomes, shift, now)?;
         self.outcomes = outcomes;
         Ok(())
@@ -382,7 +392,7 @@ impl Relay {
     fn hand_over(&mut self, packet: &Packet, shift: Nanos, now: Time) -> Result<(), EmuError> {
         let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
         // As it leaves the path: the gateway may write other addresses into it.
-        let captured = self.tap.as_mut().map(|tap| tap.copy(buffer.packet()));
+        let captured = self.tap.as_mut().map(|tap| tap.copy(packet.body, buffer.packet()));
         let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
         let by_gateway = way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken);
         let taken = by_gateway || self.devices[packet.direction.reverse() as usize].send(buffer)?;
@@ -437,6 +447,9 @@ impl Relay {
         let shift = Nanos(self.profile_end().0);
         let mut network = Network::new(&[&self.profile], self.streams)?;
         network.run_until(Time::ZERO, &mut Vec::new());
+        if self.tap.is_some() {
+            network.keep_stages();
+        }
         network.inherit_stats(&mut self.course.network);
         let before = std::mem::replace(&mut self.course, Course { network, shift });
         self.before.push(before);

@@ -6,6 +6,7 @@ use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::packet::Packet;
 use crate::server::Server;
+use crate::stages::Stage;
 use bentpipe_profile::{HopDirection, Time};
 
 /// Elements in a row: capacity with its queue, grant schedule, loss, propagation; each only where the hop has it.
@@ -60,11 +61,16 @@ impl Chain {
         self.elements[0].push(port, packet);
     }
 
-    /// Moves everything that is due by `now` along; what leaves goes to `out`.
-    pub fn run(&mut self, now: Time, mut out: impl FnMut(Exit, Packet)) {
+    /// Moves everything that is due by `now` along; what leaves goes to `out`, and where its time went to `stages`, if that is asked for.
+    pub fn run(&mut self, now: Time, mut stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(Exit, Packet)) {
         let last = self.elements.len() - 1;
         for i in 0..=last {
             while let Some((exit, packet)) = self.elements[i].pop(now) {
+                if let Some(stages) = &mut stages {
+                    let Packet { body, route, position, at, .. } = packet;
+                    let spent = self.elements[i].stages(at).into_iter().flatten();
+                    stages.extend(spent.map(|(part, until)| Stage { body, route, position, part, until }));
+                }
                 if exit == Exit::Out && i < last {
                     self.elements[i + 1].push(Port::In, packet);
                 } else {

@@ -2,6 +2,7 @@
 
 use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
 use crate::packet::Packet;
+use crate::stages::Part;
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{InFlightFate, Nanos, Series, Time};
 use std::collections::VecDeque;
@@ -55,6 +56,10 @@ impl Element for Delay {
             return None;
         }
         self.flying.pop_front().map(|packet| (Exit::Out, packet))
+    }
+
+    fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
+        [Some((Part::Propagation, left)), None]
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -1,6 +1,7 @@
 //! Something packets pass through.
 
 use crate::packet::Packet;
+use crate::stages::Part;
 use bentpipe_profile::{Fate, Time};
 
 /// Where a packet enters an element.
@@ -123,6 +124,10 @@ pub trait Element: Send {
     /// When the last packet will have left, if the last one from upstream comes at `last_in` (`None`: none does) and nothing else enters; `None`:
     /// there is none.
     fn drained_at(&self, last_in: Option<Time>) -> Option<Time>;
+    /// What the packet that `pop` gave last, which left at `left`, spent its time on in here: parts in order, each with its end.
+    fn stages(&self, _left: Time) -> [Option<(Part, Time)>; 2] {
+        [None; 2]
+    }
     /// Hears what happens to the path.
     fn on_event(&mut self, _event: &PathEvent) {}
     /// What it has lost, by cause.

@@ -2,6 +2,7 @@
 
 use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
 use crate::packet::Packet;
+use crate::stages::Part;
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{InFlightFate, JitterSeries, Time};
 use std::collections::VecDeque;
@@ -37,6 +38,10 @@ impl Element for Jitter {
             return None;
         }
         self.held.pop_front().map(|packet| (Exit::Out, packet))
+    }
+
+    fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
+        [Some((Part::Grant, left)), None]
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -224,6 +224,29 @@ proptest! {
         prop_assert_eq!(run(0), run(late));
     }
 
+    /// Where a packet's time went adds up to all of it, part by part, and asking changes nothing.
+    #[test]
+    fn stages_add_up_to_the_time_inside(
+        fate in fates(), limit in limits(), gap in 0_u64..60, late in 0_u64..5 * MS,
+        sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..300),
+    ) {
+        let p = two_hop_handover(fate, gap, limit, 50_000_000);
+        let unasked = drive(&mut Network::new(&[&p], Streams::new(1)).unwrap(), &sends, late);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        network.keep_stages();
+        let out = drive(&mut network, &sends, late);
+        prop_assert_eq!(&unasked, &out);
+        let stages: Vec<_> = network.take_stages().collect();
+        for (outcome, packet) in &out {
+            let mine: Vec<_> = stages.iter().filter(|stage| stage.body == packet.body).collect();
+            let last = mine.last().map_or(packet.entered, |stage| stage.until);
+            prop_assert_eq!(last, packet.at, "{:?} {:?}", outcome, mine);
+            prop_assert!(mine.iter().all(|stage| stage.until >= packet.entered));
+            prop_assert!(mine.is_sorted_by_key(|stage| stage.until), "{:?}", mine);
+        }
+        prop_assert_eq!(network.take_stages().count(), 0);
+    }
+
     /// Over any busy stretch a hop sends what its capacity allows, to the packet.
     #[test]
     fn capacity_is_neither_lost_nor_invented(bytes in 60_u32..1500, n in 50_u64..400) {
@@ -271,6 +294,25 @@ fn profiles_that_share_a_hop_share_its_queue() {
     other.capacity = Some(Series::constant(1));
     let c = profile(vec![shared(&other)], route(), vec![]);
     assert!(matches!(Network::new(&[&a, &c], Streams::new(1)), Err(NetworkError::SharedDiffers { .. })));
+}
+
+/// Two packets at once, 1 ms each at 12 Mbit/s: the second waits for the first; both fly 10 ms, then over a wire without a queue.
+#[test]
+fn stages_tell_waiting_from_sending_and_flying() {
+    use crate::stages::Part::{Propagation, Queue, Transmission};
+    let (air, wire) = (side(&[10], &[12], 0, false, QueueLimit::Packets(9)), side(&[3], &[], 0, false, QueueLimit::Packets(9)));
+    let p = profile(vec![hop("air", &air), hop("wire", &wire)], vec![RouteEntry { at_ns: Time(0), hops: vec![0, 1] }], vec![]);
+    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    network.keep_stages();
+    for body in 0..2 {
+        network.send(Packet::new(Time(0), 0, Direction::Up, 0, 1500, body)).unwrap();
+    }
+    let mut out = Vec::new();
+    while let Some(at) = network.wake_at() {
+        network.run_until(at, &mut out);
+    }
+    let second: Vec<_> = network.take_stages().filter(|s| s.body == 1).map(|s| (s.position, s.part, s.until.0 / MS)).collect();
+    assert_eq!(second, [(0, Queue, 1), (0, Transmission, 2), (0, Propagation, 12), (1, Propagation, 15)]);
 }
 
 #[test]

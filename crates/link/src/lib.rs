@@ -14,6 +14,7 @@
 //! | [`shared`] | which hops of several Profiles are one |
 //! | [`network`] | chains, routes and events of one or more Profiles |
 //! | [`stats`] | counters and delay distributions, the same in both worlds |
+//! | [`stages`] | where a packet's time went, where that is asked for |
 //! | [`windows`] | rows of the Run's `links` table |
 
 pub mod chain;
@@ -28,6 +29,7 @@ pub mod packet;
 pub mod rate;
 pub mod server;
 pub mod shared;
+pub mod stages;
 pub mod stats;
 pub mod windows;
 

@@ -13,6 +13,7 @@ use crate::chain::Chain;
 use crate::element::{DropCause, Exit, PathEvent, Port};
 use crate::packet::Packet;
 use crate::shared::SharedHops;
+use crate::stages::Stage;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, OrderFate, Profile, QueueFate, Streams, Time};
 use std::cmp::Reverse;
@@ -99,6 +100,8 @@ pub struct Network {
     /// Where a chain's queue moves to.
     migrate_to: Vec<u32>,
     left: Vec<(Exit, Packet)>,
+    /// `None`: not asked for.
+    stages: Option<Vec<Stage>>,
 }
 
 impl Network {
@@ -115,6 +118,7 @@ impl Network {
             pushes: 0,
             migrate_to: Vec::new(),
             left: Vec::new(),
+            stages: None,
         };
         let mut shared = SharedHops::default();
         let limit = |what, found: usize| {
@@ -171,6 +175,16 @@ impl Network {
         self.chains.len() as u32 - 1
     }
 
+    /// Keeps from now on where each packet's time went, until [`Network::take_stages`].
+    pub fn keep_stages(&mut self) {
+        self.stages.get_or_insert_default();
+    }
+
+    /// What was kept since it was last taken, in order for each packet; those of a packet are there when its [`Outcome`] is.
+    pub fn take_stages(&mut self) -> impl Iterator<Item = Stage> {
+        self.stages.iter_mut().flat_map(|stages| stages.drain(..))
+    }
+
     /// Takes a packet at its end of the path at `packet.at`. `Err`: there is no path now, and the packet is lost.
     ///
     /// # Errors
@@ -224,7 +238,7 @@ impl Network {
     fn run_chain(&mut self, chain: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
         self.due[chain as usize] = Time::MAX;
         let mut left = std::mem::take(&mut self.left);
-        self.chains[chain as usize].run(at, |exit, packet| left.push((exit, packet)));
+        self.chains[chain as usize].run(at, self.stages.as_mut(), |exit, packet| left.push((exit, packet)));
         self.reschedule(chain);
         for (exit, packet) in left.drain(..) {
             match exit {

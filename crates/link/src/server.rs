@@ -5,6 +5,7 @@ use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
 use crate::gate::Gate;
 use crate::packet::Packet;
 use crate::rate::RateClock;
+use crate::stages::Part;
 use bentpipe_profile::{Bytes, Fate, QueueFate, QueueSpec, Rate, Series, Time};
 use std::collections::VecDeque;
 
@@ -16,8 +17,10 @@ pub struct Server {
     moved: VecDeque<Packet>,
     gate: Gate,
     in_service: Option<Service>,
-    /// Left, lost or handed over, in order of time, not yet popped.
-    done: VecDeque<(Exit, Packet)>,
+    /// Left (with when its transmission began), lost or handed over, in order of time, not yet popped.
+    done: VecDeque<(Exit, Packet, Option<Time>)>,
+    /// Of the packet popped last.
+    began: Option<Time>,
     /// On their way to another hop's queue.
     migrating: VecDeque<Packet>,
     drops: DropCounts,
@@ -26,6 +29,7 @@ pub struct Server {
 /// The packet in transmission.
 struct Service {
     packet: Packet,
+    begins: Time,
     ends: Time,
     /// Whether it came with a moved queue.
     moved: bool,
@@ -42,6 +46,7 @@ impl Server {
             gate: Gate::default(),
             in_service: None,
             done: VecDeque::new(),
+            began: None,
             migrating: VecDeque::new(),
             drops: DropCounts::default(),
         }
@@ -49,9 +54,9 @@ impl Server {
 
     /// Brings the state to `now`: what happens depends on logical times alone, not on when the driver asks.
     fn settle(&mut self, now: Time) {
-        while let Some(Service { mut packet, ends, .. }) = self.in_service.take_if(|service| service.ends <= now) {
+        while let Some(Service { mut packet, begins, ends, .. }) = self.in_service.take_if(|service| service.ends <= now) {
             packet.at = ends;
-            self.done.push_back((Exit::Out, packet));
+            self.done.push_back((Exit::Out, packet, Some(begins)));
             self.serve_next(ends);
         }
     }
@@ -65,14 +70,15 @@ impl Server {
     }
 
     fn serve(&mut self, packet: Packet, ready: Time, moved: bool) {
-        let ends = self.clock.finish(self.gate.opens(ready), packet.bytes);
-        self.in_service = Some(Service { packet, ends, moved });
+        let begins = self.gate.opens(ready);
+        let ends = self.clock.finish(begins, packet.bytes);
+        self.in_service = Some(Service { packet, begins, ends, moved });
     }
 
     fn lose(&mut self, mut packet: Packet, at: Time, cause: DropCause) {
         packet.at = at;
         self.drops.count(cause);
-        self.done.push_back((Exit::Dropped(cause), packet));
+        self.done.push_back((Exit::Dropped(cause), packet, None));
     }
 
     /// Takes everything that waits or is in transmission, first come first.
@@ -138,8 +144,10 @@ impl Element for Server {
 
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
         self.settle(now);
-        if let Some(left) = self.done.pop_front() {
-            return Some(left);
+        self.began = None;
+        if let Some((exit, packet, began)) = self.done.pop_front() {
+            self.began = began;
+            return Some((exit, packet));
         }
         if self.migrating.front()?.at > now {
             return None;
@@ -147,8 +155,15 @@ impl Element for Server {
         self.migrating.pop_front().map(|packet| (Exit::Migrate, packet))
     }
 
+    fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
+        match self.began {
+            Some(began) => [Some((Part::Queue, began)), Some((Part::Transmission, left))],
+            None => [Some((Part::Queue, left)), None],
+        }
+    }
+
     fn wake_at(&self) -> Option<Time> {
-        let done = self.done.front().map(|(_, packet)| packet.at);
+        let done = self.done.front().map(|(_, packet, _)| packet.at);
         let served = self.in_service.as_ref().map(|service| service.ends).filter(|ends| *ends != Time::MAX);
         let moved = self.migrating.front().map(|packet| packet.at);
         [done, served, moved].into_iter().flatten().min()

@@ -1,9 +1,9 @@
 //! Between the relay and the writer: two queues of one producer and one consumer that never wait (`rtrb`), packets one way and emptied buffers the other.
 //!
-//! The relay's side makes every buffer and gets every one back, so the writer, which may be interrupted at any moment, never holds the lock of the
+//! The relay's side makes every content and gets every one back, so the writer, which may be interrupted at any moment, never holds the lock of the
 //! allocator's that the relay would wait for; and how much memory there is of them is bounded.
 
-use super::Record;
+use super::{Record, Spent};
 use rtrb::{Consumer, PopError, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,28 @@ const MOST_QUEUED: usize = 1 << 16;
 /// 1.5 Gbit/s.
 const MOST_BYTES: usize = 192 << 20;
 
-/// What a packet takes beside its bytes: its record, its places in the writer's orders and the allocator's own, rounded up.
+/// A packet's bytes, and where its time went.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub bytes: Vec<u8>,
+    pub spent: Vec<Spent>,
+}
+
+impl Content {
+    /// Memory that it takes [bytes].
+    pub fn size(&self) -> usize {
+        self.bytes.capacity() + self.spent.capacity() * size_of::<Spent>()
+    }
+}
+
+/// What a packet takes beside its content: its record, its places in the writer's orders and the allocator's own, rounded up.
 pub(super) const OVERHEAD: usize = 512;
 
 /// The relay's side.
 pub(super) struct Outbox {
     to: Producer<Record>,
-    spare: Consumer<Vec<u8>>,
-    /// Of all buffers there are, wherever they are.
+    spare: Consumer<Content>,
+    /// Of all contents there are, wherever they are.
     allocated: usize,
     most: usize,
     missed: Arc<AtomicU64>,
@@ -31,7 +45,7 @@ pub(super) struct Outbox {
 /// The writer's side.
 pub(super) struct Inbox {
     from: Consumer<Record>,
-    back: Producer<Vec<u8>>,
+    back: Producer<Content>,
     missed: Arc<AtomicU64>,
 }
 
@@ -42,7 +56,7 @@ pub(super) fn channel() -> (Outbox, Inbox) {
 
 fn bounded(most: usize) -> (Outbox, Inbox) {
     let (to, from) = RingBuffer::new(MOST_QUEUED);
-    // As many as there can be: a buffer always finds its way back.
+    // As many as there can be: a content always finds its way back.
     let (back, spare) = RingBuffer::new(most / OVERHEAD);
     let missed = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&missed);
@@ -50,27 +64,30 @@ fn bounded(most: usize) -> (Outbox, Inbox) {
 }
 
 impl Outbox {
-    /// A copy of `packet`; `None`: there is no memory for it within the bound.
-    pub fn copy(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+    /// A copy of `packet`, with `stages` places for where its time went; `None`: there is no memory for it within the bound.
+    pub fn copy(&mut self, packet: &[u8], stages: usize) -> Option<Content> {
         loop {
-            let (mut bytes, new) = match self.spare.pop() {
-                Ok(bytes) => (bytes, 0),
-                Err(_) => (Vec::new(), OVERHEAD),
+            let (mut content, new) = match self.spare.pop() {
+                Ok(content) => (content, 0),
+                Err(_) => (Content::default(), OVERHEAD),
             };
-            let more = new + packet.len().saturating_sub(bytes.capacity());
-            if self.allocated + more <= self.most {
-                let before = bytes.capacity();
-                bytes.clear();
-                bytes.reserve_exact(packet.len());
-                self.allocated += new + bytes.capacity() - before;
-                bytes.extend_from_slice(packet);
-                return Some(bytes);
+            let before = content.size();
+            let places = stages.max(content.spent.capacity()) * size_of::<Spent>();
+            let after = packet.len().max(content.bytes.capacity()) + places;
+            if self.allocated + new + after - before <= self.most {
+                content.bytes.clear();
+                content.bytes.reserve_exact(packet.len());
+                content.bytes.extend_from_slice(packet);
+                content.spent.clear();
+                content.spent.reserve_exact(stages);
+                self.allocated += new + content.size() - before;
+                return Some(content);
             }
             if new > 0 {
                 return None;
             }
             // Too small, and no room to grow: it makes some.
-            self.allocated -= OVERHEAD + bytes.capacity();
+            self.allocated -= OVERHEAD + before;
         }
     }
 
@@ -80,7 +97,7 @@ impl Outbox {
         match refused {
             Some(Ok(())) => return,
             // The relay's own again.
-            Some(Err(rtrb::PushError::Full(record))) => self.allocated -= OVERHEAD + record.bytes.capacity(),
+            Some(Err(rtrb::PushError::Full(record))) => self.allocated -= OVERHEAD + record.content.size(),
             None => {}
         }
         self.missed.fetch_add(1, Ordering::Relaxed);
@@ -108,9 +125,9 @@ impl Inbox {
         }
     }
 
-    /// The buffer of a packet that is written.
-    pub fn give_back(&mut self, bytes: Vec<u8>) {
-        let _ = self.back.push(bytes); // there is room
+    /// The content of a packet that is written.
+    pub fn give_back(&mut self, content: Content) {
+        let _ = self.back.push(content); // there is room
     }
 
     /// Packets that found no room so far.
@@ -126,8 +143,8 @@ mod tests {
     use bentpipe_profile::{Direction, Time};
     use proptest::prelude::*;
 
-    fn record(bytes: Vec<u8>) -> Record {
-        Record { direction: Direction::Up, number: 1, sent: Time::ZERO, bytes, fate: Fate::NoRoute, upto: [Time::ZERO; 2] }
+    fn record(content: Content) -> Record {
+        Record { direction: Direction::Up, number: 1, sent: Time::ZERO, content, fate: Fate::NoRoute, upto: [Time::ZERO; 2] }
     }
 
     proptest! {
@@ -142,8 +159,8 @@ mod tests {
             let mut held: Vec<Record> = Vec::new();
             let (mut sent, mut got) = (0, 0);
             for (size, takes, returns) in steps {
-                let copy = outbox.copy(&vec![7; size]);
-                prop_assert!(copy.as_ref().is_none_or(|bytes| bytes.len() == size));
+                let copy = outbox.copy(&vec![7; size], size % 23);
+                prop_assert!(copy.as_ref().is_none_or(|content| content.bytes.len() == size && content.spent.capacity() >= size % 23));
                 outbox.send(copy.map(record));
                 sent += 1;
                 for _ in 0..takes {
@@ -153,20 +170,20 @@ mod tests {
                     }
                 }
                 if returns {
-                    held.drain(..).for_each(|record| inbox.give_back(record.bytes));
+                    held.drain(..).for_each(|record| inbox.give_back(record.content));
                 }
                 prop_assert!(outbox.allocated <= most);
             }
             let mut counted = 0;
             let missed = inbox.missed();
-            while let Ok(bytes) = outbox.spare.pop() {
-                counted += OVERHEAD + bytes.capacity();
+            while let Ok(content) = outbox.spare.pop() {
+                counted += OVERHEAD + content.size();
             }
             while let Found::Packet(record) = inbox.take() {
                 got += 1;
                 held.push(record);
             }
-            counted += held.iter().map(|record| OVERHEAD + record.bytes.capacity()).sum::<usize>();
+            counted += held.iter().map(|record| OVERHEAD + record.content.size()).sum::<usize>();
             prop_assert_eq!(counted, outbox.allocated);
             prop_assert_eq!(got + missed, sent);
         }
@@ -176,10 +193,10 @@ mod tests {
     fn what_was_sent_before_the_end_is_found() {
         let (mut outbox, mut inbox) = bounded(1 << 16);
         assert!(matches!(inbox.take(), Found::Nothing));
-        let copy = outbox.copy(b"last");
+        let copy = outbox.copy(b"last", 0);
         outbox.send(copy.map(record));
         drop(outbox);
-        assert!(matches!(inbox.take(), Found::Packet(found) if found.bytes == b"last"));
+        assert!(matches!(inbox.take(), Found::Packet(found) if found.content.bytes == b"last"));
         assert!(matches!(inbox.take(), Found::End));
     }
 }

@@ -1,25 +1,36 @@
 //! What the path did with a packet, in words.
 
-use super::Fate;
+use super::{Fate, Spent};
 use bentpipe_link::DropCause;
 use bentpipe_profile::{EventKind, Nanos, Profile, Time};
 
-/// Of the packet where it was sent: its number among those of its direction, and its fate.
+/// Of the packet where it was sent: its number among those of its direction, its fate, and where its time went.
 #[must_use]
-pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate) -> String {
+pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate, spent: &[Spent]) -> String {
     let what = match *fate {
         Fate::Delivered { delay, taken, route, .. } => {
             let refused = if taken { "" } else { ", but not taken by the kernel behind it" };
             format!("delivered: {} ms one way over {}{refused}", ms(delay), route_name(profile, route))
         }
         Fate::Dropped { cause, after, at, route, position } => {
-            let hop = profile.routes().get(usize::from(route)).and_then(|r| r.hops.get(usize::from(position)).copied());
+            let hop = hop_of(profile, route, position);
             format!("dropped: {} of {}, {} ms after it was sent", why(profile, cause, hop, at), hop_name(profile, hop), ms(after))
         }
         Fate::NoRoute => "dropped: no route".to_owned(),
         Fate::Held => "held: on its way when the run ended".to_owned(),
     };
-    format!("#{number} {what}")
+    format!("#{number} {what}{}", shares(profile, spent))
+}
+
+/// Where the time went: by hop, in the order in which they were passed, its parts in the order of the elements.
+fn shares(profile: &Profile, spent: &[Spent]) -> String {
+    let at = |one: &Spent| hop_of(profile, one.route, one.position);
+    let hops = spent.chunk_by(|a, b| at(a) == at(b)).map(|parts| {
+        let named = parts.iter().map(|one| format!("{} ms {}", ms(one.span), one.part.name())).collect::<Vec<_>>();
+        format!("{}: {}", hop_name(profile, at(&parts[0])), named.join(", "))
+    });
+    let text = hops.collect::<Vec<_>>().join("; ");
+    if text.is_empty() { text } else { format!(" [{text}]") }
 }
 
 /// Of the packet where it was received; `sent_unix_ns`: when it was sent.
@@ -37,6 +48,10 @@ fn ms(span: Nanos) -> String {
 fn route_name(profile: &Profile, route: u16) -> String {
     let hops = profile.routes().get(usize::from(route)).map_or(&[][..], |route| &route.hops);
     hops.iter().map(|&hop| hop_name(profile, Some(hop))).collect::<Vec<_>>().join(" > ")
+}
+
+fn hop_of(profile: &Profile, route: u16, position: u16) -> Option<usize> {
+    profile.routes().get(usize::from(route)).and_then(|r| r.hops.get(usize::from(position)).copied())
 }
 
 fn hop_name(profile: &Profile, hop: Option<usize>) -> &str {
@@ -107,31 +122,44 @@ mod tests {
     /// What is said of a packet that goes up from `at` on.
     fn said(profile: &Profile, at: Time) -> String {
         let mut network = Network::new(&[profile], Streams::new(0)).unwrap();
+        network.keep_stages();
         let mut out = Vec::new();
         network.run_until(at, &mut out);
         network.send(Packet::new(at, 0, Direction::Up, 0, 100, 0)).unwrap();
         network.run_until(Time(1_000_000_000), &mut out);
         let [(outcome, packet)] = out[..] else { panic!("{out:?}") };
         let delay = packet.at.since(packet.entered);
+        let mut until = packet.entered;
+        let spent = network.take_stages().filter_map(|stage| {
+            let span = stage.until.since(std::mem::replace(&mut until, stage.until));
+            (span.0 > 0).then_some(Spent { route: stage.route, position: stage.position, part: stage.part, span })
+        });
+        let spent: Vec<_> = spent.collect();
         let fate = match outcome {
             Outcome::Delivered => Fate::Delivered { delay, handed: packet.at, late: Nanos(0), taken: true, route: packet.route },
             Outcome::Dropped(cause) => Fate::Dropped { cause, after: delay, at: packet.at, route: packet.route, position: packet.position },
         };
-        sent(profile, 7, &fate)
+        sent(profile, 7, &fate, &spent)
     }
 
     #[test]
     fn what_the_network_did_is_what_is_said() {
         let after_it = Time(20_000_000);
         let outage = profile(0, EventKind::Outage);
-        assert_eq!(said(&outage, after_it), "#7 delivered: 20.000000 ms one way over access > transit");
-        assert_eq!(said(&outage, Time(2_000_000)), "#7 dropped: outage of access, 3.000000 ms after it was sent");
-        assert_eq!(said(&profile(0, EventKind::Rain), Time(2_000_000)), "#7 dropped: rain of access, 3.000000 ms after it was sent");
+        let delivered = "#7 delivered: 20.000000 ms one way over access > transit [access: 10.000000 ms propagation; transit: 10.000000 ms propagation]";
+        assert_eq!(said(&outage, after_it), delivered);
+        let dropped = "of access, 3.000000 ms after it was sent [access: 3.000000 ms propagation]";
+        assert_eq!(said(&outage, Time(2_000_000)), format!("#7 dropped: outage {dropped}"));
+        assert_eq!(said(&profile(0, EventKind::Rain), Time(2_000_000)), format!("#7 dropped: rain {dropped}"));
+        let struck = Time(5_200_000); // while the hop is interrupted
+        let waited = "#7 delivered: 20.800000 ms one way over access > transit [access: 0.800000 ms queue, 10.000000 ms propagation; transit: 10.000000 ms propagation]";
+        assert_eq!(said(&outage, struck), waited);
         let back = EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop: 0 };
         assert!(said(&profile(0, back), Time(2_000_000)).starts_with("#7 dropped: reconfiguration of access"));
         let lossy = profile(LOSS_ONE, EventKind::Outage);
-        assert_eq!(said(&lossy, after_it), "#7 dropped: loss process of transit, 10.000000 ms after it was sent");
-        assert_eq!(sent(&lossy, 1, &Fate::NoRoute), "#1 dropped: no route");
+        let lost = "#7 dropped: loss process of transit, 10.000000 ms after it was sent [access: 10.000000 ms propagation]";
+        assert_eq!(said(&lossy, after_it), lost);
+        assert_eq!(sent(&lossy, 1, &Fate::NoRoute, &[]), "#1 dropped: no route");
     }
 
     #[test]

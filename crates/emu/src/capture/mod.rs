@@ -16,9 +16,10 @@ pub use writer::{Anchor, CaptureReport, Files};
 
 use crate::device::Buffer;
 use crate::error::{EmuError, system};
+use bentpipe_link::stages::{Part, Stage};
 use bentpipe_link::{DropCause, Packet};
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
-use channel::Outbox;
+use channel::{Content, Outbox};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -58,13 +59,24 @@ pub(crate) enum Fate {
     Held,
 }
 
+/// Where a packet was, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// The Profile's route that it followed.
+    route: u16,
+    /// The place in it.
+    position: u16,
+    part: Part,
+    span: Nanos,
+}
+
 /// One packet for the writer. Times are the relay's.
 pub(crate) struct Record {
     direction: Direction,
     /// Among those of its direction.
     number: u64,
     sent: Time,
-    bytes: Vec<u8>,
+    content: Content,
     fate: Fate,
     /// Of each end, up to when nothing earlier can come any more.
     upto: [Time; 2],
@@ -78,6 +90,15 @@ struct Entry {
     number: u64,
 }
 
+/// Where the packets went that the relay knows by one handle, one after the other.
+struct Way {
+    /// The one that has it now.
+    entry: Entry,
+    /// When it was done with what is known, by the Profile's time.
+    until: Time,
+    spent: Vec<Spent>,
+}
+
 /// The relay's side.
 pub struct Tap {
     to: Outbox,
@@ -85,7 +106,7 @@ pub struct Tap {
     inside: [BTreeSet<(Time, u64)>; 2],
     next: [u64; 2],
     /// By the relay's handle to the content.
-    entries: Vec<Entry>,
+    ways: Vec<Way>,
 }
 
 /// Starts the writer.
@@ -98,30 +119,45 @@ pub fn start(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Result<(Tap
         .name("capture".to_owned())
         .spawn(move || writer::Writer::new(files, profile, anchor).run(from))
         .map_err(system("thread of the capture"))?;
-    Ok((Tap { to, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], entries: Vec::new() }, thread))
+    Ok((Tap { to, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], ways: Vec::new() }, thread))
 }
 
 impl Tap {
     /// The content of a packet that is about to be handed on, which may change it. `None`: there is no room for it.
     #[must_use]
-    pub fn copy(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
-        self.to.copy(packet)
+    pub(crate) fn copy(&mut self, body: u32, packet: &[u8]) -> Option<Content> {
+        let spent = self.ways.get(body as usize).map_or(&[][..], |way| &way.spent);
+        let mut content = self.to.copy(packet, spent.len())?;
+        content.spent.extend_from_slice(spent);
+        Some(content)
     }
 
-    /// A packet entered at `sent`; the relay knows it as `body` until its fate is told.
-    pub fn entered(&mut self, direction: Direction, body: u32, sent: Time) {
-        let number = self.number(direction);
-        let entry = Entry { direction, sent, number };
-        let body = body as usize;
-        if body >= self.entries.len() {
-            self.entries.resize(body + 1, entry);
+    /// A packet entered at `sent`, by the Profile's time at `packet.at`; the relay knows it by its `body` until its fate is told.
+    pub fn entered(&mut self, packet: &Packet, sent: Time) {
+        let number = self.number(packet.direction);
+        let entry = Entry { direction: packet.direction, sent, number };
+        let body = packet.body as usize;
+        if body >= self.ways.len() {
+            self.ways.resize_with(body + 1, || Way { entry, until: Time::ZERO, spent: Vec::new() });
         }
-        self.entries[body] = entry;
-        self.inside[direction as usize].insert((sent, number));
+        let way = &mut self.ways[body];
+        (way.entry, way.until) = (entry, packet.at);
+        way.spent.clear();
+        self.inside[packet.direction as usize].insert((sent, number));
+    }
+
+    /// A packet is done with a part of its way.
+    pub fn passed(&mut self, stage: &Stage) {
+        let Some(way) = self.ways.get_mut(stage.body as usize) else { return };
+        let span = stage.until.since(way.until);
+        way.until = stage.until;
+        if span.0 > 0 {
+            way.spent.push(Spent { route: stage.route, position: stage.position, part: stage.part, span });
+        }
     }
 
     /// It came out at the other end at `handed`. Nothing that enters from now on does so before `now`.
-    pub fn delivered(&mut self, packet: &Packet, content: Option<Vec<u8>>, handed: Time, late: Nanos, taken: bool, now: Time) {
+    pub(crate) fn delivered(&mut self, packet: &Packet, content: Option<Content>, handed: Time, late: Nanos, taken: bool, now: Time) {
         let fate = Fate::Delivered { delay: packet.at.since(packet.entered), handed, late, taken, route: packet.route };
         self.left(packet.body, content, fate, now);
     }
@@ -130,14 +166,14 @@ impl Tap {
     pub fn dropped(&mut self, packet: &Packet, content: &[u8], cause: DropCause, now: Time) {
         let (after, at) = (packet.at.since(packet.entered), packet.at);
         let fate = Fate::Dropped { cause, after, at, route: packet.route, position: packet.position };
-        let content = self.copy(content);
+        let content = self.copy(packet.body, content);
         self.left(packet.body, content, fate, now);
     }
 
     /// There was no path for a packet.
     pub fn refused(&mut self, direction: Direction, content: &[u8], now: Time) {
         let number = self.number(direction);
-        let content = self.copy(content);
+        let content = self.to.copy(content, 0);
         self.tell(Entry { direction, sent: now, number }, content, Fate::NoRoute, now);
     }
 
@@ -145,7 +181,7 @@ impl Tap {
     pub fn close(&mut self, bodies: &[Option<Buffer>], now: Time) {
         for (body, buffer) in (0..).zip(bodies) {
             if let Some(buffer) = buffer {
-                let content = self.copy(buffer.packet());
+                let content = self.copy(body, buffer.packet());
                 self.left(body, content, Fate::Held, now);
             }
         }
@@ -157,17 +193,18 @@ impl Tap {
         *next
     }
 
-    fn left(&mut self, body: u32, bytes: Option<Vec<u8>>, fate: Fate, now: Time) {
-        let Some(&entry) = self.entries.get(body as usize) else { return };
+    fn left(&mut self, body: u32, content: Option<Content>, fate: Fate, now: Time) {
+        let Some(way) = self.ways.get(body as usize) else { return };
+        let entry = way.entry;
         self.inside[entry.direction as usize].remove(&(entry.sent, entry.number));
-        self.tell(entry, bytes, fate, now);
+        self.tell(entry, content, fate, now);
     }
 
-    fn tell(&mut self, entry: Entry, bytes: Option<Vec<u8>>, fate: Fate, now: Time) {
+    fn tell(&mut self, entry: Entry, content: Option<Content>, fate: Fate, now: Time) {
         let oldest = |inside: &BTreeSet<(Time, u64)>| inside.first().map_or(now, |(sent, _)| *sent).min(now);
         // What the client sends goes up, what the server sends down.
         let upto = [oldest(&self.inside[0]), oldest(&self.inside[1])];
         let Entry { direction, sent, number } = entry;
-        self.to.send(bytes.map(|bytes| Record { direction, number, sent, bytes, fate, upto }));
+        self.to.send(content.map(|content| Record { direction, number, sent, content, fate, upto }));
     }
 }

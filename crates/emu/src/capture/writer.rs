@@ -207,7 +207,7 @@ impl Writer {
     }
 
     fn take(&mut self, record: Record) {
-        let (sender, size) = (record.direction as usize, record.bytes.capacity() + OVERHEAD);
+        let (sender, size) = (record.direction as usize, record.content.size() + OVERHEAD);
         let record = Rc::new(record);
         if let Fate::Delivered { handed, taken: true, .. } = record.fate {
             self.orders[1 - sender].put(handed, size, (Rc::clone(&record), INBOUND));
@@ -221,7 +221,7 @@ impl Writer {
                 self.last = self.last.max(at);
                 self.write(end, at, &record, flags);
                 if let Ok(record) = Rc::try_unwrap(record) {
-                    from.give_back(record.bytes);
+                    from.give_back(record.content);
                 }
             }
         }
@@ -235,13 +235,13 @@ impl Writer {
             Fate::Delivered { delay, late, .. } if flags == INBOUND => {
                 comment::received(record.number, self.anchor.unix_ns(record.sent), delay, late)
             }
-            _ => comment::sent(&self.profile, record.number, &record.fate),
+            _ => comment::sent(&self.profile, record.number, &record.fate, &record.content.spent),
         };
         let trace = &mut self.traces[end];
         trace.out_of_order += u64::from(at < trace.latest);
         trace.latest = trace.latest.max(at);
         let unix_ns = self.anchor.unix_ns(at);
-        self.attempt(|traces| traces[end].packet(unix_ns, &record.bytes, flags, text));
+        self.attempt(|traces| traces[end].packet(unix_ns, &record.content.bytes, flags, text));
     }
 
     /// A disk that refuses ends the files, not the run.
@@ -301,13 +301,13 @@ mod tests {
         let (mut outbox, inbox) = channel::channel();
         let fate = |after| Fate::Dropped { cause: bentpipe_link::DropCause::QueueFull, after, at: Time::ZERO, route: 0, position: 0 };
         for number in (2..passing + 2).chain([1]) {
-            let bytes = outbox.copy(&[0x45; 100]);
+            let content = outbox.copy(&[0x45; 100], 0);
             let upto = [if number == 1 { Time(passing + 2) } else { Time(1) }, Time(passing + 2)];
-            outbox.send(bytes.map(|bytes| Record {
+            outbox.send(content.map(|content| Record {
                 direction: Direction::Up,
                 number,
                 sent: Time(number),
-                bytes,
+                content,
                 fate: fate(Nanos(0)),
                 upto,
             }));
