@@ -126,10 +126,11 @@ def test_what_cannot_be_run_is_one_line(bell):
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_server_that_fails_is_quoted(kept, bell, tmp_path):
+def test_a_server_that_fails_is_quoted_and_leaves_no_folder(kept, bell, tmp_path):
     server = "for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; exec no-such-server"
     with pytest.raises(UserError) as caught:
-        run_program(bell, ["true"], server=server, out=tmp_path / "out" if kept else None)
+        run_program(bell, ["true"], server=server, out=tmp_path / "new" / "out" if kept else None)
+    assert not list(tmp_path.iterdir())
     said = str(caught.value)
     assert "(exit code 127: not found); it said: line 4 / line 5 / line 6 / line 7 / " in said
     assert "no-such-server" in said.split("line 7 / ")[1]

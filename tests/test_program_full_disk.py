@@ -54,7 +54,7 @@ def test_a_capture_that_fills_the_disk_leaves_room_for_the_run(bell, small):
     assert (run.path / "program.out").read_text() == "done\n"
     assert run.links().height > 0
     assert not list(run.path.glob("*.pcapng"))
-    assert {file.name for file in (small / "o").iterdir()} == {"program"}
+    assert {file.name for file in (small / "o").iterdir()} == {"program", "profiles"}
 
 
 def test_an_output_that_fills_the_disk_leaves_room_for_the_run(bell, small):

@@ -15,6 +15,7 @@ from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance, world
 from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
+from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         ("Content hash", str(profile.get("base_hash", "not said"))),
     ]
     recipe = origin.get("recipe")
-    file = f"profiles/{label}.parquet"
+    file = profile_file(out, label).relative_to(out).as_posix()
     rows = [
         *(row for summary in summaries for row in _rows(summary, _result_cells)),
         *(row for each in whole for row in _no_rows(each, len(RESULT_HEADS))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.emulation import Emulated, EmulationError, Spec, emulate
 from bentpipe.errors import StoreError, UserError
 from bentpipe.runs import captures, plan, record, store
+from bentpipe.runs.kept_profiles import free_label, keep_profiles
 from bentpipe.runs.program_output import FILE, RAW, Tee, parse
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.emulation import AtEnd
-    from bentpipe.runs.program_output import Parsed
+    from bentpipe.runs.kept_profiles import free_label, keep_profiles
+from bentpipe.runs.program_output import Parsed
 
 NAME = "program"
 """The Experiment's name."""
@@ -62,7 +65,7 @@ def run_program(
         command: Program and arguments.
         server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
             listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
-        out: Folder for the Run; None: nothing is kept. The program's standard output goes where it would and is kept
+        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is kept. The program's standard output goes where it would and is kept
             too, unless it is a terminal and the program none of the known tools (docs/reference/program-output.md).
         seed: Of the per-packet draws.
         offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
@@ -84,8 +87,11 @@ def run_program(
         raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)
+    missing = []
     if out is not None:
         store.check_folder(out)
+        base = replace(base, label=free_label(base, out))
+        missing = [place for place in (out, *out.parents) if not place.exists()]
     folder = None if out is None else captures.new_folder(out)
     log = folder and str((folder / LOG).absolute())
     spec = Spec(
@@ -109,15 +115,24 @@ def run_program(
             said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
             if said is not None and said.document is not None:
                 (folder / FILE).write_bytes(said.document)
+        keep_profiles([base], out, fresh=True)
         run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
         captures.keep(folder, run)
     except (StoreError, EmulationError) as error:
         raise type(error)(f"{error}{_left(folder, emulated)}") from error
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder, missing)
         raise
     shutil.rmtree(folder, ignore_errors=True)
     return ProgramRun(emulated, run, None if said is None else said.note)
+
+
+def _remove(folder: Path, made: Sequence[Path]) -> None:
+    """Take away `folder`, and of the folders that were `made` for it those in which nothing else is."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for place in made:
+            place.rmdir()
 
 
 def _left(folder: Path, emulated: Emulated | None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from bentpipe.errors import UserError
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView, is_handover
+from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.runs.plan import Base
 
 if TYPE_CHECKING:
@@ -124,18 +125,24 @@ class RacedPath:
 
 
 def raced_path(run: Run) -> RacedPath | None:
-    """The path of a Run over one Profile, from the copy that its race kept; None where that is gone or another."""
+    """The path of a Run over one Profile, from the copy that is kept beside it; None where that is gone or another.
+
+    None too for a program that ran longer than the Profile: what it met is no part of one passage.
+    """
     if len(run.record["profiles"]) != 1 or len(run.path.parents) < 4:
         return None
     profile = run.record["profiles"][0]
-    file = run.path.parents[3] / "profiles" / f"{profile['label']}.parquet"
+    file = profile_file(run.path.parents[3], str(profile["label"]))
     hashes = str(profile["base_hash"]), str(profile["hash"])
     if not file.is_file():
         return None
     try:
-        return RacedPath(_view(file, *hashes, run.seed), run.offset_s, run.duration_s)
+        view = _view(file, *hashes, run.seed)
     except UserError:
         return None
+    if "program" in run.record and run.offset_s + run.duration_s > view.duration_s:
+        return None
+    return RacedPath(view, run.offset_s, run.duration_s)
 
 
 @lru_cache(maxsize=KEPT)

@@ -17,10 +17,10 @@ import numpy as np
 from bentpipe import _native
 from bentpipe.emulation import Emulated, EmulationError
 from bentpipe.errors import StoppedError, StoreError, UserError
-from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.path import PathView
 from bentpipe.runs import asked, captures, kernel, record, store, text
 from bentpipe.runs import plan as planning
+from bentpipe.runs.kept_profiles import keep_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,7 +171,7 @@ def _execute(
             finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
         resumed = len(finished)
         _warn_of_paths(work)
-        _keep_profiles(bases, out, fresh)
+        keep_profiles(bases, out, fresh=fresh)
         asked.keep(out, work, fresh=fresh)
         pending = [item for item in work if item.folder not in finished]
         careful = careful and any(item.world == "emulated" for item in pending)
@@ -292,20 +292,6 @@ def _is_run_of(item: planning.Work) -> bool:
     except UserError:
         return False
     return True
-
-
-def _keep_profiles(bases: Sequence[planning.Base], out: Path, fresh: bool) -> None:
-    """Keep the given Profiles beside the Runs: without them no Run could be repeated."""
-    with store.storing(out):
-        for base in bases:
-            file = out / "profiles" / f"{base.label}.parquet"
-            if fresh or not file.exists():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_profile(base.profile, file)
-            elif read_profile(file).content_hash() != base.hash:
-                raise UserError(
-                    f"{file}: another Profile of that name was raced here; choose another folder with -o, or --fresh"
-                )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, write_profile
@@ -84,10 +84,24 @@ class Killed:
 
 
 def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path) -> Killed:
-    """`bentpipe run` of a program that waits; `kill -9` `after_s` after the victim is there; then up to 10 s to go."""
+    """`bentpipe run` of a program that waits; `kill -9` `after_s` after the victim is there; then up to 10 s to go.
+
+    The program waits for this process to close a pipe, or to end, however it does.
+    """
     mark = f"bentpipe-{os.getpid()}-{victim}-{after_s}"
-    command = [sys.executable, "-m", "bentpipe", "run", str(profile), "--", "sh", "-c", f": {mark}; sleep 60; :"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder) as parent:
+    waits, ours = os.pipe()
+    with os.fdopen(waits) as standard_input, os.fdopen(ours):
+        return _kill_once(victim, profile, after_s, folder, mark, standard_input)
+
+
+def _kill_once(  # noqa: PLR0913 -- what its caller was asked, and what it made of it
+    victim: Victim, profile: Path, after_s: float, folder: str | Path, mark: str, standard_input: IO[str]
+) -> Killed:
+    program = ["sh", "-c", f": {mark}; read -r _; :"]
+    command = [sys.executable, "-m", "bentpipe", "run", str(profile), "--", *program]
+    with subprocess.Popen(
+        command, stdin=standard_input, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
+    ) as parent:
         patience = time.monotonic() + 60
         while not (found := _found(victim, parent.pid)) and parent.poll() is None and time.monotonic() < patience:
             time.sleep(0.005)
