@@ -1,5 +1,6 @@
 //! Which flow a packet belongs to: its addresses, protocol and ports.
 
+use crate::fragments::{Fragments, PacketId};
 use crate::gateway::rewrite::TCP;
 use bentpipe_profile::{Direction, Nanos, Time};
 use std::collections::BTreeMap;
@@ -53,34 +54,48 @@ pub struct FlowKey {
 /// What an IP packet's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Sender.
+    /// Sender. Port 0 where the protocol has none, or the packet is no first fragment.
     pub source: SocketAddr,
     /// Receiver.
     pub destination: SocketAddr,
-    /// IP protocol number; of IPv6, the first header's.
+    /// IP protocol number; of IPv6, the first header's, or the one's behind the fragment header.
     pub protocol: u8,
+    /// Of a fragment: what its packet is called, and whether it is the first.
+    pub fragment: Option<(u32, bool)>,
 }
 
 impl Header {
     /// From the first bytes of a packet; `None`: not IP, or cut short.
     #[must_use]
     pub fn read(packet: &[u8]) -> Option<Self> {
-        let (source, destination, protocol, transport, first_fragment): (IpAddr, IpAddr, u8, usize, bool) = match packet.first()? >> 4 {
+        let (source, destination, protocol, transport, fragment): (IpAddr, IpAddr, u8, usize, _) = match packet.first()? >> 4 {
             4 => {
                 let header = packet.get(..20)?;
                 let length = usize::from(header[0] & 15) * 4;
-                let offset = u16::from_be_bytes([header[6] & 0x1f, header[7]]);
-                (ipv4(&header[12..16])?.into(), ipv4(&header[16..20])?.into(), header[9], length, offset == 0)
+                let place = u16::from_be_bytes([header[6], header[7]]);
+                let identification = u16::from_be_bytes([header[4], header[5]]);
+                let is_fragment = place & (V4_MORE | V4_OFFSET) != 0;
+                let fragment = is_fragment.then_some((u32::from(identification), place & V4_OFFSET == 0));
+                (ipv4(&header[12..16])?.into(), ipv4(&header[16..20])?.into(), header[9], length, fragment)
             }
             6 => {
                 let header = packet.get(..40)?;
-                (ipv6(&header[8..24])?.into(), ipv6(&header[24..40])?.into(), header[6], 40, true)
+                let (source, destination) = (ipv6(&header[8..24])?.into(), ipv6(&header[24..40])?.into());
+                match packet.get(40..48).filter(|_| header[6] == FRAGMENT_HEADER) {
+                    Some(own) => {
+                        let first = u16::from_be_bytes([own[2], own[3]]) & V6_OFFSET == 0;
+                        let identification = u32::from_be_bytes([own[4], own[5], own[6], own[7]]);
+                        (source, destination, own[0], 48, Some((identification, first)))
+                    }
+                    None => (source, destination, header[6], 40, None),
+                }
             }
             _ => return None,
         };
-        let ports = packet.get(transport..transport + 4).filter(|_| matches!(protocol, 6 | 17) && first_fragment);
+        let has_ports = matches!(protocol, 6 | 17) && fragment.is_none_or(|(_, first)| first);
+        let ports = packet.get(transport..transport + 4).filter(|_| has_ports);
         let [from, to] = ports.map_or([0, 0], |p| [u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]])]);
-        Some(Self { source: (source, from).into(), destination: (destination, to).into(), protocol })
+        Some(Self { source: (source, from).into(), destination: (destination, to).into(), protocol, fragment })
     }
 
     /// Whether it stays on the link (RFC 5771 §4, RFC 4291 §2.7): no router forwards it, so neither does the path.
@@ -102,6 +117,12 @@ impl Header {
         FlowKey { client, server, protocol: self.protocol }
     }
 }
+
+/// `MF` and the offset in the flags of IPv4 (RFC 791 §3.1); the fragment header of IPv6 and its offset (RFC 8200 §4.5).
+const V4_MORE: u16 = 0x2000;
+const V4_OFFSET: u16 = 0x1fff;
+const FRAGMENT_HEADER: u8 = 44;
+const V6_OFFSET: u16 = 0xfff8;
 
 fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(bytes).ok().map(Into::into)
@@ -125,6 +146,7 @@ pub struct FlowTable {
     last: Option<(FlowKey, u32)>,
     /// Of each number.
     spans: Vec<Span>,
+    fragments: Fragments,
 }
 
 #[derive(Debug)]
@@ -135,6 +157,17 @@ struct Owner {
 }
 
 impl FlowTable {
+    /// The flow of a packet that goes `direction`; of a fragment, that of the packet which it is a part of.
+    pub fn key(&mut self, header: &Header, direction: Direction) -> FlowKey {
+        let Some((identification, first)) = header.fragment else { return header.key(direction) };
+        let Header { mut source, mut destination, protocol, .. } = *header;
+        let id = PacketId { source: source.ip(), destination: destination.ip(), protocol, identification };
+        let [from, to] = self.fragments.ports(direction, id, first.then_some([source.port(), destination.port()]));
+        source.set_port(from);
+        destination.set_port(to);
+        Header { source, destination, ..*header }.key(direction)
+    }
+
     /// The place of a flow that has a packet `now`, and its number if it is new.
     #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS and MOST_NUMBERED
     pub fn place(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
@@ -229,10 +262,39 @@ mod tests {
     }
 
     #[test]
-    fn later_fragments_have_no_ports() {
-        let mut packet = udp4(1000, 53);
-        packet[7] = 1;
-        assert_eq!(Header::read(&packet).unwrap().destination.port(), 0);
+    fn fragments_belong_to_the_flow_of_their_packet() {
+        let whole = Header::read(&udp4(1000, 53)).unwrap();
+        let (mut first, mut later) = (udp4(1000, 53), udp4(0xdead, 0xbeef));
+        for part in [&mut first, &mut later] {
+            part[4..6].copy_from_slice(&[0x12, 0x34]);
+        }
+        first[6] = 0x20;
+        later[7] = 185;
+        let mut table = FlowTable::default();
+        let [first, later] = [first, later].map(|part| Header::read(&part).unwrap());
+        assert_eq!((later.source.port(), later.destination.port()), (0, 0), "what stands there is no port");
+        assert_eq!(table.key(&first, Direction::Up), whole.key(Direction::Up));
+        assert_eq!(table.key(&later, Direction::Up), whole.key(Direction::Up));
+    }
+
+    #[test]
+    fn so_do_those_of_ipv6() {
+        let packet = |next: u8, rest: &[u8]| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 16, next, 64];
+            packet.extend([1; 16]);
+            packet.extend([2; 16]);
+            packet.extend(rest);
+            packet
+        };
+        let ports = [0x03, 0xe8, 0, 53, 0, 8, 0, 0];
+        let whole = Header::read(&packet(17, &ports)).unwrap();
+        let part = |offset: u8| [&[17, 0, 0, offset, 0, 1, 2, 3][..], &ports].concat();
+        let [first, later] = [part(1), part(0xb8)].map(|rest| Header::read(&packet(FRAGMENT_HEADER, &rest)).unwrap());
+        assert_eq!(first.protocol, 17);
+        let mut table = FlowTable::default();
+        assert_eq!(table.key(&first, Direction::Down), whole.key(Direction::Down));
+        assert_eq!(table.key(&later, Direction::Down), whole.key(Direction::Down));
+        assert_eq!((whole.key(Direction::Up).client.port(), later.source.port()), (1000, 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | [`isolation`] | user, mount and PID namespaces |
 //! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
 //! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
-//! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`]) |
+//! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`]) |
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
 //! | [`sampler`] | … as rows of the Run's `samples` |
@@ -26,6 +26,7 @@ pub mod device;
 pub mod diag;
 mod error;
 pub mod flows;
+pub mod fragments;
 pub mod gateway;
 pub mod host;
 pub mod interface;

@@ -287,7 +287,7 @@ impl Relay {
             self.devices[direction as usize].recycle(buffer);
             return;
         };
-        let key = header.key(direction);
+        let key = self.flows.key(&header, direction);
         let (flow, new) = self.flows.place(key, now);
         if let Some(number) = new {
             news(News::Flow(key, number));
