@@ -191,6 +191,30 @@ def test_ping(family, without_tun, path):
     assert "3 received" in done.stdout
 
 
+def test_a_users_program_may_do_to_its_network_what_it_must_and_nothing_else(without_tun, path):
+    done = run(without_tun, path, "grep", "^Cap", "/proc/self/status")
+    held = {name: int(mask, 16) for name, mask in (line.split(":") for line in done.stdout.splitlines())}
+    network = 1 << 10 | 1 << 12 | 1 << 13  # CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW (linux/capability.h)
+    if os.getuid() == 0:
+        assert {held[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {network}
+    # A file that is closed even to its owner stays so.
+    code = "import os; os.umask(0o777); open('closed', 'w').close(); open('closed')"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        done = run(without_tun, path, "sh", "-c", f'cd {folder} && exec {sys.executable} -c "{code}"')
+    assert "PermissionError" in done.stderr
+
+
+def test_a_users_tcpdump_sees_its_own_packets(without_tun, path):
+    for tool in ("tcpdump", "ping"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no `{tool}`")
+    look = "tcpdump -i bentpipe -n -c 2 --immediate-mode icmp 2>/dev/null & sleep 1; ping -4 -c 2 -i 0.2 server >/dev/null; wait"
+    done = run(without_tun, path, "sh", "-c", look)
+    assert "ICMP echo request" in done.stdout, done.stderr
+    assert "ICMP echo reply" in done.stdout
+
+
 def test_the_machines_own_network_sees_nothing(without_tun, path):
     before = socket.if_nameindex()
     look = "import socket; print(sorted(name for _, name in socket.if_nameindex()))"

@@ -4,7 +4,7 @@
 //! it; there, [`settle`].
 
 use crate::error::{EmuError, system};
-use caps::CapSet;
+use caps::{CapSet, Capability};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -70,8 +70,12 @@ fn hint() -> String {
     }
 }
 
-/// In process 1 of the namespaces: dies with its parent, has its own `/proc`, and hands its capabilities (they count only inside) to the programs
-/// it starts.
+/// What a program inside may do beyond what its user may outside; all of it counts only within the emulation's network. To listen on ports below 1024,
+/// as servers do; raw and packet sockets, as `ping` and `tcpdump` need; and to change its own network (`ip`, `tc`, `tcpdump`'s promiscuous mode).
+const LEFT_TO_PROGRAMS: [Capability; 3] = [Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN];
+
+/// In process 1 of the namespaces: dies with its parent, has its own `/proc`, and hands what of its capabilities is for them to the programs that it
+/// starts ([`LEFT_TO_PROGRAMS`]).
 ///
 /// # Errors
 /// [`EmuError::System`].
@@ -85,8 +89,9 @@ pub fn settle(privilege: Privilege) -> Result<(), EmuError> {
     if privilege == Privilege::UserNamespace {
         let failed = |e: caps::errors::CapsError| EmuError::System { what: "ambient capabilities", source: std::io::Error::other(e) };
         let held = caps::read(None, CapSet::Permitted).map_err(failed)?;
-        caps::set(None, CapSet::Inheritable, &held).map_err(failed)?;
-        caps::set(None, CapSet::Ambient, &held).map_err(failed)?;
+        let left = held.intersection(&LEFT_TO_PROGRAMS.into()).copied().collect();
+        caps::set(None, CapSet::Inheritable, &left).map_err(failed)?;
+        caps::set(None, CapSet::Ambient, &left).map_err(failed)?;
     }
     Ok(())
 }
