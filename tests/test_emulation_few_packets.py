@@ -47,6 +47,16 @@ def test_without_a_packet_there_is_nothing_to_be_late():
     assert run_of(0, None, None, None).why_invalid is None
 
 
+def test_what_a_kernel_refuses_is_said_and_invalidates_nothing():
+    run = run_of(18, 0.04, 0.1)
+    assert run.warning is None
+    run.started = {"offload_refused": None}
+    assert run.warning is None
+    run.started = {"offload_refused": "Operation not supported (os error 95)"}
+    assert "(Operation not supported (os error 95)): what the relay cannot take apart is lost" in run.warning
+    assert run.why_invalid is None
+
+
 def test_what_a_capture_lacks_is_said():
     run = run_of(18, 0.04, 0.1)
     run.done["capture"] = {"written": [9, 9], "not_captured": 0, "out_of_order": 0, "failed": None}

@@ -136,6 +136,7 @@ def test_bulk_arrives_as_it_was_sent_in_both_directions(mtu, family, without_tun
     assert said["device"] == "veth"
     assert said["user_namespace"] == (os.getuid() == 0)  # else the test's own namespace has the rights
     assert said["device_drops"] == [0, 0]
+    assert said["offload_refused"] is None
     assert said["relay"]["not_taken"] == 0
     assert said["relay"]["delivered"] >= 2 * 6_000_000 // mtu
 

@@ -89,6 +89,15 @@ impl Device {
         }
     }
 
+    /// Why the kernel does not finish before the relay gets it what the relay cannot; `None`: it does.
+    #[must_use]
+    pub fn offload_refused(&self) -> Option<&str> {
+        match &self.way {
+            Way::Tun { .. } => None,
+            Way::Veth(veth) => veth.offload_refused(),
+        }
+    }
+
     /// Where it counts what the relay was too late for, if its interface does not.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub struct Host {
     jobs: Sender<Job>,
     device: Kind,
     overflow: Option<Overflow>,
+    offload_refused: Option<String>,
 }
 
 impl Host {
@@ -26,7 +27,7 @@ impl Host {
     /// [`EmuError::Isolation`], [`EmuError::Device`], [`EmuError::Interface`].
     pub fn start(end: &'static str, addresses: Addresses, mtu: u16, everywhere: bool) -> Result<(Self, Device), EmuError> {
         let (jobs, inbox) = channel::<Job>();
-        let mut host = Self { end, jobs, device: Kind::Tun, overflow: None };
+        let mut host = Self { end, jobs, device: Kind::Tun, overflow: None, offload_refused: None };
         let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()));
         spawned.map_err(|source| EmuError::System { what: "thread of a host", source })?;
         let device = host.run(move || -> Result<Device, EmuError> {
@@ -44,6 +45,7 @@ impl Host {
         })?;
         host.device = device.kind();
         host.overflow = device.overflow()?;
+        host.offload_refused = device.offload_refused().map(str::to_owned);
         Ok((host, device))
     }
 
@@ -65,6 +67,12 @@ impl Host {
         let (end, device) = (self.end, self.device);
         let interface = self.run(move || dropped(end, DEVICE, device))?;
         Ok(interface + self.overflow.as_ref().map_or(Ok(0), Overflow::count)?)
+    }
+
+    /// Why its kernel may hand over packets that the relay cannot take apart; `None`: it does not.
+    #[must_use]
+    pub fn offload_refused(&self) -> Option<&str> {
+        self.offload_refused.as_deref()
     }
 
     /// What the device is.

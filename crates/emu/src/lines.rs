@@ -81,7 +81,7 @@ impl Lines {
             let types: Vec<_> = columns.iter().map(|(name, column)| (*name, type_of(column))).collect(); // a list keeps the order
             self.line(&json!({"kind": "types", "table": name, "types": types}));
         }
-        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device()}));
+        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
     }
 
     /// Rows of one of the Run's tables.

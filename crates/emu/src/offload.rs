@@ -2,7 +2,8 @@
 //! nobody behind it could finish: tunnels, SCTP, lists of packets, VLAN tags.
 
 use netlink_packet_core::{
-    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NetlinkSerializable,
 };
 use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
@@ -36,18 +37,19 @@ const BITSET_BITS: u16 = 3;
 const BITSET_BITS_BIT: u16 = 1;
 const BITSET_BIT_NAME: u16 = 2;
 
-/// Makes the kernel finish all but TCP itself before it hands packets to `device`, of the calling thread's namespace. A kernel that cannot be asked
-/// (before 5.7) may hand over what the relay then counts as malformed.
-pub fn only_tcp(device: &str) {
-    let _ = ask(device);
-}
+/// `include/uapi/linux/netlink.h`.
+const NLMSG_ERROR: u16 = 2;
 
-fn ask(device: &str) -> io::Result<()> {
+/// Makes the kernel finish all but TCP itself before it hands packets to `device`, of the calling thread's namespace.
+///
+/// # Errors
+/// What the kernel says. One that cannot be asked (before 5.7) or refuses may hand over what the relay then counts as malformed.
+pub fn only_tcp(device: &str) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_GENERIC)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     let family = GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas: vec![GenlCtrlAttrs::FamilyName(Features::family_name().to_owned())] };
-    send(&socket, GenlMessage::from_payload(family))?;
+    send(&socket, GenlMessage::from_payload(family), 0)?;
     let (answer, _) = socket.recv_from_full()?;
     let answer = NetlinkMessage::<GenlMessage<GenlCtrl>>::deserialize(&answer).map_err(io::Error::other)?;
     let NetlinkPayload::InnerMessage(family) = answer.payload else { return Err(io::ErrorKind::Unsupported.into()) };
@@ -57,16 +59,38 @@ fn ask(device: &str) -> io::Result<()> {
     });
     let features = Features(device.to_owned());
     let header = GenlHeader { cmd: features.command(), version: features.version() };
-    send(&socket, GenlMessage::new(header, features, id.ok_or(io::ErrorKind::Unsupported)?))
+    send(&socket, GenlMessage::new(header, features, id.ok_or(io::ErrorKind::Unsupported)?), NLM_F_ACK)?;
+    loop {
+        // What changed, and that it did; or that it is refused.
+        let (answer, _) = socket.recv_from_full()?;
+        if let Some(verdict) = verdict(&answer) {
+            return verdict;
+        }
+    }
+}
+
+/// What an answer says of the request; `None`: it is about something else.
+fn verdict(answer: &[u8]) -> Option<io::Result<()>> {
+    let broken = || io::Error::from(io::ErrorKind::InvalidData);
+    let Ok(message) = NetlinkBuffer::new_checked(answer) else { return Some(Err(broken())) };
+    if message.message_type() != NLMSG_ERROR {
+        return None;
+    }
+    let code = message.payload().first_chunk().map(|code| i32::from_ne_bytes(*code));
+    Some(match code {
+        Some(0) => Ok(()),
+        Some(code) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        None => Err(broken()),
+    })
 }
 
 /// The kernel does as asked before this returns.
-fn send<F: Debug>(socket: &Socket, message: GenlMessage<F>) -> io::Result<()>
+fn send<F: Debug>(socket: &Socket, message: GenlMessage<F>, flags: u16) -> io::Result<()>
 where
     GenlMessage<F>: NetlinkSerializable,
 {
     let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST;
+    header.flags = NLM_F_REQUEST | flags;
     let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
@@ -114,5 +138,33 @@ impl Emitable for Features {
 
     fn emit(&self, buffer: &mut [u8]) {
         self.attributes().as_slice().emit(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A message as the kernel sends it: its header, and what follows.
+    fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(16 + payload.len()).unwrap();
+        [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], payload].concat()
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_an_acknowledgement() {
+        let said = |code: i32| verdict(&message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat()));
+        assert!(said(0).unwrap().is_ok());
+        assert_eq!(said(-95).unwrap().unwrap_err().raw_os_error(), Some(95));
+        assert!(verdict(&message(30, &[12, 1, 0, 0])).is_none(), "what changed");
+        assert!(verdict(&message(NLMSG_ERROR, &[])).unwrap().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read(answer in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = verdict(&answer);
+        }
     }
 }

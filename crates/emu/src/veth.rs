@@ -66,6 +66,8 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 pub struct Veth {
     socket: OwnedFd,
     ring: Ring,
+    /// Why the kernel does not finish what the relay cannot; `None`: it does.
+    offload_refused: Option<String>,
     /// What goes in front of a packet of either version: an empty virtio header, the link header.
     fronts: [Vec<u8>; 2],
 }
@@ -86,12 +88,12 @@ impl Veth {
     fn beyond(end: &'static str, name: &'static str, mtu: u16, host: i32) -> Result<Self, EmuError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(system("network namespace of the relay's end"))?;
         let largest = GSO_BYTES.max(mtu.into());
-        with_netlink(end, |handle| async move {
+        let offload_refused = with_netlink(end, |handle| async move {
             let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
             let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(mtu.into()).arp(false).build();
             handle.link().add(pair).execute().await.map_err(failed("veth pair"))?;
             crate::host::set(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
-            offload::only_tcp(name);
+            let refused = offload::only_tcp(name).err().map(|e| e.to_string());
             let near = index(&handle, name).await.map_err(failed("veth pair"))?;
             let near = LinkUnspec::new_with_index(near)
                 .address(NEAR_ADDRESS.to_vec())
@@ -101,13 +103,14 @@ impl Veth {
             handle.link().set(near.build()).execute().await.map_err(failed("the host's end of the veth pair"))?;
             let far = index(&handle, FAR).await.map_err(failed("veth pair"))?;
             let far = LinkUnspec::new_with_index(far).up().build();
-            handle.link().set(far).execute().await.map_err(failed("the relay's end of the veth pair"))
+            handle.link().set(far).execute().await.map_err(failed("the relay's end of the veth pair"))?;
+            Ok(refused)
         })?;
-        Self::open(largest).map_err(system("packet socket on the veth pair"))
+        Self::open(largest, offload_refused).map_err(system("packet socket on the veth pair"))
     }
 
     /// While the host's end is down, so that nothing is missed.
-    fn open(largest: usize) -> Result<Self, Errno> {
+    fn open(largest: usize, offload_refused: Option<String>) -> Result<Self, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
         setsockopt(&socket, VirtioHeader, &1)?;
@@ -118,7 +121,7 @@ impl Veth {
             getifaddrs()?.filter(|i| i.interface_name == FAR).find_map(|i| i.address?.as_link_addr().copied()).ok_or(Errno::ENODEV)?;
         bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &far)?;
         let front = |kind: [u8; 2]| [&[0; HEADER][..], &NEAR_ADDRESS, &FAR_ADDRESS, &kind].concat();
-        Ok(Self { socket, ring, fronts: [front(IPV4), front(IPV6)] })
+        Ok(Self { socket, ring, offload_refused, fronts: [front(IPV4), front(IPV6)] })
     }
 
     /// Hands the next packet to `read`: its virtio header, the bytes before the packet from which that counts, the packet. What is no IP is `None` at
@@ -152,6 +155,12 @@ impl Veth {
     pub fn send(&self, packet: &[u8]) -> Result<(), Errno> {
         let front = &self.fronts[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
         writev(&self.socket, &[IoSlice::new(front), IoSlice::new(packet)]).map(drop)
+    }
+
+    /// Why the kernel does not finish before the relay gets it what the relay cannot; `None`: it does.
+    #[must_use]
+    pub fn offload_refused(&self) -> Option<&str> {
+        self.offload_refused.as_deref()
     }
 
     /// For whoever counts the losses at the end.

@@ -130,6 +130,8 @@ def _tell(result: ProgramRun) -> None:
     note(summary_line(result.emulated))
     if result.emulated.why_invalid:
         warn(f"this run is not valid: {result.emulated.why_invalid}")
+    if result.emulated.warning:
+        warn(result.emulated.warning)
     if result.note is not None:
         note(result.note)
     if result.emulated.why_incomplete:

@@ -216,6 +216,17 @@ class Emulated:
         return "; ".join(reasons) or None
 
     @property
+    def warning(self) -> str | None:
+        """What may go wrong on this machine though the Run is valid, in one line; None: nothing."""
+        refused = (self.started or {}).get("offload_refused")
+        if refused is None:
+            return None
+        return (
+            f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay cannot take "
+            "apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
+        )
+
+    @property
     def exit_code(self) -> int:
         """The program's, as a shell has it; 124 (as `timeout` says) if it was ended because the Profile was over."""
         done = self.done or {}
