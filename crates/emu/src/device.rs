@@ -61,6 +61,7 @@ pub struct Device {
     parts: Parts,
     spare: Vec<Vec<u8>>,
     malformed: u64,
+    told_lost: u64,
 }
 
 impl Device {
@@ -77,7 +78,7 @@ impl Device {
             },
         };
         let mtu = usize::from(mtu);
-        Ok(Self { way, mtu, parts: Parts::new(HEADROOM, mtu), spare: Vec::new(), malformed: 0 })
+        Ok(Self { way, mtu, parts: Parts::new(HEADROOM, mtu), spare: Vec::new(), malformed: 0, told_lost: 0 })
     }
 
     /// Which it is.
@@ -146,6 +147,12 @@ impl Device {
         self.malformed
     }
 
+    /// Packets that the device lost as they were handed to it, and said so: its own counters have them, too.
+    #[must_use]
+    pub const fn told_lost(&self) -> u64 {
+        self.told_lost
+    }
+
     /// A packet that came another way. `None`: it is larger than the device's MTU.
     pub fn wrap(&mut self, packet: &[u8]) -> Option<Buffer> {
         if packet.len() > self.mtu {
@@ -162,7 +169,7 @@ impl Device {
     ///
     /// # Errors
     /// What the kernel says of the device rather than of the packet.
-    pub fn send(&self, buffer: &Buffer) -> Result<bool, EmuError> {
+    pub fn send(&mut self, buffer: &Buffer) -> Result<bool, EmuError> {
         let sent = match &self.way {
             Way::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
             Way::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
@@ -170,7 +177,11 @@ impl Device {
         match sent {
             Ok(()) => Ok(true),
             Err(e) => match e.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::EINVAL | Errno::ENOBUFS | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
+                Some(Errno::ENOBUFS) => {
+                    self.told_lost += 1;
+                    Ok(false)
+                }
+                Some(Errno::EINVAL | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
                 _ => Err(system("write to the host's device")(e)),
             },
         }

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Kind};
 use crate::error::EmuError;
-use crate::interface::{Addresses, configure, dropped};
+use crate::interface::{Addresses, Dropped, configure, dropped};
 use crate::veth::Overflow;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
@@ -63,10 +63,11 @@ impl Host {
     ///
     /// # Errors
     /// [`EmuError::Interface`], [`EmuError::System`].
-    pub fn dropped(&self) -> Result<u64, EmuError> {
+    pub fn dropped(&self) -> Result<Dropped, EmuError> {
         let (end, device) = (self.end, self.device);
         let interface = self.run(move || dropped(end, DEVICE, device))?;
-        Ok(interface + self.overflow.as_ref().map_or(Ok(0), Overflow::count)?)
+        let overflow = self.overflow.as_ref().map_or(Ok(0), Overflow::count)?;
+        Ok(Dropped { unread: interface.unread + overflow, ..interface })
     }
 
     /// Why its kernel may hand over packets that the relay cannot take apart; `None`: it does not.

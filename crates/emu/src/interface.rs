@@ -89,20 +89,39 @@ pub fn shut_off(end: &'static str, addresses: Addresses) -> Result<(), EmuError>
     })
 }
 
-/// Packets that `device` lost before the relay could read them; of a veth pair, which passes packets on by way of a queue of the processor's
-/// (`net.core.netdev_max_backlog`) rather than at once, also those that it lost after the relay had written them.
+/// Packets that a device lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Before the relay could read them.
+    pub unread: u64,
+    /// After the relay had written them: of a veth pair, which passes packets on by way of a queue of the processor's (`net.core.netdev_max_backlog`) rather
+    /// than at once.
+    pub written: u64,
+}
+
+impl Dropped {
+    /// All but those that the kernel told the relay of (`ENOBUFS`), as kernels do since 6.3: the relay counts them as not taken.
+    #[must_use]
+    pub const fn untold(&self, told: u64) -> u64 {
+        self.unread + self.written.saturating_sub(told)
+    }
+}
+
+/// What `device` counted.
 ///
 /// # Errors
 /// [`EmuError::Interface`].
-pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<u64, EmuError> {
+pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<Dropped, EmuError> {
     with_netlink(end, |handle| async move {
         let failed = |e: rtnetlink::Error| EmuError::Interface { end, what: "counters", found: e.to_string() };
         let link = handle.link().get().match_name(device.to_owned()).execute().try_next().await.map_err(failed)?;
         let stats = link.into_iter().flat_map(|l| l.attributes).find_map(|a| match a {
-            LinkAttribute::Stats64(stats) => Some(stats.tx_dropped + if kind == Kind::Veth { stats.rx_dropped } else { 0 }),
+            LinkAttribute::Stats64(stats) => {
+                Some(Dropped { unread: stats.tx_dropped, written: if kind == Kind::Veth { stats.rx_dropped } else { 0 } })
+            }
             _ => None,
         });
-        Ok(stats.unwrap_or(0))
+        Ok(stats.unwrap_or_default())
     })
 }
 
@@ -124,4 +143,15 @@ pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
         tokio::spawn(connection);
         ask(handle).await
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_relay_was_told_of_is_counted_once() {
+        let dropped = Dropped { unread: 2, written: 10 };
+        assert_eq!([0, 7, 12].map(|told| dropped.untold(told)), [12, 5, 2]);
+    }
 }

@@ -66,6 +66,9 @@ pub struct RelayReport {
     pub held: u64,
     /// Packets that a kernel did not take.
     pub not_taken: u64,
+    /// … of them, those that a device lost and told of, by device.
+    #[serde(skip)]
+    pub told_lost: [u64; 2],
     /// Packets that were no IP, or stay on their link (multicast): never on the path.
     pub not_forwarded: u64,
     /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
@@ -474,6 +477,7 @@ impl Relay {
         if let Some(tap) = &mut self.tap {
             tap.close(&self.bodies, now);
         }
+        self.report.told_lost = [0, 1].map(|end| self.devices[end].told_lost());
         self.report.not_forwarded += self.devices.iter().map(Device::malformed).sum::<u64>();
         let inside = |course: &Course| course.network.packets() as u64;
         self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();

@@ -12,7 +12,7 @@ use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
 use crate::gateway::office;
 use crate::host::{self, Host};
-use crate::interface::{self, Addresses};
+use crate::interface::{self, Addresses, Dropped};
 use crate::isolation::{Privilege, settle};
 use crate::lines::{Done, Lines, Stopped};
 use crate::names::name_server;
@@ -399,12 +399,13 @@ impl Session {
             self.relay.join().map_err(failed)??;
             return Err(EmuError::Spec("the relay ended before its time".to_owned()));
         }
-        let mut dropped = [0; 2]; // a device and its counters go with the relay
+        let mut dropped = [Dropped::default(); 2]; // a device and its counters go with the relay
         for (host, count) in self.hosts.iter().zip(&mut dropped) {
             *count = host.dropped()?;
         }
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;
+        let device_drops = [0, 1].map(|end| dropped[end].untold(report.told_lost[end]));
         let capture = self.capture.map(JoinHandle::join).transpose();
         let capture = capture.map_err(|_| EmuError::Spec("the capture's thread failed".to_owned()))?;
         let mut spans = Vec::new();
@@ -433,7 +434,7 @@ impl Session {
             relay: report,
             gateway,
             capture,
-            device_drops: dropped,
+            device_drops,
             account,
             flows_without_samples: self.sampler.flows_without_samples(),
             closes_missed,
