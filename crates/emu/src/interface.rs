@@ -100,7 +100,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// All but those that the kernel told the relay of (`ENOBUFS`), as kernels do since 6.3: the relay counts them as not taken.
+    /// All but those that the kernel told the relay of (`ENOBUFS`), as newer kernels do: the relay counts them as not taken.
     #[must_use]
     pub const fn untold(&self, told: u64) -> u64 {
         self.unread + self.written.saturating_sub(told)

@@ -465,6 +465,7 @@ impl Relay {
         let t_s = at.since(self.start).as_secs_f64();
         let time = self.course.time(at);
         record_window(&mut self.course.network, 0, &self.profile, &self.role, time, t_s, &mut links);
+        self.course.network.begin_window();
         // The elements know places; the tables have flows.
         for flow in &mut links.flow {
             *flow = u32::try_from(*flow).map_or(*flow, |place| i64::from(self.flows.number(place)));

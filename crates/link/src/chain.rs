@@ -109,4 +109,15 @@ impl Chain {
     pub fn backlog_bytes(&self) -> u64 {
         self.elements.iter().map(|e| e.backlog_bytes()).sum()
     }
+
+    /// The most that [`Chain::backlog_bytes`] was since it was last forgotten.
+    #[must_use]
+    pub fn most_backlog_bytes(&self) -> u64 {
+        self.elements.iter().map(|e| e.most_backlog_bytes()).sum() // only one holds any
+    }
+
+    /// Begins anew with what it is now.
+    pub fn forget_most_backlog(&mut self) {
+        self.elements.iter_mut().for_each(|e| e.forget_most_backlog());
+    }
 }

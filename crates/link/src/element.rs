@@ -136,6 +136,12 @@ pub trait Element: Send {
     fn backlog_bytes(&self) -> u64 {
         0
     }
+    /// The most that [`Element::backlog_bytes`] was since it was last forgotten.
+    fn most_backlog_bytes(&self) -> u64 {
+        0
+    }
+    /// Begins anew with what it is now.
+    fn forget_most_backlog(&mut self) {}
     /// Packets inside.
     fn packets(&self) -> usize;
 }

@@ -315,6 +315,32 @@ fn stages_tell_waiting_from_sending_and_flying() {
     assert_eq!(second, [(0, Queue, 1), (0, Transmission, 2), (0, Propagation, 12), (1, Propagation, 15)]);
 }
 
+/// A burst that comes and goes within a window is seen in it, and in no other.
+#[test]
+fn the_most_that_waited_in_a_window_is_known() {
+    let air = side(&[10], &[12], 0, false, QueueLimit::Packets(9));
+    let p = profile(vec![hop("air", &air)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
+    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let (mut out, mut links) = (Vec::new(), bentpipe_profile::run::Links::default());
+    for body in 0..6 {
+        network.send(Packet::new(Time(0), 0, Direction::Up, 0, 1500, body)).unwrap();
+    }
+    for window in 1..=3 {
+        let at = Time(window * windows::LINK_WINDOW.0);
+        if window == 3 {
+            network.run_until(Time(at.0 - 3 * MS / 2), &mut out);
+            (0..3).for_each(|body| network.send(Packet::new(Time(at.0 - 3 * MS / 2), 0, Direction::Up, 0, 1500, body)).unwrap());
+        }
+        network.run_until(at, &mut out);
+        windows::record_window(&mut network, 0, &p, "path", at, window as f64, &mut links);
+        network.begin_window();
+    }
+    let up: Vec<_> = (0..links.t_s.len()).filter(|&i| links.direction[i] == "up" && links.flow[i] < 0).collect();
+    // One of them is in transmission; at the end of the third window one of three has gone, one is in transmission.
+    assert_eq!(up.iter().map(|&i| links.backlog_max_bytes[i]).collect::<Vec<_>>(), [5 * 1500, 0, 2 * 1500]);
+    assert_eq!(up.iter().map(|&i| links.backlog_bytes[i]).collect::<Vec<_>>(), [0, 0, 1500]);
+}
+
 #[test]
 fn a_path_that_is_not_there_loses_what_is_sent() {
     let only = side(&[1], &[], 0, false, QueueLimit::Packets(5));

@@ -395,6 +395,17 @@ impl Network {
         self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].backlog_bytes()
     }
 
+    /// The most of it at any moment since [`Network::begin_window`].
+    #[must_use]
+    pub fn most_backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
+        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].most_backlog_bytes()
+    }
+
+    /// Forgets what waited before; after the rows of a window are written, of all paths.
+    pub fn begin_window(&mut self) {
+        self.chains.iter_mut().for_each(Chain::forget_most_backlog);
+    }
+
     /// Packets refused so far for want of a path.
     #[must_use]
     pub fn refused(&self, path: usize, direction: Direction) -> u64 {

@@ -15,6 +15,9 @@ pub struct Server {
     queue: DropTail,
     /// A queue that a handover moved here. It was accepted once, so it has no limit, and it is older than what arrives: it goes first.
     moved: VecDeque<Packet>,
+    moved_bytes: u64,
+    /// Most bytes that waited since this was last forgotten.
+    most_bytes: u64,
     gate: Gate,
     in_service: Option<Service>,
     /// Left (with when its transmission began), lost or handed over, in order of time, not yet popped.
@@ -43,6 +46,8 @@ impl Server {
             clock: RateClock::new(capacity),
             queue: DropTail::new(queue.limit),
             moved: VecDeque::new(),
+            moved_bytes: 0,
+            most_bytes: 0,
             gate: Gate::default(),
             in_service: None,
             done: VecDeque::new(),
@@ -63,6 +68,7 @@ impl Server {
 
     fn serve_next(&mut self, ready: Time) {
         if let Some(packet) = self.moved.pop_front() {
+            self.moved_bytes -= u64::from(packet.bytes);
             self.serve(packet, ready, true);
         } else if let Some(packet) = self.queue.dequeue() {
             self.serve(packet, ready, false);
@@ -84,6 +90,7 @@ impl Server {
     /// Takes everything that waits or is in transmission, first come first.
     fn drain(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
         let first = self.in_service.take().map(|service| service.packet);
+        self.moved_bytes = 0; // none is left
         let rest = std::iter::from_fn(|| self.moved.pop_front().or_else(|| self.queue.dequeue()));
         first.into_iter().chain(rest)
     }
@@ -91,6 +98,7 @@ impl Server {
     /// Takes a packet of a moved queue. While the gate is closed, what stands at the head has not begun: the moved queue is older and goes first.
     fn take_moved(&mut self, packet: Packet) {
         let now = packet.at;
+        self.moved_bytes += u64::from(packet.bytes);
         self.moved.push_back(packet);
         let newer = self.in_service.take_if(|service| !service.moved && self.gate.opens(now) > now);
         if let Some(Service { packet, .. }) = newer {
@@ -140,6 +148,7 @@ impl Element for Server {
                 self.lose(packet, packet.at, DropCause::QueueFull);
             }
         }
+        self.most_bytes = self.most_bytes.max(self.backlog_bytes());
     }
 
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
@@ -202,7 +211,15 @@ impl Element for Server {
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.queue.bytes() + self.moved.iter().map(|packet| u64::from(packet.bytes)).sum::<u64>()
+        self.queue.bytes() + self.moved_bytes
+    }
+
+    fn most_backlog_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    fn forget_most_backlog(&mut self) {
+        self.most_bytes = self.backlog_bytes();
     }
 
     fn packets(&self) -> usize {

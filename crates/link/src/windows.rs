@@ -10,17 +10,19 @@ use bentpipe_profile::{Direction, Nanos, Profile, Time};
 /// Length of a window.
 pub const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 
-/// Writes the rows of the window that ends at `at` (`t_s` since the run's beginning) for the network's path number `path`, and begins the next.
+/// Writes the rows of the window that ends at `at` (`t_s` since the run's beginning) for the network's path number `path`, and begins the next of its delays; the driver begins that of the backlogs
+/// ([`Network::begin_window`]) when it has all paths' rows.
 #[allow(clippy::cast_possible_wrap)] // far fewer than 2^63 flows
 pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
     let route = network.route(path).to_vec();
     for (index, hop) in profile.hops().iter().enumerate() {
         for direction in Direction::BOTH {
             let backlog = network.backlog_bytes(path, index, direction);
+            let most = network.most_backlog_bytes(path, index, direction);
             let stats = network.stats_mut(path, index, direction);
             let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
             let in_route = route.iter().any(|&h| usize::from(h) == index);
-            if carried == 0 && backlog == 0 && !in_route {
+            if carried == 0 && most == 0 && !in_route {
                 continue;
             }
             let capacity = hop.side(direction).capacity.as_ref().map_or(f64::NAN, |c| c.at(&mut Cursor::default(), at) as f64);
@@ -42,6 +44,7 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 l.flow.push(flow);
                 l.capacity_bps.push(capacity);
                 l.backlog_bytes.push(backlog);
+                l.backlog_max_bytes.push(most);
                 l.delivered_bytes.push(if total { counters.0 } else { 0 });
                 l.drops_queue.push(if total { counters.1 } else { 0 });
                 l.drops_loss.push(if total { counters.2 } else { 0 });

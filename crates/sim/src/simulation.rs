@@ -325,6 +325,7 @@ impl Simulation {
             let role = &self.experiment.profiles[path].role;
             record_window(&mut self.network, path, profile, role, at, t_s, &mut self.tables.links);
         }
+        self.network.begin_window();
     }
 }
 

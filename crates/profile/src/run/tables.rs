@@ -93,6 +93,8 @@ table! {
         capacity_bps: F64(f64),
         /// Bytes that wait at the end of the window.
         backlog_bytes: U64(u64),
+        /// Most bytes that waited at any moment of the window.
+        backlog_max_bytes: U64(u64),
         /// Bytes that left downstream so far (rows of one flow: 0).
         delivered_bytes: U64(u64),
         /// Packets lost in a full queue so far.
