@@ -96,6 +96,17 @@ impl End {
         matches!(self.life, Life::Lives | Life::Closed)
     }
 
+    /// Whether its newest socket is over: the kernel told of its close, or its program has closed it and at most the FIN is on its way.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let is_left = |last: &TcpState| last.is_orphan && last.info.unacked <= 1 && last.info.notsent_bytes == 0;
+        match self.life {
+            Life::Closed | Life::Reset => true,
+            Life::Lives => self.last.as_ref().is_some_and(is_left),
+            Life::None | Life::Vanished => false,
+        }
+    }
+
     /// Whether a socket has gone without its close.
     #[must_use]
     pub fn has_vanished(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::error::{EmuError, system};
 use crate::gateway::proxy::PORT;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, TCP_CLOSE, TCP_LISTEN};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, TCP_CLOSE, TCP_ESTABLISHED, TCP_LISTEN};
 use netlink_packet_sock_diag::inet::nlas::{Nla, TcpInfo};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
 use netlink_sys::{Socket, SocketAddr as NetlinkAddr, protocols::NETLINK_SOCK_DIAG};
@@ -23,6 +23,8 @@ pub struct TcpState {
     pub controller: String,
     /// The kernel's own record (`include/uapi/linux/tcp.h`).
     pub info: TcpInfo,
+    /// Whether its program has closed it, or ended, and it only sees to the rest. One that its program has not accepted yet is none.
+    pub is_orphan: bool,
 }
 
 /// The socket tables of the namespace in which it was opened.
@@ -115,6 +117,7 @@ impl Diag {
 #[must_use]
 pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     let id = response.header.socket_id;
+    let is_orphan = response.header.inode == 0 && response.header.state != TCP_ESTABLISHED;
     let (mut controller, mut info) = (String::new(), None);
     for nla in response.nlas {
         match nla {
@@ -125,7 +128,7 @@ pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     }
     let local = SocketAddr::new(plain(id.source_address), id.source_port);
     let remote = SocketAddr::new(plain(id.destination_address), id.destination_port);
-    Some(TcpState { local, remote, cookie: id.cookie, controller, info: info? })
+    Some(TcpState { local, remote, cookie: id.cookie, controller, info: info?, is_orphan })
 }
 
 /// An IPv4 address in IPv6 clothes is one of IPv4: that is what its packets carry.

@@ -52,7 +52,7 @@ impl Observation<'_> {
             number: Some(number),
             start: span.first,
             stop: span.last,
-            completed: None,
+            completed: Some(span.last).filter(|_| self.sampler.is_over(seen.key)),
             delivered_bytes: seen.delivered_bytes,
             is_complete: self.sampler.is_complete(seen.key),
             retransmits: seen.retransmits,

@@ -110,6 +110,12 @@ impl Sampler {
         self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(End::is_known))
     }
 
+    /// Whether a flow is over: an end of it is, and was not opened anew.
+    #[must_use]
+    pub fn is_over(&self, key: FlowKey) -> bool {
+        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(End::is_over))
+    }
+
     /// TCP flows that are in no sample though they may have carried something. Where every close was told they have not: they were refused, or never
     /// answered.
     #[must_use]

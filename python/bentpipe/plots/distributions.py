@@ -48,7 +48,7 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             look = style.look(controller)
             line = {"color": look.colour, "linestyle": look.line, "label": style.legend_name(controller)}
             for axis, bin_s in ((axes[0], 0.1), (axes[1], 1.0)):
-                bins = [_steady(run, *series.goodput(table, 0, bin_s)) for run, table in samples]
+                bins = [series.flow_goodput(run, 0, bin_s) for run, _ in samples]
                 _draw_cdf(axis, np.concatenate(bins) * 1e-6, line)
             rtt = [_steady(run, *series.values(table, 0, column)) for run, table in samples]
             _draw_cdf(axes[2], np.concatenate(rtt), line)
@@ -83,7 +83,7 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
         figure = Figure(figsize=(9.2, 6.2), layout="constrained")
         axes = figure.subplots(2, 2).ravel()
         measures: tuple[tuple[str, str, Callable[[Run], series.Floats] | None], ...] = (
-            ("Goodput", "Mbit/s", lambda run: _steady(run, *series.goodput(run.samples(), 0, 1.0)) * 1e-6),
+            ("Goodput", "Mbit/s", lambda run: series.flow_goodput(run, 0, 1.0) * 1e-6),
             ("Sent again (bar: mean, dots: runs)", "% of all segments", None),
             (
                 "Congestion window",

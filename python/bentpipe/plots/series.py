@@ -36,6 +36,39 @@ def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Flo
     return (edges[:-1] + edges[1:]) / 2, np.diff(at_edges) * 8 / bin_s
 
 
+def flow_span(run: Run, flow: int) -> tuple[float, float]:
+    """From when to when a flow lasted [s since the run's beginning]: to its completion, its stop, or the run's end."""
+    spec, summary = run.record["experiment"]["flows"][flow], run.flows[flow]
+    start_s = (spec.get("start_ns") or 0) / 1e9
+    ends = [run.duration_s]
+    if spec.get("stop_ns") is not None:
+        ends.append(spec["stop_ns"] / 1e9)
+    if summary.get("completed_s") is not None:
+        ends.append(start_s + summary["completed_s"])
+    return start_s, max(start_s, min(ends))
+
+
+def flow_goodput(run: Run, flow: int, bin_s: float) -> Floats:
+    """Goodput of one flow in bins of `bin_s` of its own time: after its warm-up, or from its start if it ended before.
+
+    In bit/s. A last, partial bin is left out, unless it is all there is.
+    """
+    rows = run.samples().filter(pl.col("flow") == flow).sort("t_s")
+    start_s, end_s = flow_span(run, flow)
+    from_s = start_s + run.warmup_s if start_s + run.warmup_s < end_s else start_s
+    if not rows.height or end_s <= from_s:
+        return np.empty(0)
+    inside = rows.filter((pl.col("t_s") > start_s) & (pl.col("t_s") < end_s))
+    t_s = np.concatenate([[start_s], inside["t_s"].to_numpy(), [end_s]])
+    # The last row of a flow that closed between two samples is at the later of them.
+    received = np.concatenate([[0], inside["goodput_bytes"].to_numpy(), rows["goodput_bytes"].to_numpy()[-1:]])
+    bins = int((end_s - from_s) / bin_s + 1e-6)
+    edges = from_s + np.arange(bins + 1) * bin_s if bins else np.array([from_s, end_s])
+    at_edges = np.interp(edges, t_s, received.astype(np.float64))
+    found: Floats = np.diff(at_edges) * 8 / np.diff(edges)
+    return found
+
+
 def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Floats]:
     """Time [s] and value of a column where it is known."""
     rows = samples.filter((pl.col("flow") == flow) & pl.col(column).is_not_null())
@@ -58,10 +91,12 @@ def ecdf(sample: Floats) -> tuple[Floats, Floats]:
 class PathSeries:
     """The path under a Run in the direction of its data, summed over the hops in use.
 
-    `backlog_bytes` is what all its queues held, and the drops are counts per window by cause.
+    `backlog_bytes` is the most that its queues held in each window, each at its own moment (`has_most`), or what they
+    held at its end, of Runs from before that was kept. The drops are counts per window by cause.
     """
 
     t_s: Floats
+    has_most: bool
     backlog_bytes: Floats
     drops_queue: Floats
     drops_loss: Floats
@@ -73,6 +108,8 @@ DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event")
 
 def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     """The path's backlog and drops over time."""
+    has_most = "backlog_max_bytes" in links.columns
+    backlog = "backlog_max_bytes" if has_most else "backlog_bytes"
     hops = links.filter((pl.col("flow") < 0) & (pl.col("direction") == direction)).sort("profile", "hop", "t_s")
     grown = hops.with_columns(
         (pl.col(name) - pl.col(name).shift(1, fill_value=0).over("profile", "hop")).cast(pl.Float64)
@@ -81,7 +118,7 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     rows = (
         grown.group_by("t_s")
         .agg(
-            pl.col("backlog_bytes").sum(),
+            pl.col(backlog).sum(),
             *(pl.col(name).sum() for name in DROP_CAUSES),
         )
         .sort("t_s")
@@ -90,7 +127,7 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     def column(name: str) -> Floats:
         return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
-    return PathSeries(column("t_s"), column("backlog_bytes"), *map(column, DROP_CAUSES))
+    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, DROP_CAUSES))
 
 
 def event_times(events: pl.DataFrame, kind: str) -> Floats:

@@ -37,6 +37,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
         strip, *axes = figure.subplots(5, 1, sharex=True, gridspec_kw={"height_ratios": [0.28, 1.35, 1, 1, 1]})
         mark_path(runs[0], list(axes))
         direction = runs[0].flows[0]["direction"]
+        has_most = True
         _draw_strip(strip, runs[0], direction)
         for i, run in enumerate(runs):
             controller = str(run.flows[0]["controller"])
@@ -52,6 +53,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             axes[0].plot(*_scaled(series.goodput(samples, 0, BIN_S), 1e-6), **line)
             axes[1].plot(*_scaled(series.values(samples, 0, "cwnd_bytes"), 1e-6), **line)
             axes[2].plot(*series.values(samples, 0, "rtt_smoothed_ms"), **line)
+            has_most &= path.has_most
             axes[3].plot(path.t_s, path.backlog_bytes * 1e-3, **line)
             _draw_drops(axes[3], path, look.colour, row=i, rows=len(runs))
         for axis, title, unit in zip(
@@ -60,7 +62,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
                 "Goodput and capacity (1 s means)",
                 "Congestion window",
                 "Smoothed round-trip time",
-                "Waiting in the path's queues (read once a second)",
+                f"Waiting in the path's queues ({'most in each second' if has_most else 'read once a second'})",
             ),
             ("Mbit/s", "MB", "ms", "kB"),
             strict=True,

@@ -111,6 +111,13 @@ def environment(package: str, folder: str) -> Environment:
     )
 
 
+def _queue(runs: Sequence[Run]) -> str:
+    """What the panel of the queue shows."""
+    if all("backlog_max_bytes" in run.links().columns for run in runs):
+        return "The queue is the most that waited in each second; of several queues, the sum of each one's most."
+    return "The queue is read at the end of each second: what comes and goes in between does not show."
+
+
 class _Artist:
     """Draws figures into a folder and puts them into the page's data."""
 
@@ -154,8 +161,7 @@ class _Artist:
                 "what else changes) that serves, and when packets are lost at random (loss). Triangles: "
                 "handovers; thin lines: edges of the 15 s slots. Grey: what the path could have carried in each "
                 "second; goodput counts data when they arrive in order, so a repaired gap can lift a second above it. "
-                "The queue is read at the end of each second: what comes and goes in between does not show. Ticks "
-                "above it: it overflowed in that second."
+                f"{_queue(first)} Ticks above it: it overflowed in that second."
             )
             there = {run.entrant for run in first}
             missing = list(

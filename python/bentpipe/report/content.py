@@ -35,6 +35,7 @@ RESULT_HEADS = (
     ("Median RTT", "ms"),
     ("p95 RTT", "ms"),
     ("Retransmits", "segments a run"),
+    ("Took", "s"),
     ("n", "results"),
 )
 """Columns of the table of results: name and unit."""
@@ -343,6 +344,7 @@ def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str
         (text.mean(flow.rtt_median_ms), text.interval(flow.rtt_median_ms)),
         (text.mean(flow.rtt_p95_ms), text.interval(flow.rtt_p95_ms)),
         (text.mean(flow.retransmits), text.interval(flow.retransmits)),
+        (text.mean(flow.completed_s), text.interval(flow.completed_s)) if flow.completed_s else ("", ""),
         text.count(summary),
     )
 

@@ -33,6 +33,7 @@ class StartUp:
 class FlowSummary:
     """One flow of an entrant over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
+    `completed_s` is how long it took, over the runs in which it came to its end; None: it did in none, or has no end.
     `share` is the flow's part of what all flows of its run got together; None for a flow that had the path to itself.
     """
 
@@ -43,6 +44,7 @@ class FlowSummary:
     rtt_median_ms: Estimate | None
     rtt_p95_ms: Estimate | None
     retransmits: Estimate
+    completed_s: Estimate | None
     start_up: StartUp
     share: Estimate | None
 
@@ -163,6 +165,7 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
         rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
         rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
         retransmits=estimate([flow["retransmits"] for flow in flows]),
+        completed_s=_estimate_known([flow.get("completed_s") for flow in flows]),
         start_up=StartUp(
             reached=sum(time is not None for time in times),
             time_to_90_s=_estimate_known(times),

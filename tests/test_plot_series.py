@@ -1,0 +1,72 @@
+"""What figures are drawn from."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bentpipe.plots import series
+
+RATE_BPS = 9.85e6
+
+
+def run_of(start_s, took_s, *, run_s=60.0, warmup_s=0.0, stops=False):
+    """A Run of one flow at `RATE_BPS` from `start_s` on, sampled every 100 ms, and once at or after its close."""
+    steps = np.arange(1, round(run_s * 10) + 1) / 10
+    t_s = [t for t in steps if start_s < t < start_s + took_s + 0.1 and t <= run_s + 1e-9]
+    received = [round(RATE_BPS / 8 * (min(t, start_s + took_s) - start_s)) for t in t_s]
+    samples = pl.DataFrame({"t_s": t_s, "flow": [0] * len(t_s), "goodput_bytes": received})
+    spec = {"start_ns": round(start_s * 1e9), "stop_ns": round((start_s + took_s) * 1e9) if stops else None}
+    return SimpleNamespace(
+        record={"experiment": {"flows": [spec]}},
+        flows=[{"completed_s": None if stops else took_s}],
+        samples=lambda: samples,
+        duration_s=run_s,
+        warmup_s=warmup_s,
+    )
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize(
+    ("start_s", "took_s", "bins"), [(0.0, 2.0, 2), (3.3, 2.05, 2), (0.25, 0.4, 1), (7.77, 0.03, 1)]
+)
+def test_goodput_of_a_short_flow_is_of_its_own_time(start_s, took_s, bins, stops):
+    """Not of the seconds of the run that it lay in, with the silence before and after it."""
+    found = series.flow_goodput(run_of(start_s, took_s, stops=stops), 0, 1.0)
+    assert found == pytest.approx([RATE_BPS] * bins, rel=0.001)
+
+
+def test_the_warm_up_is_left_out_where_the_flow_outlasts_it():
+    long = run_of(0.0, 60.0, warmup_s=10.0)
+    assert series.flow_goodput(long, 0, 1.0) == pytest.approx([RATE_BPS] * 50, rel=0.001)
+    short = run_of(0.0, 4.0, warmup_s=10.0)
+    assert series.flow_goodput(short, 0, 1.0) == pytest.approx([RATE_BPS] * 4, rel=0.001)
+
+
+def test_a_flow_without_samples_has_no_goodput():
+    run = run_of(1.0, 0.5)
+    run.samples = lambda: pl.DataFrame({"t_s": [], "flow": [], "goodput_bytes": []})
+    assert len(series.flow_goodput(run, 0, 1.0)) == 0
+
+
+def links(**columns):
+    rows = {
+        "t_s": [1.0, 2.0],
+        "profile": ["path"] * 2,
+        "hop": ["air"] * 2,
+        "direction": ["down"] * 2,
+        "flow": [-1] * 2,
+        "drops_queue": [0, 3],
+        "drops_loss": [0, 0],
+        "drops_event": [0, 0],
+    }
+    return pl.DataFrame({**rows, **columns})
+
+
+def test_the_queue_is_the_most_of_each_window_and_of_older_runs_its_end():
+    both = series.path_series(links(backlog_bytes=[0, 10], backlog_max_bytes=[900, 10]), "down")
+    assert (both.has_most, both.backlog_bytes.tolist()) == (True, [900.0, 10.0])
+    assert both.drops_queue.tolist() == [0.0, 3.0]
+    older = series.path_series(links(backlog_bytes=[0, 10]), "down")
+    assert (older.has_most, older.backlog_bytes.tolist()) == (False, [0.0, 10.0])
