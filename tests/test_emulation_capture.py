@@ -229,7 +229,7 @@ def test_what_was_captured_before_a_kill_can_be_read(tmp_path):
         [*command, "--server", SERVER, "--", *python(SENDER, 100_000, 0.0)], stderr=subprocess.DEVNULL
     ) as child:
         deadline = time.monotonic() + 60.0
-        while not any(f.stat().st_size > 100_000 for f in out.glob(".unfinished-*/client.pcapng")):
+        while not any(f.stat().st_size > 150_000 for f in out.glob(".unfinished-*/client.pcapng")):
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
