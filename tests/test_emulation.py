@@ -287,13 +287,13 @@ def test_a_port_that_is_used_again_hides_nothing(how, fast, tmp_path):
 
 
 def test_a_connection_that_is_open_at_the_end_has_not_come_to_its_own(bell):
-    code = (
-        "import socket, time; s = socket.create_connection(('server', 80)); s.sendall(b'x'); time.sleep(60)"
-    )
+    code = "import socket, time; s = socket.create_connection(('server', 80)); s.sendall(b'x'); time.sleep(60)"
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     serve = deaf + "import socket, time; s = socket.create_server(('', 80)); c, _ = s.accept(); time.sleep(60)"
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 2.0, start_unix_ns=0, name="short")
-    workload = {"program": {"command": python(deaf + code), "server": f'exec {sys.executable} -c "{serve}"', "server_log": None}}
+    workload = {
+        "program": {"command": python(deaf + code), "server": f'exec {sys.executable} -c "{serve}"', "server_log": None}
+    }
     emulated = emulate(short, Spec(workload=workload, at_end="stop", offset_s=0.0, grace_s=0.3))
     (flow,) = json.loads(emulated.summary_json())["flows"]
     assert flow["completed_s"] is None
@@ -392,8 +392,8 @@ def test_every_packet_is_accounted_for_when_the_profile_begins_anew(tmp_path):
     )
     relay = run_program(slow, python(code), at_end="loop", offset_s=0.0).emulated.done["relay"]
     assert relay["loops"] >= 3
-    # Each datagram, and what comes back: nobody listens on port 9, and a kernel says so at most once for each, and sends
-    # some reports of its own groups. None counts twice.
+    # Each datagram, and what comes back: nobody listens on port 9, and a kernel says so at most once for each, and
+    # sends some reports of its own groups. None counts twice.
     everything = sum(relay[fate] for fate in ("delivered", "lost", "held", "refused", "not_taken"))
     assert 300 <= everything <= 2 * 300 + 20
     assert relay["held"] == 0
@@ -411,7 +411,7 @@ def test_a_path_that_is_taken_away_ends_the_program(bell):
     if os.getuid() != 0 or shutil.which("ip") is None:
         cannot("needs root and `ip`")
     began = time.monotonic()
-    with pytest.raises(EmulationError, match="TUN device|veth pair"):
+    with pytest.raises(EmulationError, match=r"TUN device|veth pair"):
         run_program(bell, ["sh", "-c", "ip link del bentpipe; exec sleep 60"])
     assert time.monotonic() - began < 30.0
 
@@ -570,6 +570,15 @@ def test_kill_at_any_moment_leaves_nothing(victim, bell, tmp_path):
 
 def rows(columns):
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def test_an_mtu_below_ipv6s_is_said_to_leave_ipv4_only(bell, tmp_path):
+    file = tmp_path / "bell.parquet"
+    write_profile(bell, file)
+    done = bentpipe("run", file, "--mtu", 1279, "--", "true")
+    assert done.returncode == 0
+    assert "--mtu 1279: below the 1280 bytes that IPv6 wants, so inside there is IPv4 only" in done.stderr
+    assert "IPv6" not in bentpipe("run", file, "--mtu", 1280, "--", "true").stderr
 
 
 def test_a_forgotten_profile_is_said_to_be_missing():

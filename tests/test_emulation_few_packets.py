@@ -57,6 +57,20 @@ def test_what_a_kernel_refuses_is_said_and_invalidates_nothing():
     assert run.why_invalid is None
 
 
+@pytest.mark.parametrize(
+    ("stopped", "ending", "says"),
+    [
+        ("program", {"code": 0}, None),
+        ("profile_ended", {"signal": 15}, "the Profile was over (--at-end stop): the program was asked to end"),
+        ("asked", None, "it was asked for: the program was asked to end, did not, and was ended"),
+    ],
+)
+def test_who_ended_the_program_is_said(stopped, ending, says):
+    run = run_of(18, 0.04, 0.1)
+    run.done |= {"stopped": stopped, "ending": ending}
+    assert run.why_ended == says
+
+
 def test_what_a_capture_lacks_is_said():
     run = run_of(18, 0.04, 0.1)
     run.done["capture"] = {"written": [9, 9], "not_captured": 0, "out_of_order": 0, "failed": None}

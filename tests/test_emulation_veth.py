@@ -210,7 +210,10 @@ def test_a_users_tcpdump_sees_its_own_packets(without_tun, path):
     for tool in ("tcpdump", "ping"):
         if shutil.which(tool) is None:
             pytest.skip(f"no `{tool}`")
-    look = "tcpdump -i bentpipe -n -c 2 --immediate-mode icmp 2>/dev/null & sleep 1; ping -4 -c 2 -i 0.2 server >/dev/null; wait"
+    look = (
+        "tcpdump -i bentpipe -n -c 2 --immediate-mode icmp 2>/dev/null & "
+        "sleep 1; ping -4 -c 2 -i 0.2 server >/dev/null; wait"
+    )
     done = run(without_tun, path, "sh", "-c", look)
     assert "ICMP echo request" in done.stdout, done.stderr
     assert "ICMP echo reply" in done.stdout

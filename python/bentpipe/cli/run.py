@@ -57,6 +57,10 @@ Capture = Annotated[
 ]
 
 
+IPV6_LEAST_MTU = 1280
+"""RFC 8200, 5 [bytes]."""
+
+
 def run(
     profile: ProfileFile,
     command: Command,
@@ -80,10 +84,14 @@ def run(
     To the Internet:
         bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
     """
+    from bentpipe.cli.console import note
+    from bentpipe.emulation.engine import LEAST_MTU
     from bentpipe.errors import UserError
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
 
+    if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
+        note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 wants, so inside there is IPv4 only")
     if not profile.exists():
         raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
     result = run_program(
@@ -128,6 +136,8 @@ def _tell(result: ProgramRun) -> None:
     from bentpipe.cli.console import note, warn
 
     note(summary_line(result.emulated))
+    if ended := result.emulated.why_ended:
+        note(ended)
     if result.emulated.why_invalid:
         warn(f"this run is not valid: {result.emulated.why_invalid}")
     if result.emulated.warning:

@@ -65,6 +65,9 @@ CAPTURES = ("client.pcapng", "server.pcapng")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """To the whole group, from a terminal or a service manager: for the program inside, not for what runs it."""
 
+LEAST_MTU = 576
+"""Every host takes packets of this size (RFC 791) [bytes]."""
+
 SAMPLE_STEP_NS = 100_000_000
 MINUTE_NS = 60 * 10**9
 SLOT_NS = SLOT_S * 10**9
@@ -104,8 +107,8 @@ class Spec:
 
     def to_json(self, profile: Profile) -> bytes:
         """As crates/emu reads it."""
-        if not 576 <= self.mtu <= 65535:  # RFC 791: every host takes 576
-            raise UserError(f"--mtu: {self.mtu}; wanted 576 to 65535 bytes")
+        if not LEAST_MTU <= self.mtu <= 65535:
+            raise UserError(f"--mtu: {self.mtu}; wanted {LEAST_MTU} to 65535 bytes")
         return json.dumps(
             {
                 "role": self.role,
@@ -222,9 +225,19 @@ class Emulated:
         if refused is None:
             return None
         return (
-            f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay cannot take "
-            "apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
+            f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay cannot "
+            "take apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
         )
+
+    @property
+    def why_ended(self) -> str | None:
+        """Who ended the program, in one line; None: it ended by itself, or there was none."""
+        done = self.done or {}
+        reasons = {"profile_ended": "the Profile was over (--at-end stop)", "asked": "it was asked for"}
+        if done.get("stopped") not in reasons:
+            return None
+        how = "asked to end" if done.get("ending") else "asked to end, did not, and was ended"
+        return f"{reasons[done['stopped']]}: the program was {how}"
 
     @property
     def exit_code(self) -> int:

@@ -65,8 +65,9 @@ def run_program(
         command: Program and arguments.
         server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
             listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
-        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is kept. The program's standard output goes where it would and is kept
-            too, unless it is a terminal and the program none of the known tools (docs/reference/program-output.md).
+        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is kept. The program's standard output
+            goes where it would and is kept too, unless it is a terminal and the program none of the known tools
+            (docs/reference/program-output.md).
         seed: Of the per-packet draws.
         offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
         at_end: What happens if the program runs longer than the Profile.

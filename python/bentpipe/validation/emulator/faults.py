@@ -94,7 +94,7 @@ def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path)
         return _kill_once(victim, profile, after_s, folder, mark, standard_input)
 
 
-def _kill_once(  # noqa: PLR0913 -- what its caller was asked, and what it made of it
+def _kill_once(
     victim: Victim, profile: Path, after_s: float, folder: str | Path, mark: str, standard_input: IO[str]
 ) -> Killed:
     program = ["sh", "-c", f": {mark}; read -r _; :"]
