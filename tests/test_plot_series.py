@@ -37,6 +37,12 @@ def test_goodput_of_a_short_flow_is_of_its_own_time(start_s, took_s, bins, stops
     assert found == pytest.approx([RATE_BPS] * bins, rel=0.001)
 
 
+def test_over_time_it_is_drawn_where_the_flow_was():
+    at_s, bps = series.flow_bins(run_of(3.3, 2.05), 0, 1.0)
+    assert at_s == pytest.approx([3.8, 4.8])
+    assert bps == pytest.approx([RATE_BPS] * 2, rel=0.001)
+
+
 def test_the_warm_up_is_left_out_where_the_flow_outlasts_it():
     long = run_of(0.0, 60.0, warmup_s=10.0)
     assert series.flow_goodput(long, 0, 1.0) == pytest.approx([RATE_BPS] * 50, rel=0.001)

@@ -53,11 +53,21 @@ def flow_goodput(run: Run, flow: int, bin_s: float) -> Floats:
 
     In bit/s. A last, partial bin is left out, unless it is all there is.
     """
-    rows = run.samples().filter(pl.col("flow") == flow).sort("t_s")
     start_s, end_s = flow_span(run, flow)
     from_s = start_s + run.warmup_s if start_s + run.warmup_s < end_s else start_s
+    return flow_bins(run, flow, bin_s, from_s)[1]
+
+
+def flow_bins(run: Run, flow: int, bin_s: float, from_s: float | None = None) -> tuple[Floats, Floats]:
+    """Goodput of one flow from `from_s` (None: its start) to its end: the middle of each bin [s], bit/s.
+
+    A last, partial bin is left out, unless it is all there is.
+    """
+    rows = run.samples().filter(pl.col("flow") == flow).sort("t_s")
+    start_s, end_s = flow_span(run, flow)
+    from_s = start_s if from_s is None else from_s
     if not rows.height or end_s <= from_s:
-        return np.empty(0)
+        return np.empty(0), np.empty(0)
     inside = rows.filter((pl.col("t_s") > start_s) & (pl.col("t_s") < end_s))
     t_s = np.concatenate([[start_s], inside["t_s"].to_numpy(), [end_s]])
     # The last row of a flow that closed between two samples is at the later of them.
@@ -65,8 +75,7 @@ def flow_goodput(run: Run, flow: int, bin_s: float) -> Floats:
     bins = int((end_s - from_s) / bin_s + 1e-6)
     edges = from_s + np.arange(bins + 1) * bin_s if bins else np.array([from_s, end_s])
     at_edges = np.interp(edges, t_s, received.astype(np.float64))
-    found: Floats = np.diff(at_edges) * 8 / np.diff(edges)
-    return found
+    return (edges[:-1] + edges[1:]) / 2, np.diff(at_edges) * 8 / np.diff(edges)
 
 
 def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Floats]:

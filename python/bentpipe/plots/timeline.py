@@ -50,7 +50,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
                 "linestyle": look.line,
                 "label": style.legend_name(controller),
             }
-            axes[0].plot(*_scaled(series.goodput(samples, 0, BIN_S), 1e-6), **line)
+            axes[0].plot(*_scaled(series.flow_bins(run, 0, BIN_S), 1e-6), **line)
             axes[1].plot(*_scaled(series.values(samples, 0, "cwnd_bytes"), 1e-6), **line)
             axes[2].plot(*series.values(samples, 0, "rtt_smoothed_ms"), **line)
             has_most &= path.has_most
