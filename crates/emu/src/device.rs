@@ -2,9 +2,10 @@
 //!
 //! A TUN device, or where that cannot be had a veth pair ([`crate::veth`]). The kernel may hand over one buffer for a burst of segments, as it does to a
 //! network card; it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction every packet goes in
-//! alone, when it is due: nothing is merged, since merging would show the receiver fewer arrivals than there were.
+//! alone, when it is due, but for what is due at once ([`crate::merge`]).
 
 use crate::error::{EmuError, system};
+use crate::merge::Merge;
 use crate::segments::{HEADER, LARGEST, Parts};
 use crate::veth::{Overflow, Veth};
 use nix::errno::Errno;
@@ -154,17 +155,25 @@ impl Device {
     /// # Errors
     /// What the kernel says of the device rather than of the packet.
     pub fn send(&self, buffer: &Buffer) -> Result<bool, EmuError> {
-        let sent = match &self.way {
+        taken(match &self.way {
             Way::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
             Way::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
-        };
-        match sent {
-            Ok(()) => Ok(true),
-            Err(e) => match e.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::EINVAL | Errno::ENOBUFS | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
-                _ => Err(system("write to the host's device")(e)),
-            },
-        }
+        })
+    }
+
+    /// Whether [`Self::send_burst`] does something.
+    #[must_use]
+    pub const fn takes_bursts(&self) -> bool {
+        matches!(self.way, Way::Tun { .. })
+    }
+
+    /// Hands what has been joined to the kernel, all or nothing, and empties it. `None`: there is nothing.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_burst(&self, burst: &mut Merge) -> Result<Option<bool>, EmuError> {
+        let Way::Tun { tun, .. } = &self.way else { return Ok(None) };
+        burst.finish(CHECKED).map(|bytes| taken(tun.send(bytes).map(drop))).transpose()
     }
 
     /// Takes back the room of a packet that is gone.
@@ -172,6 +181,17 @@ impl Device {
         if self.spare.len() < 4096 {
             self.spare.push(buffer.bytes);
         }
+    }
+}
+
+/// Whether the kernel took a packet, of what it says.
+fn taken(sent: io::Result<()>) -> Result<bool, EmuError> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(e) => match e.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EINVAL | Errno::ENOBUFS | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
+            _ => Err(system("write to the host's device")(e)),
+        },
     }
 }
 

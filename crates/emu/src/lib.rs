@@ -31,6 +31,7 @@ pub mod host;
 pub mod interface;
 pub mod isolation;
 pub mod lines;
+pub mod merge;
 pub mod names;
 pub mod observation;
 pub mod offload;
