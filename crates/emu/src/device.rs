@@ -2,9 +2,10 @@
 //!
 //! A TUN device, or where that cannot be had a veth pair ([`crate::veth`]). The kernel may hand over one buffer for a burst of segments, as it does to a
 //! network card; it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction every packet goes in
-//! alone, when it is due: nothing is merged, since merging would show the receiver fewer arrivals than there were.
+//! alone, when it is due, but for what is due at once ([`crate::merge`]).
 
 use crate::error::{EmuError, system};
+use crate::merge::Merge;
 use crate::segments::{HEADER, LARGEST, Parts};
 use crate::veth::{Overflow, Veth};
 use nix::errno::Errno;
@@ -174,11 +175,33 @@ impl Device {
             Way::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
             Way::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
         };
+        self.taken(sent, 1)
+    }
+
+    /// Whether [`Self::send_burst`] does something.
+    #[must_use]
+    pub const fn takes_bursts(&self) -> bool {
+        matches!(self.way, Way::Tun { .. })
+    }
+
+    /// Hands what has been joined to the kernel, all or nothing, and empties it. `None`: there is nothing.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_burst(&mut self, burst: &mut Merge) -> Result<Option<bool>, EmuError> {
+        let Way::Tun { tun, .. } = &self.way else { return Ok(None) };
+        let packets = burst.count();
+        let Some(sent) = burst.finish(CHECKED).map(|bytes| tun.send(bytes).map(drop)) else { return Ok(None) };
+        self.taken(sent, packets).map(Some)
+    }
+
+    /// Whether the kernel took `packets`, of what it says.
+    fn taken(&mut self, sent: io::Result<()>, packets: u32) -> Result<bool, EmuError> {
         match sent {
             Ok(()) => Ok(true),
             Err(e) => match e.raw_os_error().map(Errno::from_raw) {
                 Some(Errno::ENOBUFS) => {
-                    self.told_lost += 1;
+                    self.told_lost += u64::from(packets);
                     Ok(false)
                 }
                 Some(Errno::EINVAL | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),

@@ -32,6 +32,7 @@ pub mod host;
 pub mod interface;
 pub mod isolation;
 pub mod lines;
+pub mod merge;
 pub mod names;
 pub mod observation;
 pub mod offload;

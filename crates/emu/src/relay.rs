@@ -8,12 +8,13 @@
 //! The elements decide by *logical* time: a packet that is handed on late departs, for everything behind it, when it should have. So lateness is
 //! measured, packet by packet, and never adds up.
 
-use crate::capture::Tap;
+use crate::capture::{Content, Tap};
 use crate::clock::{Alarm, Clock};
 use crate::device::{Buffer, Device};
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
+use crate::merge::Merge;
 use crate::priority::Urgency;
 use crate::spec::AtEnd;
 use bentpipe_link::stats::DelayHistogram;
@@ -71,6 +72,8 @@ pub struct RelayReport {
     pub told_lost: [u64; 2],
     /// Packets that were no IP, or stay on their link (multicast): never on the path.
     pub not_forwarded: u64,
+    /// Packets that were handed on in one buffer with the one before, since both were due within 10 µs.
+    pub joined: u64,
     /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
     pub lateness_p50_ms: Option<f64>,
     /// 99th percentile.
@@ -89,6 +92,14 @@ pub struct RelayReport {
     pub loops: u64,
     /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
     pub realtime: bool,
+}
+
+/// What leaves the path together.
+#[derive(Default)]
+struct Together {
+    merge: Merge,
+    /// The packets in it: when each was due, and for the capture as it left.
+    packets: Vec<(Packet, Time, Option<Content>)>,
 }
 
 /// One passage through the Profile.
@@ -142,6 +153,8 @@ pub struct Relay {
     empty_at: [Option<Time>; 2],
     report: RelayReport,
     tap: Option<Tap>,
+    /// By direction.
+    together: [Together; 2],
 }
 
 impl Relay {
@@ -192,6 +205,7 @@ impl Relay {
             empty_at: [None; 2],
             report: RelayReport::default(),
             tap: None,
+            together: Default::default(),
         })
     }
 
@@ -376,9 +390,10 @@ impl Relay {
 
     /// What left the network; nothing that enters from here on does so before `now`.
     fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos, now: Time) -> Result<(), EmuError> {
+        let several = outcomes.len() > 1;
         for (outcome, packet) in outcomes.drain(..) {
             match outcome {
-                Outcome::Delivered => self.hand_over(&packet, shift, now)?,
+                Outcome::Delivered => self.hand_over(packet, packet.at + shift, several, now)?,
                 Outcome::Dropped(cause) => {
                     self.report.lost += 1;
                     if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[packet.body as usize]) {
@@ -388,29 +403,65 @@ impl Relay {
             }
             self.let_go(packet.body, packet.direction);
         }
+        Direction::BOTH.into_iter().try_for_each(|direction| self.hand_over_together(direction, now))
+    }
+
+    /// To the kernel, or the gateway, at its end of the path; with `several` perhaps not before what comes next.
+    fn hand_over(&mut self, packet: Packet, due: Time, several: bool, now: Time) -> Result<(), EmuError> {
+        let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
+        // As it leaves the path: the gateway may write other addresses into it.
+        let captured = self.tap.as_mut().and_then(|tap| tap.copy(packet.body, buffer.packet()));
+        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
+        if way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken) {
+            self.handed_over(&packet, due, captured, true, now);
+            return Ok(());
+        }
+        let device = packet.direction.reverse() as usize;
+        if several && self.devices[device].takes_bursts() {
+            for _ in 0..2 {
+                let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
+                let together = &mut self.together[packet.direction as usize];
+                if together.merge.join(buffer.packet(), due) {
+                    together.packets.push((packet, due, captured));
+                    return Ok(());
+                }
+                if together.merge.is_empty() {
+                    break;
+                }
+                self.hand_over_together(packet.direction, now)?; // what is before it goes first
+            }
+        }
+        let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
+        let taken = self.devices[device].send(buffer)?;
+        self.handed_over(&packet, due, captured, taken, now);
         Ok(())
     }
 
-    /// To the kernel, or the gateway, at its end of the path.
-    fn hand_over(&mut self, packet: &Packet, shift: Nanos, now: Time) -> Result<(), EmuError> {
-        let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
-        // As it leaves the path: the gateway may write other addresses into it.
-        let captured = self.tap.as_mut().map(|tap| tap.copy(packet.body, buffer.packet()));
-        let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
-        let by_gateway = way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken);
-        let taken = by_gateway || self.devices[packet.direction.reverse() as usize].send(buffer)?;
+    /// What has been joined for the kernel at the end of `direction`.
+    fn hand_over_together(&mut self, direction: Direction, now: Time) -> Result<(), EmuError> {
+        let together = &mut self.together[direction as usize];
+        let Some(taken) = self.devices[direction.reverse() as usize].send_burst(&mut together.merge)? else { return Ok(()) };
+        let mut packets = std::mem::take(&mut together.packets);
+        self.report.joined += packets.len() as u64 - 1;
+        for (packet, due, captured) in packets.drain(..) {
+            self.handed_over(&packet, due, captured, taken, now);
+        }
+        self.together[direction as usize].packets = packets;
+        Ok(())
+    }
+
+    fn handed_over(&mut self, packet: &Packet, due: Time, captured: Option<Content>, taken: bool, now: Time) {
         let handed = self.clock.now();
-        let late = handed.since(packet.at + shift);
+        let late = handed.since(due);
         self.lateness.record(late);
         if taken {
             self.report.delivered += 1;
         } else {
             self.report.not_taken += 1;
         }
-        if let (Some(tap), Some(content)) = (&mut self.tap, captured) {
-            tap.delivered(packet, content, handed, late, taken, now);
+        if let Some(tap) = &mut self.tap {
+            tap.delivered(packet, captured, handed, late, taken, now);
         }
-        Ok(())
     }
 
     fn wake_at(&self) -> Time {

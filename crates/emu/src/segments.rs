@@ -16,7 +16,7 @@ pub const LARGEST: usize = 65_536;
 const LEAST_SEGMENT: usize = 48;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the transport's checksum is left to us.
-const NEEDS_CHECKSUM: u8 = 1;
+pub const NEEDS_CHECKSUM: u8 = 1;
 
 /// `VIRTIO_NET_HDR_GSO_ECN`: the first segment alone carries CWR.
 const ECN: u8 = 0x80;

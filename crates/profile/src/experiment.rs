@@ -52,13 +52,13 @@ pub struct HostSpec {
     pub wmem_max_bytes: Bytes,
     /// Whether the qdisc paces every flow (`fq`); otherwise only controllers that ask are paced (`pfifo_fast`).
     pub fq: bool,
-    /// Most segments that the receiver merges into one ACK (1: no GRO).
+    /// Most segments that arrive at the same instant and that the receiver's TCP sees as one (GRO; 1: none).
     pub gro_segments: u32,
 }
 
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 1 }
+        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 44 }
     }
 }
 

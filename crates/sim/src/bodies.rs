@@ -32,6 +32,12 @@ impl Bodies {
         u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets are under way")
     }
 
+    /// A body that stays where it is.
+    #[must_use]
+    pub fn get(&self, handle: u32) -> Option<&Body> {
+        self.slots.get(handle as usize)?.as_ref()
+    }
+
     /// Takes a body; `None` if the handle is not in use.
     pub fn take(&mut self, handle: u32) -> Option<Body> {
         let body = self.slots.get_mut(handle as usize)?.take();

@@ -215,22 +215,35 @@ impl Simulation {
     fn run_network(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
-        for (outcome, packet) in outcomes.drain(..) {
+        for (index, (outcome, packet)) in outcomes.iter().enumerate() {
             let Some(body) = self.bodies.take(packet.body) else { continue };
-            if outcome == Outcome::Delivered {
+            if *outcome == Outcome::Delivered {
                 self.packets += 1;
                 match body {
-                    Body::Segment(segment) => self.deliver_segment(packet.flow as usize, &segment),
+                    Body::Segment(segment) => {
+                        let behind = self.behind(packet.flow, outcomes.get(index + 1));
+                        self.deliver_segment(packet.flow as usize, &segment, behind);
+                    }
                     Body::Ack(ack) => self.deliver_ack(packet.flow as usize, &ack),
                 }
             }
         }
+        outcomes.clear();
         self.outcomes = outcomes;
     }
 
-    fn deliver_segment(&mut self, index: usize, segment: &Segment) {
+    /// The segment of the same flow that arrives at the same instant, directly behind.
+    fn behind(&self, flow: u32, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
+        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && packet.flow == flow)?;
+        match self.bodies.get(packet.body)? {
+            Body::Segment(segment) => Some(*segment),
+            Body::Ack(_) => None,
+        }
+    }
+
+    fn deliver_segment(&mut self, index: usize, segment: &Segment, behind: Option<Segment>) {
         let flow = &mut self.flows[index];
-        let acks = flow.receiver.on_segment(self.now, segment, false);
+        let acks = flow.receiver.on_segment(self.now, segment, false, behind.as_ref());
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }

@@ -16,8 +16,6 @@ const ATO_MIN: Nanos = Nanos::from_millis(40);
 const DELAY_MAX: Nanos = Nanos::from_millis(200);
 /// Out-of-order segments acknowledged at once before compression sets in (`TCP_FASTRETRANS_THRESH`): the sender must see three.
 const UNCOMPRESSED: u32 = 3;
-/// How long a NIC holds a batch for GRO: chosen here, because drivers' interrupt coalescing is some tens of microseconds.
-const GRO_HOLD: Nanos = Nanos::from_micros(50);
 
 /// What arrived, as far as acknowledging goes.
 #[derive(Clone, Copy, Debug)]
@@ -43,20 +41,32 @@ pub struct Arrived {
     pub unacknowledged: u64,
 }
 
+impl Arrived {
+    /// As one with what came directly behind it.
+    pub const fn with(self, behind: Self) -> Self {
+        Self {
+            in_order: self.in_order || behind.in_order,
+            filled: self.filled || behind.filled,
+            duplicate: self.duplicate || behind.duplicate,
+            opened: self.opened || behind.opened,
+            ce: self.ce || behind.ce,
+            ..behind
+        }
+    }
+}
+
 /// The policy's state.
 #[derive(Clone, Debug)]
 pub struct AckPolicy {
     mss: u64,
-    gro_bytes: u64,
     compression_delay: Nanos,
     compression_count: u32,
     quick: u32,
     /// Delay for now; zero before the first segment.
     ato: Nanos,
     last_arrival: Time,
-    /// `Time::MAX`: none is delayed, nor held, nor compressed.
+    /// `Time::MAX`: none is delayed, nor compressed.
     delayed_until: Time,
-    held_until: Time,
     compressed: u32,
     compressed_until: Time,
     /// Out-of-order segments since the next byte expected was this one.
@@ -68,14 +78,12 @@ impl AckPolicy {
     pub fn new(config: &ReceiverConfig) -> Self {
         Self {
             mss: u64::from(config.mss),
-            gro_bytes: u64::from(config.gro_segments) * u64::from(config.mss),
             compression_delay: config.sack_compression_delay,
             compression_count: config.sack_compression_count,
             quick: 0,
             ato: Nanos::ZERO,
             last_arrival: Time::ZERO,
             delayed_until: Time::MAX,
-            held_until: Time::MAX,
             compressed: 0,
             compressed_until: Time::MAX,
             beyond: (0, 0),
@@ -101,12 +109,7 @@ impl AckPolicy {
             return true;
         }
         if arrived.unacknowledged > self.mss || self.quick > 0 {
-            // GRO merges what is in order, and TCP sees it as one.
-            if arrived.hole || arrived.duplicate || arrived.unacknowledged >= self.gro_bytes {
-                return true;
-            }
-            self.held_until = self.held_until.min(now + GRO_HOLD);
-            return false;
+            return true;
         }
         if arrived.hole { self.compress(now, arrived.next, rtt) } else { self.delay(now, rtt) }
     }
@@ -166,14 +169,13 @@ impl AckPolicy {
     pub const fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);
         self.delayed_until = Time::MAX;
-        self.held_until = Time::MAX;
         self.compressed = 0;
         self.compressed_until = Time::MAX;
     }
 
     /// When one is due that waits.
     pub fn due_at(&self) -> Option<Time> {
-        let due = self.delayed_until.min(self.held_until).min(self.compressed_until);
+        let due = self.delayed_until.min(self.compressed_until);
         (due != Time::MAX).then_some(due)
     }
 
@@ -275,18 +277,5 @@ mod tests {
         policy.on_ack_sent();
         assert!(!policy.on_segment(us(200), beyond_hole(), Some(Nanos::from_millis(10))));
         assert_eq!(policy.due_at(), Some(us(700)), "0.5 ms at 10 ms");
-    }
-
-    #[test]
-    fn gro_makes_one_acknowledgement_of_a_batch() {
-        let mut policy = AckPolicy { gro_bytes: 8 * MSS, ..steady() };
-        for n in 1..8 {
-            assert!(!policy.on_segment(us(n), in_order(n * MSS), RTT), "{n}");
-        }
-        assert!(policy.on_segment(us(8), in_order(8 * MSS), RTT));
-        policy.on_ack_sent();
-        policy.on_segment(us(20), in_order(MSS), RTT);
-        policy.on_segment(us(25), in_order(2 * MSS), RTT);
-        assert_eq!(policy.due_at(), Some(us(75)), "a batch ends after 50 µs");
     }
 }

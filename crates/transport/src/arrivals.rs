@@ -24,6 +24,8 @@ pub struct Arrivals<'a> {
     ts_ecr: Time,
     /// Up to here lies what was outstanding when trouble began.
     high_seq: u64,
+    /// Up to here selective acknowledgements had reached before this one (`prior_fack`): what it acknowledges below was overtaken.
+    reached: u64,
     min_rtt: Nanos,
     rack: &'a mut Rack,
     rate: &'a mut RateSampler,
@@ -47,12 +49,21 @@ pub struct Arrivals<'a> {
 
 impl<'a> Arrivals<'a> {
     /// An acknowledgement that echoes `ts_ecr`.
-    pub fn begin(now: Time, ts_ecr: Time, high_seq: u64, min_rtt: &MinRtt, rack: &'a mut Rack, rate: &'a mut RateSampler) -> Self {
+    pub fn begin(
+        now: Time,
+        ts_ecr: Time,
+        high_seq: u64,
+        reached: u64,
+        min_rtt: &MinRtt,
+        rack: &'a mut Rack,
+        rate: &'a mut RateSampler,
+    ) -> Self {
         rate.begin();
         Self {
             now,
             ts_ecr,
             high_seq,
+            reached,
             min_rtt: min_rtt.get(),
             rack,
             rate,
@@ -67,15 +78,15 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// A packet is acknowledged cumulatively; `highest_sacked` is where selective acknowledgements reached before.
-    pub fn on_acked(&mut self, packet: &Packet, highest_sacked: u64) {
+    /// A packet is acknowledged cumulatively.
+    pub fn on_acked(&mut self, packet: &Packet) {
         self.acked += 1;
         if packet.was_retransmitted() {
             self.retransmission_acked = true;
         } else if !packet.is_sacked() {
             let span = self.acked_span.get_or_insert(Span { first: packet.sent_at, last: packet.sent_at });
             span.last = packet.sent_at;
-            self.original(packet, highest_sacked);
+            self.original(packet, self.reached);
         }
         if !packet.is_sacked() {
             // An echo older than the retransmission: the original arrived, and says nothing about what was sent since (`tcp_skb_spurious_retrans`).
@@ -84,7 +95,7 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// A packet is acknowledged selectively.
+    /// A packet is acknowledged selectively; `highest_sacked` is where selective acknowledgements reach by now.
     pub fn on_sacked(&mut self, packet: &Packet, highest_sacked: u64) {
         self.sacked += 1;
         if !packet.was_retransmitted() {

@@ -67,6 +67,11 @@ impl Pacer {
         (self.rate.is_some() && !in_burst && self.next_departure > now).then_some(self.next_departure)
     }
 
+    /// What leaves next is another burst.
+    pub const fn end_burst(&mut self) {
+        self.burst_left = 0;
+    }
+
     /// A segment of `len` bytes leaves; a new burst is of `burst` segments.
     pub fn on_sent(&mut self, now: Time, len: u32, burst: u32) {
         self.segments_sent += 1;

@@ -100,6 +100,12 @@ impl Rack {
         self.reordering_seen = true;
     }
 
+    /// Whether the path was seen to reorder.
+    #[cfg(test)]
+    pub const fn has_seen_reordering(&self) -> bool {
+        self.reordering_seen
+    }
+
     /// Largest displacement seen is beyond the default (`tcp_may_raise_cwnd`).
     pub const fn reorders_widely(&self) -> bool {
         self.reordering > DUPTHRESH

@@ -11,6 +11,10 @@ use bentpipe_profile::{Bytes, Time};
 /// [`Self::wake_at`].
 pub struct Receiver {
     mss: u32,
+    /// Most segments that TCP sees as one.
+    gro_segments: u32,
+    /// How many of them came before the one that comes next, and what they were.
+    merged: Option<(u32, Arrived)>,
     data: Reassembly,
     buffer: ReceiveBuffer,
     policy: AckPolicy,
@@ -30,6 +34,8 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             mss: config.mss,
+            gro_segments: config.gro_segments,
+            merged: None,
             data: Reassembly::default(),
             buffer: ReceiveBuffer::new(&config),
             policy: AckPolicy::new(&config),
@@ -41,9 +47,10 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives; `ce`: marked by the network. The acknowledgements that are sent at once: one that waited and must leave before this
-    /// segment puts its blocks out of reach, and the segment's own.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) -> [Option<Ack>; 2] {
+    /// A segment arrives; `ce`: marked by the network. `behind`: the next one, where both arrive at the same instant; the host may then see them as
+    /// one. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
+    /// segment's own.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>) -> [Option<Ack>; 2] {
         if segment.syn {
             self.ts_recent = segment.tsval;
             return [None, Some(Ack { syn: true, ..self.acknowledge(now) })];
@@ -79,6 +86,14 @@ impl Receiver {
             next: self.data.next(),
             unacknowledged: self.data.next() - self.acknowledged,
         };
+        let (count, arrived) = match self.merged.take() {
+            Some((count, before)) => (count + 1, before.with(arrived)),
+            None => (1, arrived),
+        };
+        if count < self.gro_segments && !ce && behind.is_some_and(|behind| segment.merges_with(behind)) {
+            self.merged = Some((count, arrived));
+            return [waited, None];
+        }
         [waited, self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))]
     }
 
@@ -144,7 +159,7 @@ mod tests {
             let (tsval, ts_ecr) = (now, Time(now.0 - 50_000_000));
             let segment = Segment { seq: n * MSS, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval, ts_ecr };
             let woken = receiver.wake_at().is_some_and(|at| at <= now).then(|| receiver.on_wake(now)).flatten();
-            let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false) } else { [None, None] };
+            let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false, None) } else { [None, None] };
             for ack in woken.into_iter().chain(arrived.into_iter().flatten()).filter(|a| a.ack >= 1000 * MSS) {
                 acks += 1;
                 reported.extend(ack.sacks.as_slice().iter().map(|&(start, _)| start / MSS));
@@ -154,5 +169,38 @@ mod tests {
         assert!(acks < 100, "{acks} for 133 segments: they are compressed");
         let unreported: Vec<u64> = (1001..1190).step_by(3).filter(|n| !reported.contains(n)).collect();
         assert!(unreported.is_empty(), "{unreported:?}");
+    }
+
+    fn segment(n: u64) -> Segment {
+        let (tsval, ts_ecr) = (Time(1_000_000_000), Time(950_000_000));
+        Segment { seq: n * MSS, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval, ts_ecr }
+    }
+
+    /// The acknowledgements of segments that arrive together.
+    fn together(receiver: &mut Receiver, segments: &[Segment]) -> Vec<Ack> {
+        let now = Time(1_000_000_000);
+        let behind = segments.iter().skip(1).map(Some).chain([None]);
+        segments.iter().zip(behind).flat_map(|(segment, behind)| receiver.on_segment(now, segment, false, behind)).flatten().collect()
+    }
+
+    #[test]
+    fn what_arrives_together_is_acknowledged_once_up_to_64_kb() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        let segments: Vec<_> = (0..100).map(segment).collect();
+        let acks: Vec<_> = together(&mut receiver, &segments).iter().map(|ack| ack.ack / MSS).collect();
+        assert_eq!(acks, [44, 88, 100]);
+        let mut without = Receiver::new(ReceiverConfig { gro_segments: 1, ..ReceiverConfig::default() });
+        assert!(together(&mut without, &segments).len() >= 50);
+    }
+
+    #[test]
+    fn what_is_no_continuation_ends_it() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        let mut segments: Vec<_> = [0, 1, 2, 4, 5, 7].map(segment).to_vec();
+        segments[1].tsval = Time(1_001_000_000); // another millisecond of the sender's clock
+        segments[2].tsval = Time(1_001_000_000);
+        let acks = together(&mut receiver, &segments);
+        assert_eq!(acks.iter().map(|ack| ack.ack / MSS).collect::<Vec<_>>(), [1, 3, 3, 3]);
+        assert_eq!(acks[2].sacks.as_slice(), [(4 * MSS, 6 * MSS)], "two of them, told at once");
     }
 }

@@ -245,11 +245,10 @@ impl Scoreboard {
 
     /// The cumulative acknowledgement advances. Returns the bytes of payload that left.
     pub fn acknowledge(&mut self, ack: u64, arrivals: &mut Arrivals) -> u64 {
-        let highest_sacked = self.highest_sacked(0);
         let mut bytes = 0;
         while let Some(packet) = self.packets.front().filter(|p| p.end() <= ack) {
             let packet = *packet;
-            arrivals.on_acked(&packet, highest_sacked);
+            arrivals.on_acked(&packet);
             self.uncount(packet.flags);
             self.untime(self.first);
             self.packets.pop_front();

@@ -20,7 +20,7 @@ pub struct Segment {
     pub syn: bool,
     /// Whether the application closed behind it.
     pub fin: bool,
-    /// Whether nothing was written behind it when it left (PSH).
+    /// PSH: nothing was written behind it when it left, or it is the last of a burst.
     pub push: bool,
     /// Whether these bytes were sent before.
     pub retransmission: bool,
@@ -41,6 +41,16 @@ impl Segment {
     #[must_use]
     pub const fn wire_bytes(&self) -> u32 {
         self.len + HEADER_BYTES
+    }
+
+    /// Whether a host that gets `behind` directly behind this one may hand both to TCP as one (GRO, `tcp_gro_receive`): the next bytes, no more of them,
+    /// with the same timestamps, which count milliseconds.
+    #[must_use]
+    pub const fn merges_with(&self, behind: &Self) -> bool {
+        const MS: u64 = 1_000_000;
+        let data = !self.syn && !self.push && !self.fin && !behind.syn && behind.len > 0 && behind.len <= self.len;
+        let stamps = self.tsval.0 / MS == behind.tsval.0 / MS && self.ts_ecr.0 / MS == behind.ts_ecr.0 / MS;
+        data && stamps && self.end() == behind.seq
     }
 }
 

@@ -12,6 +12,7 @@ mod comment;
 mod order;
 mod writer;
 
+pub(crate) use channel::Content;
 pub use writer::{Anchor, CaptureReport, Files};
 
 use crate::device::Buffer;
@@ -19,7 +20,7 @@ use crate::error::{EmuError, system};
 use bentpipe_link::stages::{Part, Stage};
 use bentpipe_link::{DropCause, Packet};
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
-use channel::{Content, Outbox};
+use channel::Outbox;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

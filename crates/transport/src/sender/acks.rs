@@ -98,7 +98,7 @@ impl Sender {
         self.ts_recent = self.ts_recent.max(ack.tsval);
 
         let highest_sacked = self.board.highest_sacked(prior_una);
-        let mut arrivals = Arrivals::begin(now, ack.ts_ecr, self.high_seq, &self.min_rtt, &mut self.rack, &mut self.rate);
+        let mut arrivals = Arrivals::begin(now, ack.ts_ecr, self.high_seq, highest_sacked, &self.min_rtt, &mut self.rack, &mut self.rate);
         let mut blocks = ack.sacks.as_slice();
         let (mut duplicate_reported, mut duplicate_of_probe) = (false, false);
         if ack.dsack
@@ -122,7 +122,7 @@ impl Sender {
         self.board.sack(prior_una, blocks, &mut arrivals);
         let acked_bytes = if self.una > prior_una { self.board.acknowledge(self.una, &mut arrivals) } else { 0 };
         self.counters.acked_bytes += acked_bytes;
-        // Whether something was overtaken is judged by where selective acknowledgements reached, before or now.
+        // By how much something was overtaken is judged by where selective acknowledgements reached, before or now.
         arrivals.tell_reordering(highest_sacked.max(self.board.highest_sacked(self.una)), self.config.mss);
 
         let (acked, sacked, delivered) = (arrivals.acked, arrivals.sacked, arrivals.delivered);

@@ -6,6 +6,7 @@
 //! | `transmit.rs` | what may leave now |
 //! | `acks.rs` | what an acknowledgement means |
 //! | `recovery.rs` | the states of loss recovery, and how they change |
+//! | `tso.rs` | how much leaves in one piece |
 //! | `timers.rs` | time-out, tail loss probe, reordering timer, handshake |
 
 mod acks;
@@ -16,6 +17,7 @@ mod testing;
 mod tests;
 mod timers;
 mod transmit;
+mod tso;
 
 use crate::cc::{Congestion, Controller};
 use crate::config::SenderConfig;
@@ -35,6 +37,7 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use recovery::State;
 use std::collections::VecDeque;
 use timers::{Forced, Handshake, Timer};
+use tso::Bursts;
 
 /// A sender. It never waits and reads no clock: a driver calls it with the time, sends what [`Self::poll_transmit`] returns until that is `None`, and comes
 /// back at [`Self::wake_at`].
@@ -73,8 +76,9 @@ pub struct Sender {
     pacer: Pacer,
     /// What it paces at, or would (`sk_pacing_rate`); zero before the first RTT.
     nominal_rate: Rate,
-    /// Segments in a burst at that rate.
+    /// Most segments in a burst at that rate.
     burst: u32,
+    bursts: Bursts,
     usage: CwndUsage,
     prr: Prr,
     undo: Undo,
@@ -147,6 +151,7 @@ impl Sender {
             pacer: Pacer::default(),
             nominal_rate: Rate(0),
             burst: 1,
+            bursts: Bursts::new(&config),
             usage: CwndUsage::default(),
             prr: Prr::default(),
             undo: Undo::default(),

@@ -73,7 +73,10 @@ impl Sender {
             return Err(Limit::Sender);
         }
         self.pace(now)?;
-        Ok(self.send_new(now, len, fin))
+        self.open_burst(now)?;
+        let mut segment = self.send_new(now, len, fin);
+        segment.push |= self.ends_burst();
+        Ok(segment)
     }
 
     fn pace(&mut self, now: Time) -> Result<(), Limit> {

@@ -100,7 +100,7 @@ fn the_receive_window_bounds_the_flight_and_the_time_is_counted() {
 fn the_window_that_is_offered_keeps_ahead_of_slow_start() {
     let config = SenderConfig { wmem_max: Bytes(64_000_000), ..SenderConfig::default() };
     let mut pipe = controlled("reno", config, ReceiverConfig::default()).bulk();
-    pipe.run_for(ms(560));
+    pipe.run_for(ms(570));
     let stats = pipe.sender.stats();
     assert!(stats.cwnd.0 / MSS >= 10_000, "ten doublings of ten packets: {stats:?}");
     assert_eq!(stats.receiver_limited, Nanos::ZERO);

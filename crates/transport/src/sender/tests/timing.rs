@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::sender::Sender;
+use crate::sender::recovery::State;
+use crate::wire::Ack;
 
 #[test]
 fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
@@ -104,18 +106,6 @@ fn a_bulk_flow_is_acknowledged_every_second_segment() {
 }
 
 #[test]
-fn gro_stretches_acknowledgements() {
-    let config = ReceiverConfig { gro_segments: 16, ..ReceiverConfig::default() };
-    let mut pipe = Pipe::with(SenderConfig::default(), config, Fixed::new(64)).bulk();
-    pipe.run_for(Nanos::from_secs(2));
-    pipe.acks.clear();
-    let before = pipe.receiver.delivered().0;
-    pipe.run_for(Nanos::from_secs(1));
-    let per_ack = (pipe.receiver.delivered().0 - before) / MSS / pipe.acks.len() as u64;
-    assert_eq!(per_ack, 16);
-}
-
-#[test]
 fn nagle_holds_one_short_segment_and_nodelay_none() {
     let run = |nagle| {
         let mut pipe = Pipe::with(SenderConfig { nagle, ..SenderConfig::default() }, ReceiverConfig::default(), Fixed::new(10));
@@ -166,4 +156,54 @@ fn acknowledgements_of_what_was_never_sent_change_nothing() {
     };
     pipe.sender.on_ack(pipe.now, &ack);
     assert_eq!(pipe.sender.stats(), before);
+}
+
+/// One segment after the other arrives 50 µs later, as behind a queue.
+fn queued(segments: u64) -> Pipe {
+    let mut free = Time::ZERO;
+    Pipe::new(Fixed::new(segments)).data(move |segment, _| {
+        let arrives = (segment.tsval + ms(25)).max(free);
+        free = arrives + Nanos::from_micros(50);
+        Fate::Late(arrives.since(segment.tsval + ms(25)))
+    })
+}
+
+#[test]
+fn a_window_that_opens_by_two_segments_is_used_by_the_burst() {
+    let mut pipe = queued(600).bulk();
+    pipe.run_for(ms(400));
+    let mut bursts = std::collections::BTreeMap::new();
+    for (at, segment) in pipe.sent.iter().filter(|(at, _)| *at > Time::ZERO + ms(200)) {
+        let burst = bursts.entry(*at).or_insert((0, false));
+        *burst = (burst.0 + 1, burst.1 | segment.push);
+    }
+    let sizes: Vec<u32> = bursts.values().map(|(size, _)| *size).collect();
+    let mean = f64::from(sizes.iter().sum::<u32>()) / sizes.len() as f64;
+    assert!((12.0..=30.0).contains(&mean), "a millisecond of them, or what is left of 45: {mean} {sizes:?}");
+    assert!(bursts.values().all(|(size, pushed)| *pushed || *size < 18), "the last of several is pushed: {bursts:?}");
+}
+
+#[test]
+fn in_recovery_nothing_waits_for_a_burst() {
+    let mut pipe = queued(600).bulk();
+    pipe.run_for(ms(400));
+    while u64::from(pipe.sender.board.in_flight()) == pipe.sender.cwnd {
+        pipe.run_for(Nanos::from_micros(50));
+    }
+    let waits = |sender: &Sender| sender.defer(pipe.now, 45 * MSS, false, 27).is_err();
+    assert!(waits(&pipe.sender));
+    pipe.sender.state = State::Recovery;
+    assert!(!waits(&pipe.sender));
+}
+
+#[test]
+fn what_acknowledges_in_order_and_reports_the_first_beyond_a_hole_tells_of_no_reordering() {
+    let mut pipe = Pipe::new(Fixed::new(20)).bulk();
+    pipe.run_for(ms(190));
+    let (una, now) = (pipe.sender.una, pipe.now);
+    let mut sacks = crate::wire::SackBlocks::default();
+    sacks.push(una + 2 * MSS, una + 3 * MSS);
+    let last = pipe.acks.last().expect("acknowledged").1;
+    pipe.sender.on_ack(now, &Ack { ack: una + MSS, sacks, ..last });
+    assert!(!pipe.sender.rack.has_seen_reordering());
 }

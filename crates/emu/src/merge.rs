@@ -1,0 +1,197 @@
+//! Packets of one TCP connection that leave the path together, as one buffer for the receiver's kernel.
+//!
+//! A network card hands over what came within its interrupt moderation in one piece (GRO, LRO), and a kernel that gets a packet at a time from a path
+//! of gigabits spends all its time on that. So what is due within [`TOGETHER`] goes in together; the kernel counts its segments by the header in front
+//! (virtio 1.2, 5.1.6). On a path below 1.2 Gbit/s no two full packets are due so close, and each goes in alone, at its own time.
+//!
+//! As the kernel's `tcp_gro_receive`, it joins only what could be taken apart again exactly: the next bytes of the same connection, in order, with the
+//! same acknowledgement, window, options and marks.
+
+use crate::segments::{HEADER, NEEDS_CHECKSUM};
+use bentpipe_profile::{Nanos, Time};
+use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VirtioNetHdr, checksum};
+
+/// Longest time between the first and the last packet of a buffer. Chosen here: network cards moderate their interrupts to 3 to 50 µs (`ethtool -c`), and
+/// this is less than what 1500 bytes take at 1.2 Gbit/s, above any single Starlink path.
+pub const TOGETHER: Nanos = Nanos::from_micros(10);
+
+/// Longest IP packet that a length field can tell.
+const LONGEST: usize = 65_535;
+
+const TCP: u8 = 6;
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+
+/// Places of TCP's header.
+const SEQUENCE: usize = 4;
+const FLAGS: usize = 13;
+const CHECKSUM: usize = 16;
+
+/// What a packet must be to be joined to others.
+#[derive(Clone, Copy)]
+struct Segment {
+    v6: bool,
+    /// Bytes of the IP header.
+    network: usize,
+    /// Of both headers.
+    headers: usize,
+    sequence: u32,
+    payload: usize,
+    pushed: bool,
+}
+
+impl Segment {
+    fn of(packet: &[u8]) -> Option<Self> {
+        let first = *packet.first()?;
+        let (v6, network, length) = match first >> 4 {
+            4 => (false, usize::from(first & 15) * 4, usize::from(be16(packet, 2)?)),
+            6 => (true, 40, 40 + usize::from(be16(packet, 4)?)),
+            _ => return None,
+        };
+        let protocol = *packet.get(if v6 { 6 } else { 9 })?;
+        let in_one_piece = v6 || be16(packet, 6)? & 0x3fff == 0;
+        if protocol != TCP || network < 20 || length != packet.len() || !in_one_piece {
+            return None;
+        }
+        let tcp = packet.get(network..)?;
+        let headers = network + usize::from(*tcp.get(12)? >> 4) * 4;
+        let flags = *tcp.get(FLAGS)?;
+        // ECE, CWR and the rest are for one segment alone.
+        let plain = flags & !PSH == ACK && tcp[12] & 15 == 0;
+        let sequence = u32::from_be_bytes(*tcp.get(SEQUENCE..)?.first_chunk()?);
+        (plain && headers >= network + 20 && packet.len() > headers).then(|| Self {
+            v6,
+            network,
+            headers,
+            sequence,
+            payload: packet.len() - headers,
+            pushed: flags & PSH != 0,
+        })
+    }
+}
+
+/// A buffer that grows. Empty, or the first packet as it came, or several with the headers of one.
+pub struct Merge {
+    bytes: Vec<u8>,
+    first: Option<(Segment, Time)>,
+    /// Packets in it.
+    count: u32,
+    /// The sequence number that comes next.
+    next: u32,
+    /// Nothing can follow a short or a pushed segment.
+    closed: bool,
+}
+
+impl Default for Merge {
+    fn default() -> Self {
+        Self { bytes: Vec::with_capacity(HEADER + LONGEST), first: None, count: 0, next: 0, closed: false }
+    }
+}
+
+impl Merge {
+    /// Takes `packet`, due at `due`, in if it can be with what is here; after it, the packet belongs to the buffer. An empty buffer takes whatever others
+    /// may follow.
+    pub fn join(&mut self, packet: &[u8], due: Time) -> bool {
+        let Some(segment) = Segment::of(packet) else { return false };
+        let Some((first, since)) = self.first else {
+            self.bytes.clear();
+            self.bytes.resize(HEADER, 0);
+            self.bytes.extend_from_slice(packet);
+            self.first = Some((segment, due));
+            self.count = 1;
+            self.follow(segment, segment.payload);
+            return true;
+        };
+        let fits = self.bytes.len() - HEADER + segment.payload <= LONGEST;
+        let follows = !self.closed && segment.sequence == self.next && segment.payload <= first.payload;
+        if !fits || !follows || due.since(since) > TOGETHER || !same_headers(&self.bytes[HEADER..], packet, first, segment) {
+            return false;
+        }
+        self.bytes.extend_from_slice(&packet[segment.headers..]);
+        self.bytes[HEADER + first.network + FLAGS] |= packet[segment.network + FLAGS];
+        self.count += 1;
+        self.follow(segment, first.payload);
+        true
+    }
+
+    fn follow(&mut self, segment: Segment, full: usize) {
+        #[allow(clippy::cast_possible_truncation)] // a packet's
+        let payload = segment.payload as u32;
+        self.next = segment.sequence.wrapping_add(payload);
+        self.closed = segment.pushed || segment.payload < full;
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Packets in it.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Empties it: the virtio header and what is behind it, for the kernel. `alone` is the header of a packet by itself.
+    pub fn finish(&mut self, alone: u8) -> Option<&[u8]> {
+        let (first, _) = self.first.take()?;
+        if self.count == 1 {
+            self.bytes[0] = alone;
+        } else {
+            self.complete(first)?;
+        }
+        Some(&self.bytes)
+    }
+
+    /// The headers of one packet that is as long as all of them.
+    #[allow(clippy::cast_possible_truncation)] // all below LONGEST
+    fn complete(&mut self, first: Segment) -> Option<()> {
+        let (virtio, packet) = self.bytes.split_first_chunk_mut::<HEADER>()?;
+        let length = packet.len();
+        if first.v6 {
+            packet[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
+        } else {
+            packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = !checksum(&packet[..first.network], 0);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        // What is left to the kernel begins with the sum of the pseudo-header (RFC 9293, 3.1).
+        let addresses = if first.v6 { &packet[8..40] } else { &packet[12..20] };
+        let pseudo = checksum(addresses, u64::from(TCP) + (length - first.network) as u64);
+        let at = first.network + CHECKSUM;
+        packet[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
+        let header = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            gso_type: if first.v6 { VIRTIO_NET_HDR_GSO_TCPV6 } else { VIRTIO_NET_HDR_GSO_TCPV4 },
+            hdr_len: first.headers as u16,
+            gso_size: first.payload as u16,
+            csum_start: first.network as u16,
+            csum_offset: CHECKSUM as u16,
+        };
+        header.encode(virtio).ok()
+    }
+}
+
+/// Whether two packets differ in nothing but what a kernel that takes a buffer apart writes itself: lengths, the IPv4 identification, sequence number,
+/// PSH, checksums.
+fn same_headers(ours: &[u8], theirs: &[u8], first: Segment, second: Segment) -> bool {
+    if (first.v6, first.network, first.headers) != (second.v6, second.network, second.headers) {
+        return false;
+    }
+    let network = if first.v6 {
+        ours[..4] == theirs[..4] && ours[6..40] == theirs[6..40]
+    } else {
+        ours[..2] == theirs[..2] && ours[6..10] == theirs[6..10] && ours[12..first.network] == theirs[12..first.network]
+    };
+    let (ours, theirs) = (&ours[first.network..first.headers], &theirs[first.network..first.headers]);
+    network && ours[..4] == theirs[..4] && ours[8..13] == theirs[8..13] && ours[14..16] == theirs[14..16] && ours[18..] == theirs[18..]
+}
+
+fn be16(packet: &[u8], at: usize) -> Option<u16> {
+    packet.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests;
