@@ -72,12 +72,13 @@ WARM_UP = "#F1F3F5"
 
 
 def look(controller: str) -> Look:
-    """The look of a controller; one that has none gets a spare colour by its name, the same in every figure."""
+    """The look of a controller; one that has none, or tunables, gets a spare colour by its name, the same everywhere."""
     if controller in LOOKS:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())
     colour, marker = SPARE[number % len(SPARE)], SPARE_MARKERS[number // len(SPARE) % len(SPARE_MARKERS)]
-    return Look(controller, colour, marker, (5, 1.5))
+    name, _, tunables = controller.partition(":")
+    return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 
 def entrant_name(entrant: str) -> str:
@@ -88,7 +89,7 @@ def entrant_name(entrant: str) -> str:
 def legend_name(controller: str) -> str:
     """A controller's written name, with what a user types behind it where that is another: ``NewReno (reno)``."""
     name = look(controller).name
-    return name if name.lower() == controller else f"{name} ({controller})"
+    return name if ":" in controller or name.lower() == controller else f"{name} ({controller})"
 
 
 SETTINGS: Mapping[str, Any] = {

@@ -88,11 +88,13 @@ impl Sender {
             delivered_total: in_bytes(self.delivered),
             lost_total: in_bytes(self.lost),
             tx_in_flight: in_bytes(in_flight),
+            lost_since_sent: in_bytes(lost),
             prior_in_flight: in_bytes(in_flight + packets + lost),
             in_flight: in_bytes(in_flight),
             ce_count: u64::from(flags),
             ack_delayed: flag(3),
             cwnd_limited: !flag(4),
+            window_full: !flag(4),
             recovery: [RecoveryState::Open, RecoveryState::Disorder, RecoveryState::Cwr, RecoveryState::Recovery, RecoveryState::Loss]
                 [usize::from(state % 5)],
             app_limited: flag(5),
@@ -106,13 +108,14 @@ impl Sender {
 }
 
 const fn event(what: u8) -> Congestion {
-    match what % 7 {
+    match what % 8 {
         0 => Congestion::Loss,
         1 => Congestion::Ecn,
         2 => Congestion::Timeout,
         3 => Congestion::TimeoutAgain,
         4 => Congestion::Undo,
         5 => Congestion::RecoveryEnd,
+        6 => Congestion::TailLoss,
         _ => Congestion::Restart(Nanos::from_millis(what as u64 * 100)),
     }
 }
@@ -136,12 +139,15 @@ proptest! {
                         if *lost > 0 {
                             controller.on_packet_lost(&LostPacket {
                                 now: sender.now,
+                                seq: in_bytes(sender.una).0,
                                 bytes: in_bytes(1),
                                 sent_at: sender.now,
                                 tx_in_flight: in_bytes(*in_flight),
                                 delivered_at_send: in_bytes(sender.delivered),
                                 lost_at_send: in_bytes(sender.lost - lost),
                                 lost_total: ack.lost_total,
+                                delivered_total: in_bytes(sender.delivered),
+                                app_limited: ack.app_limited,
                             });
                         }
                         controller.on_acked(&ack);

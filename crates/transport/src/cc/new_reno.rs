@@ -58,7 +58,7 @@ impl Controller for NewReno {
             }
             Congestion::TimeoutAgain => self.window.forget_count(),
             Congestion::Undo => self.window.undo(),
-            Congestion::RecoveryEnd | Congestion::Restart(_) => {}
+            Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
     }
 
