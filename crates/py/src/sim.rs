@@ -64,7 +64,7 @@ pub fn simulate(
     Ok(PyRunData(py.detach(|| simulation.finish())))
 }
 
-/// Every congestion controller: name, status, description, source, tunables.
+/// Every congestion controller: name, status, description, source, what it needs to be told of the path, tunables.
 #[pyfunction]
 pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -78,6 +78,7 @@ pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         row.set_item("status", entry.status)?;
         row.set_item("description", entry.description)?;
         row.set_item("source", entry.citation)?;
+        row.set_item("needs", entry.needs.name())?;
         row.set_item("tunables", tunables)?;
         list.append(row)?;
     }

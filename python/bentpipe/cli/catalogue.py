@@ -20,7 +20,7 @@ def cc(as_json: AsJson = False) -> None:
     from bentpipe.cli.console import table
 
     found = controllers()
-    _print(["name", "status", "description", "source"], found, as_json)
+    _print(["name", "status", "description", "needs", "source"], found, as_json)
     if not as_json:
         columns = ["name", "unit", "default", "allowed", "meaning", "source"]
         for entry in found:

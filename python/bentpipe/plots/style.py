@@ -38,11 +38,15 @@ LOOKS: Mapping[str, Look] = {
     "reno": Look("NewReno", "#0072B2", "o"),
     "cubic": Look("CUBIC", "#D55E00", "s"),
     "bbr": Look("BBR", "#009E73", "^"),
+    "bbr2": Look("BBRv2", "#E69F00", "v"),
+    "bbr3": Look("BBRv3", "#CC79A7", "D"),
+    "hybla": Look("Hybla", "#56B4E9", "P"),
+    "satcp": Look("SaTCP", "#117733", "X"),
 }
 """Controllers that have a look of their own. A new one takes a colour from `SPARE` that is not in use here."""
 
-SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#882255")
-"""Colours of controllers without a look of their own (the last two: Paul Tol's "muted" scheme, 2021)."""
+SPARE = ("#7F7F7F", "#882255", "#332288", "#999933", "#AA4499")
+"""Colours of controllers without a look of their own (but for the grey, Paul Tol's "muted" scheme, 2021)."""
 
 SPARE_MARKERS = ("D", "v", "P", "X", "*")
 

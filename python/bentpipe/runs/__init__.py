@@ -10,8 +10,8 @@ from __future__ import annotations
 from bentpipe.errors import StoreError
 from bentpipe.runs.asked import Asked, AskedWarning
 from bentpipe.runs.asked import read as read_asked
-from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.entrants import known_controllers, parse_entrants, parse_options
+from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
 from bentpipe.runs.program_output import ProgramOutput, program_output

@@ -33,7 +33,8 @@ def parse_entrants(text: str, everywhere: Written | None = None) -> tuple[str, .
     """
     parts: list[str] = []
     for part in text.split(","):
-        if parts and ":" in parts[-1] and "=" in part and ":" not in part:
+        first = part.partition("+")[0]
+        if parts and ":" in parts[-1].rpartition("+")[2] and "=" in first and ":" not in first:
             parts[-1] += f",{part}"
         else:
             parts.append(part)
@@ -73,8 +74,10 @@ def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
         controller = name.strip().lower()
         check_controller(controller, "--cc-opt")
         if controller in found:
-            raise UserError(f"--cc-opt: {controller} stands twice; to race one controller with two settings write them "
-                            f"in --cc, for example --cc {controller},{controller}:{options}")
+            raise UserError(
+                f"--cc-opt: {controller} stands twice; to race one controller with two settings write them "
+                f"in --cc, for example --cc {controller},{controller}:{options}"
+            )
         found[controller] = _assignments(options, f"--cc-opt: {controller}")
         _written(controller, found[controller])
     return found
@@ -130,8 +133,9 @@ def _written(controller: str, options: Mapping[str, str]) -> str:
     """A flow as Runs name it."""
     if not options:
         return controller
-    values = {name: _as_text(controller, name, read_tunable(controller, name, options[name])) for name in sorted(options)}
-    return f"{controller}:" + ",".join(f"{name}={value}" for name, value in values.items())
+    values = {name: read_tunable(controller, name, options[name]) for name in sorted(options)}
+    written = (f"{name}={_as_text(controller, name, value)}" for name, value in values.items())
+    return f"{controller}:" + ",".join(written)
 
 
 def _as_text(controller: str, name: str, value: float) -> str:

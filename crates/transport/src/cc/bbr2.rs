@@ -6,6 +6,7 @@
 
 use super::bbr3::Bbr3;
 use super::bbr3::params::{OPTIONS_2, Params};
+use super::hints::Needs;
 use super::registry::Entry;
 
 /// `bbr2` in the registry.
@@ -14,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     status: "as google/bbr v2alpha",
     description: "the first BBR that bounds rate and flight by losses; every parameter of its kernel module",
     citation: "Cardwell et al., \"BBR v2\", IETF 104, 2019; github.com/google/bbr, branch v2alpha, net/ipv4/tcp_bbr2.c",
+    needs: Needs::Nothing,
     options: OPTIONS_2,
     build: |config, options| Box::new(Bbr3::new(config, Params::version_2(options))),
 };

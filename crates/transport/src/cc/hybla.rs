@@ -4,6 +4,7 @@
 //! Networking 22(5), 2004; Linux `net/ipv4/tcp_hybla.c`, 6.18, in its integers: ρ in 1/8, growth in 1/128 of a packet per ACK, whatever the ACK covers. A connection begins
 //! with ρ packets.
 
+use super::hints::Needs;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe, RecoveryState};
@@ -15,6 +16,7 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18",
     description: "Reno whose growth does not depend on the round-trip time",
     citation: "Caini and Firrincieli 2004; Linux net/ipv4/tcp_hybla.c",
+    needs: Needs::Nothing,
     options: &[OptionSpec {
         name: "rtt0_ms",
         unit: "ms",

@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables |
-//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`] | a controller each |
+//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`] | a controller each |
+//! | [`hints`] | what controllers are told of the path ahead of time, and how wrong |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | what controllers are composed of |
 
 pub mod bbr;
@@ -15,11 +16,13 @@ pub mod error;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
+pub mod hints;
 pub mod hybla;
 pub mod hystart;
 pub mod hystart_pp;
 pub mod new_reno;
 pub mod registry;
+pub mod satcp;
 #[cfg(test)]
 mod testing;
 pub mod window;
@@ -66,6 +69,7 @@ pub struct RateSample {
 
 /// What one ACK tells a controller. Counts are bytes; times are the sender's clock.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // facts of one ACK, not states
 pub struct AckSample {
     /// The sender's clock.
     pub now: Time,

@@ -1,13 +1,14 @@
 //! Every controller by name. A new one is a file, its `pub mod` line in `mod.rs` and its line in [`CONTROLLERS`].
 
 use super::error::{TransportError, nearest};
-use super::{Controller, bbr, bbr2, bbr3, cubic, hybla, new_reno};
-use bentpipe_profile::{Bytes, Streams};
+use super::hints::{self, Needs};
+use super::{Controller, PathHint, bbr, bbr2, bbr3, cubic, hybla, new_reno, satcp};
+use bentpipe_profile::{Bytes, Streams, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Every controller there is, in the order of their names.
-pub const CONTROLLERS: &[Entry] = &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY];
+pub const CONTROLLERS: &[Entry] = &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY, satcp::ENTRY];
 
 /// What a connection tells its controller when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct Entry {
     pub description: &'static str,
     /// Where it comes from.
     pub citation: &'static str,
+    /// What it has to know of the path beyond what ACKs tell.
+    pub needs: Needs,
     /// What can be set.
     pub options: &'static [OptionSpec],
     /// Makes one; the options are complete and within their ranges.
@@ -232,6 +235,24 @@ pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Resu
     Ok((entry.build)(config, &Options::check(entry, given)?))
 }
 
+/// What the controller called `name` is told, when its connection is made, of reconfigurations of the path at `times`: nothing, unless it needs to know.
+///
+/// # Errors
+/// As [`build`].
+pub fn path_hints(
+    name: &str,
+    given: &BTreeMap<String, f64>,
+    streams: Streams,
+    times: impl FnOnce() -> Vec<Time>,
+) -> Result<Vec<PathHint>, TransportError> {
+    let entry = find(name)?;
+    let options = Options::check(entry, given)?;
+    Ok(match entry.needs {
+        Needs::Nothing => Vec::new(),
+        Needs::Schedule => hints::announced(&times(), &options, &mut streams.stream("hints")),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,9 +268,9 @@ mod tests {
     fn errors_say_what_was_found_and_what_was_wanted() {
         assert_eq!(
             failure("cubik", &[]),
-            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno"
+            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp"
         );
-        assert_eq!(failure("copa", &[]), "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno");
+        assert_eq!(failure("copa", &[]), "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp");
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));
         assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be off, classic, pp"));

@@ -287,7 +287,7 @@ impl Driver {
                 self.next_departure = self.now.max(self.next_departure) + rate.time_for(in_bytes(1));
             }
             let queued = self.bottleneck_free_at.since(self.now).0 / self.packet_time.0;
-            let dropped = self.drop.contains(&number) || self.drop_one_in.is_some_and(|n| number % n == 0);
+            let dropped = self.drop.contains(&number) || self.drop_one_in.is_some_and(|n| number.is_multiple_of(n));
             if queued < self.queue_limit && !dropped && self.police() {
                 self.bottleneck_free_at = self.now.max(self.bottleneck_free_at) + self.packet_time;
                 let mut arrives = self.bottleneck_free_at + self.one_way + self.one_way;

@@ -17,7 +17,7 @@
 //!          └──────────── PROBE_RTT ───────────────┘     bbr_parts/probe_rtt.rs: when min_rtt is older than its window
 //! ```
 //! STARTUP comes back after `PROBE_RTT` only while the pipe was never full. Beside the states: packet conservation in recovery (recovery.rs), ACK aggregation
-//! (bbr_parts/aggregation.rs), policers (policer.rs). Loss alone changes nothing else.
+//! (`bbr_parts/aggregation.rs`), policers (policer.rs). Loss alone changes nothing else.
 //!
 //! Differences from the kernel: delivered data is counted in bytes and divided by the MSS, not in packets; a bandwidth never rounds to zero; clocks are
 //! nanoseconds where the kernel compares jiffies.
@@ -35,6 +35,7 @@ use super::bbr_parts::bw::Bw;
 use super::bbr_parts::full_pipe::FullPipe;
 use super::bbr_parts::min_rtt::MinRtt;
 use super::bbr_parts::probe_rtt::ProbeRtt;
+use super::hints::Needs;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, Probe};
@@ -51,6 +52,7 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18 (BBR v1)",
     description: "paces at the measured bandwidth, keeps two bandwidth-delay products in flight",
     citation: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
+    needs: Needs::Nothing,
     options: &[
         OptionSpec {
             name: "min_rtt_win_s",

@@ -38,6 +38,7 @@ use super::bbr_parts::full_pipe::FullPipe;
 use super::bbr_parts::params::{SNDBUF_FACTOR, UNIT, min_burst_packets};
 use super::bbr_parts::probe_rtt::{ProbeRtt, Step};
 use super::bbr_parts::rounds::Rounds;
+use super::hints::Needs;
 use super::registry::{Config, Entry};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
@@ -58,6 +59,7 @@ pub const ENTRY: Entry = Entry {
     status: "draft-ietf-ccwg-bbr-06; `rules=linux`: as google/bbr v3",
     description: "BBR that bounds rate and flight by losses, on two time scales",
     citation: "draft-ietf-ccwg-bbr-06; github.com/google/bbr, branch v3",
+    needs: Needs::Nothing,
     options: OPTIONS_3,
     build: |config, options| Box::new(Bbr3::new(config, Params::version_3(options))),
 };

@@ -133,8 +133,7 @@ impl Bbr3 {
             self.short.bw = Some(self.latest.bw.max(Bw(Params::part(bw.0, keep))));
             self.short.in_flight = Some(self.latest.in_flight.max(Params::part(in_flight, keep)));
         }
-        let lower = |bound: Option<u64>, marked: Option<u64>| bound.map(|b| b.min(marked.unwrap_or(u64::MAX)));
-        self.short.in_flight = lower(self.short.in_flight, marked_in_flight);
+        self.short.in_flight = self.short.in_flight.map(|bound| bound.min(marked_in_flight.unwrap_or(bound)));
         // Never zero: a rate of zero would stop the flow for good.
         self.short.bw = self.short.bw.map(|b| b.min(marked_bw.unwrap_or(b)).max(Bw(1)));
     }

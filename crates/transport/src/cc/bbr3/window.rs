@@ -53,7 +53,7 @@ impl Bbr3 {
         self.min_rtt.get().map_or(self.initial_cwnd, |min_rtt| bw.bdp(min_rtt, gain)).min(CLAMP_PACKETS)
     }
 
-    /// `QuantizationBudget`: bursts must fit, and PROBE_UP must be seen on a tiny window too.
+    /// `QuantizationBudget`: bursts must fit, and `PROBE_UP` must be seen on a tiny window too.
     pub(super) fn with_budget(&self, window: u64) -> u64 {
         let window = window.max(BURSTS_IN_WINDOW * self.burst_packets()).max(MIN_CWND_PACKETS);
         if self.state == State::Up { window + 2 } else { window }

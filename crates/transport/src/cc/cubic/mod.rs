@@ -8,6 +8,7 @@
 
 mod epoch;
 
+use super::hints::Needs;
 use super::hystart::HyStart;
 use super::hystart_pp::HyStartPp;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
@@ -23,24 +24,28 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18",
     description: "a cubic function of the time since the last loss; classic HyStart",
     citation: "RFC 9438; Ha, Rhee and Xu 2008; Linux net/ipv4/tcp_cubic.c",
-    options: &[
-        OptionSpec {
-            name: "hystart",
-            unit: "",
-            description: "leave slow start before the queue overflows: by Linux's classic HyStart, or by HyStart++ (RFC 9406)",
-            default: CLASSIC,
-            allowed: Allowed::Choice(&["off", "classic", "pp"]),
-            source: "`hystart`, 1",
-        },
-        OptionSpec::switch(
-            "fast_convergence",
-            "release bandwidth when the window at a loss is below the one before",
-            "`fast_convergence`; RFC 9438 §4.7",
-        ),
-        OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
-    ],
+    needs: Needs::Nothing,
+    options: &OPTIONS,
     build: |config, options| Box::new(Cubic::new(config, options)),
 };
+
+/// CUBIC's tunables; its kin have them too.
+pub(super) const OPTIONS: [OptionSpec; 3] = [
+    OptionSpec {
+        name: "hystart",
+        unit: "",
+        description: "leave slow start before the queue overflows: by Linux's classic HyStart, or by HyStart++ (RFC 9406)",
+        default: CLASSIC,
+        allowed: Allowed::Choice(&["off", "classic", "pp"]),
+        source: "`hystart`, 1",
+    },
+    OptionSpec::switch(
+        "fast_convergence",
+        "release bandwidth when the window at a loss is below the one before",
+        "`fast_convergence`; RFC 9438 §4.7",
+    ),
+    OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
+];
 
 /// The values of `hystart`, in the order of its names.
 const CLASSIC: f64 = 1.0;
@@ -86,6 +91,8 @@ pub struct Cubic {
     /// Window and jiffy of the last evaluation (`last_cwnd`, `last_time`).
     evaluated: (u64, u64),
     epoch: Option<Epoch>,
+    /// A handover is going on, and `SaTCP` by its code: what is lost now says little.
+    sheltered: bool,
 }
 
 const fn jiffies(t: Time) -> u64 {
@@ -111,7 +118,13 @@ impl Cubic {
             min_rtt: None,
             evaluated: (0, 0),
             epoch: None,
+            sheltered: false,
         }
+    }
+
+    /// Whether losses come from a handover ([`super::satcp`]): the next curve is then back at its plateau in a ninth of the time, and a time-out forgets nothing.
+    pub(super) const fn shelter(&mut self, sheltered: bool) {
+        self.sheltered = sheltered;
     }
 
     /// `bictcp_recalc_ssthresh`.
@@ -123,7 +136,10 @@ impl Cubic {
     }
 
     /// `bictcp_state` on a time-out: everything learnt is forgotten.
-    fn reset(&mut self, now: Time) {
+    fn forget(&mut self, now: Time) {
+        if self.sheltered {
+            return;
+        }
         self.acks_per_packet = 0;
         self.w_max = 0;
         self.min_rtt = None;
@@ -150,7 +166,8 @@ impl Cubic {
         if self.epoch.is_none() || jiffy != self.evaluated.1 {
             self.evaluated = (cwnd, jiffy);
             let w_max = self.w_max;
-            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked));
+            let sheltered = self.sheltered;
+            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked, sheltered));
             // usecs_to_jiffies rounds up.
             let min_rtt_jiffies = self.min_rtt.map_or(0, |rtt| rtt.0.div_ceil(JIFFY));
             let target = epoch.target((jiffy - epoch.start + min_rtt_jiffies) * (1 << TIME_SHIFT) / HZ);
@@ -221,11 +238,11 @@ impl Controller for Cubic {
             }
             Congestion::Timeout => {
                 self.reduce();
-                self.reset(now);
+                self.forget(now);
             }
             Congestion::TimeoutAgain => {
                 self.window.forget_count();
-                self.reset(now);
+                self.forget(now);
             }
             Congestion::Undo => self.window.undo(),
             Congestion::TailLoss | Congestion::RecoveryEnd => {}
@@ -266,6 +283,19 @@ impl Controller for Cubic {
             probe.value("k_s", epoch.k as f64 / f64::from(1 << TIME_SHIFT));
             probe.value("reno_cwnd_packets", epoch.reno_cwnd as f64);
         }
+    }
+}
+
+#[cfg(test)]
+impl Cubic {
+    /// K of the present epoch [2^-10 s].
+    pub(super) fn plateau_time(&self) -> Option<u64> {
+        self.epoch.map(|epoch| epoch.k)
+    }
+
+    /// Whether it remembers a window at a loss.
+    pub(super) const fn knows_plateau(&self) -> bool {
+        self.w_max > 0
     }
 }
 

@@ -226,7 +226,7 @@ fn a_15_increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
         }
         max_bw(d) > 9.0 * PATH_BPS
     });
-    assert!(slopes.windows(2).filter(|w| w[1] == w[0] + 1.0).count() >= 5, "{slopes:?}");
+    assert!(slopes.windows(2).filter(|w| (w[1] - w[0] - 1.0).abs() < 0.5).count() >= 5, "{slopes:?}");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_22_handling_application_limited_sending_during_probe_refill() {
     let before = max_bw(&d);
     d.app_window = Some(10);
     in_state(&mut d, "probe_bw_up");
-    assert_eq!(max_bw(&d), before);
+    assert!((max_bw(&d) - before).abs() < 1.0);
     d.app_window = None;
     d.run_until(ms(3000), "end of UP", |d| d.state() != "probe_bw_up");
     assert_eq!(d.state(), "probe_bw_down");
