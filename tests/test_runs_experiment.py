@@ -98,7 +98,7 @@ def test_an_experiment_file_is_read_whole(tmp_path):
         ("fq = true", "fq = 1", "fq"),
         ("bytes = 1000000", "bytes = 0", "bytes"),
         ("every_s = 0.02", "every_s = 0", "every_s"),
-        ("beta = 0.7", 'beta = "much"', "beta"),
+        ("fast_convergence = 0", 'fast_convergence = "much"', "fast_convergence"),
         ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "stands twice"),
         ("seed = 7", "seed = -1", "seed"),
         ("seed = 7", "seed = [", "not valid TOML"),

@@ -76,7 +76,7 @@ WARM_UP = "#F1F3F5"
 
 
 def look(controller: str) -> Look:
-    """The look of a controller; one that has none, or tunables, gets a spare colour by its name, the same everywhere."""
+    """The look of a controller; one that has none, or tunables, gets a spare colour by its name, always the same."""
     if controller in LOOKS:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())

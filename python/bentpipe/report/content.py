@@ -372,9 +372,7 @@ def _limits(runs: Iterable[Run]) -> list[Limits]:
         samples = run.samples()
         for i, name in enumerate(run.names):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
-            found.setdefault((run.entrant, i, name), []).append(
-                [100 * time / (sum(times) or 1.0) for time in times]
-            )
+            found.setdefault((run.entrant, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
     return [
         Limits(
             entrant,

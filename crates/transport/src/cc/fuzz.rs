@@ -1,6 +1,6 @@
-//! Model-based fuzzing of every controller of the registry: whatever a sender tells it, in any order, it answers sanely.
+//! Model-based fuzzing of every controller of the registry, with options at the ends of their ranges: whatever a sender tells it, in any order, it answers sanely.
 
-use super::registry::{CONTROLLERS, Config, Options};
+use super::registry::{Allowed, CONTROLLERS, Config, Entry, Options};
 use super::testing::{MSS, ack_at, in_bytes, state_of};
 use super::{AckSample, Congestion, LostPacket, PathHint, RateSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
@@ -120,14 +120,35 @@ const fn event(what: u8) -> Congestion {
     }
 }
 
+/// Every option of a controller at its default, its least or its greatest value, by two bits of `pick` each.
+fn extremes(entry: &Entry, pick: u128) -> BTreeMap<String, f64> {
+    let ends = |allowed| match allowed {
+        Allowed::Switch => (0.0, 1.0),
+        Allowed::Range(min, max) => (min, max),
+        Allowed::Count(min, max) => (f64::from(min), f64::from(max)),
+        Allowed::Choice(names) => (0.0, names.len() as f64 - 1.0),
+    };
+    let options = entry.options.iter().enumerate();
+    options
+        .filter_map(|(i, option)| {
+            let (least, greatest) = ends(option.allowed);
+            match pick >> (2 * i) & 3 {
+                2 => Some((option.name.to_owned(), least)),
+                3 => Some((option.name.to_owned(), greatest)),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_history_breaks_a_controller(seed: u64, paced: bool, established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
+    fn no_history_breaks_a_controller(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
         for entry in CONTROLLERS {
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
-            let options = Options::check(entry, &BTreeMap::new()).expect("defaults");
+            let options = Options::check(entry, &extremes(entry, pick)).expect("in range");
             let mut controller = (entry.build)(&config, &options);
             let mut sender = Sender::default();
             controller.on_established(sender.now, established.map(Nanos));
