@@ -5,6 +5,7 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::cc::hints::Facts;
 use bentpipe_transport::cc::registry;
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
@@ -34,7 +35,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sets one up; times are the Profile's, `offset` the run's beginning. A controller that needs the schedule of handovers is told it.
+    /// Sets one up; times are the Profile's, `offset` the run's beginning. A controller is told of the Profile what it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
@@ -51,7 +52,7 @@ impl Flow {
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = sender_config(&sender_host);
         let mut controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
-        for hint in registry::path_hints(&spec.controller, &spec.options, streams, || reconfigurations(profile))? {
+        for hint in registry::path_hints(&spec.controller, &spec.options, streams, || facts(profile))? {
             controller.on_path_hint(&hint);
         }
         let start = offset + Nanos(spec.start_ns.0);
@@ -137,10 +138,10 @@ impl Flow {
     }
 }
 
-/// When the path moves to another hop.
-fn reconfigurations(profile: &Profile) -> Vec<Time> {
+/// What a controller may have to know: when the path moves to another hop, and what time it is.
+fn facts(profile: &Profile) -> Facts {
     let handovers = profile.events().iter().filter(|event| matches!(event.kind, EventKind::Handover { .. }));
-    handovers.map(|event| event.at_ns).collect()
+    Facts { reconfigurations: handovers.map(|event| event.at_ns).collect(), start_unix_ns: profile.start().0 }
 }
 
 fn sender_config(host: &HostSpec) -> SenderConfig {

@@ -42,6 +42,7 @@ LOOKS: Mapping[str, Look] = {
     "bbr3": Look("BBRv3", "#CC79A7", "D"),
     "hybla": Look("Hybla", "#56B4E9", "P"),
     "satcp": Look("SaTCP", "#117733", "X"),
+    "satpipe": Look("SatPipe", "#44AA99", "*"),
 }
 """Controllers that have a look of their own. A new one takes a colour from `SPARE` that is not in use here."""
 

@@ -178,6 +178,7 @@ proptest! {
                     Step::SetCwnd { packets } => controller.set_cwnd(in_bytes(*packets)),
                     Step::SetSsthresh { packets } => controller.set_ssthresh(in_bytes(*packets)),
                     Step::Sent { in_flight, app_limited } => controller.on_sent(sender.now, in_bytes(*in_flight), *app_limited),
+                    Step::Hint { ahead } if ahead % 2 == 0 => controller.on_path_hint(&PathHint::WallClock(ahead.cast_signed())),
                     Step::Hint { ahead } => controller.on_path_hint(&PathHint::Reconfiguration(sender.now + Nanos(*ahead))),
                 }
                 prop_assert!(controller.cwnd() >= in_bytes(1), "{}: {:?} after {step:?}", entry.name, controller.cwnd());

@@ -15,6 +15,17 @@ pub enum Needs {
     Nothing,
     /// When the path will be reconfigured.
     Schedule,
+    /// What the wall clock shows, for schedules that are known by it.
+    Clock,
+}
+
+/// What there is to tell.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When the path is reconfigured.
+    pub reconfigurations: Vec<Time>,
+    /// What a wall clock shows when the sender's clock is zero [ns since 1970-01-01 UTC].
+    pub start_unix_ns: i64,
 }
 
 impl Needs {
@@ -24,6 +35,7 @@ impl Needs {
         match self {
             Self::Nothing => "none",
             Self::Schedule => "schedule",
+            Self::Clock => "clock",
         }
     }
 }
@@ -77,6 +89,13 @@ fn moved(at: Time, by_ms: f64) -> Time {
     if by_ms < 0.0 { Time(at.0.saturating_sub(by.0)) } else { Time(at.0.saturating_add(by.0)) }
 }
 
+/// A clock that shows `start_unix_ns` when the sender's is zero, as far wrong as these options say: late by `hint_offset_ms`.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // 15 s at most
+pub fn clock(start_unix_ns: i64, options: &Options) -> PathHint {
+    PathHint::WallClock(start_unix_ns.saturating_sub((options.get(OFFSET.name) * 1e6) as i64))
+}
+
 /// The announcements a controller keeps, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
@@ -86,8 +105,9 @@ pub struct Schedule {
 impl Schedule {
     /// Takes one.
     pub fn on_hint(&mut self, hint: &PathHint) {
-        let PathHint::Reconfiguration(at) = *hint;
-        self.times.insert(self.times.partition_point(|&time| time <= at), at);
+        if let PathHint::Reconfiguration(at) = *hint {
+            self.times.insert(self.times.partition_point(|&time| time <= at), at);
+        }
     }
 
     /// Whether `now` lies between `early` before an announced time and `hold` after that moment.
@@ -114,7 +134,8 @@ mod tests {
         let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
         let options = Options::check(find("satcp").expect("known"), &given).expect("in range");
         let hints = announced(times, &options, &mut Streams::new(1).stream("hints"));
-        hints.iter().map(|PathHint::Reconfiguration(at)| at.0).collect()
+        let time = |hint: &PathHint| if let PathHint::Reconfiguration(at) = hint { Some(at.0) } else { None };
+        hints.iter().filter_map(time).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables |
-//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`] | a controller each |
+//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`], [`satpipe`] | a controller each |
 //! | [`hints`] | what controllers are told of the path ahead of time, and how wrong |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | what controllers are composed of |
 
@@ -23,6 +23,7 @@ pub mod hystart_pp;
 pub mod new_reno;
 pub mod registry;
 pub mod satcp;
+pub mod satpipe;
 #[cfg(test)]
 mod testing;
 pub mod window;
@@ -176,6 +177,8 @@ pub enum Congestion {
 pub enum PathHint {
     /// The path will be, or was, reconfigured at this time of the sender's clock.
     Reconfiguration(Time),
+    /// What a wall clock shows when the sender's clock is zero [ns since 1970-01-01 UTC].
+    WallClock(i64),
 }
 
 /// Where telemetry leaves a controller.

@@ -1,14 +1,15 @@
 //! Every controller by name. A new one is a file, its `pub mod` line in `mod.rs` and its line in [`CONTROLLERS`].
 
 use super::error::{TransportError, nearest};
-use super::hints::{self, Needs};
-use super::{Controller, PathHint, bbr, bbr2, bbr3, cubic, hybla, new_reno, satcp};
-use bentpipe_profile::{Bytes, Streams, Time};
+use super::hints::{self, Facts, Needs};
+use super::{Controller, PathHint, bbr, bbr2, bbr3, cubic, hybla, new_reno, satcp, satpipe};
+use bentpipe_profile::{Bytes, Streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Every controller there is, in the order of their names.
-pub const CONTROLLERS: &[Entry] = &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY, satcp::ENTRY];
+pub const CONTROLLERS: &[Entry] =
+    &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY, satcp::ENTRY, satpipe::ENTRY];
 
 /// What a connection tells its controller when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +236,7 @@ pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Resu
     Ok((entry.build)(config, &Options::check(entry, given)?))
 }
 
-/// What the controller called `name` is told, when its connection is made, of reconfigurations of the path at `times`: nothing, unless it needs to know.
+/// What the controller called `name` is told, when its connection is made, of `facts`: nothing, unless it needs to know.
 ///
 /// # Errors
 /// As [`build`].
@@ -243,13 +244,14 @@ pub fn path_hints(
     name: &str,
     given: &BTreeMap<String, f64>,
     streams: Streams,
-    times: impl FnOnce() -> Vec<Time>,
+    facts: impl FnOnce() -> Facts,
 ) -> Result<Vec<PathHint>, TransportError> {
     let entry = find(name)?;
     let options = Options::check(entry, given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
-        Needs::Schedule => hints::announced(&times(), &options, &mut streams.stream("hints")),
+        Needs::Schedule => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
+        Needs::Clock => vec![hints::clock(facts().start_unix_ns, &options)],
     })
 }
 
@@ -268,9 +270,12 @@ mod tests {
     fn errors_say_what_was_found_and_what_was_wanted() {
         assert_eq!(
             failure("cubik", &[]),
-            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp"
+            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
         );
-        assert_eq!(failure("copa", &[]), "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp");
+        assert_eq!(
+            failure("copa", &[]),
+            "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
+        );
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));
         assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be off, classic, pp"));

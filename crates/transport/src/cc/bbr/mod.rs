@@ -191,6 +191,16 @@ impl Bbr {
         }
     }
 
+    /// `PROBE_RTT` now, whatever the minimum RTT ([`super::satpipe`]).
+    pub(super) fn probe_rtt_now(&mut self, delivered_total: Bytes) {
+        if self.mode != Mode::ProbeRtt {
+            self.transition_to(Mode::ProbeRtt);
+            // In this order, as in the kernel: the greater of this window and the one saved before comes back.
+            self.save_cwnd();
+            self.probe_rtt.enter(delivered_total);
+        }
+    }
+
     /// `bbr_cwnd_event`: the line was idle for want of data.
     fn on_restart(&mut self, now: Time) {
         if !self.app_limited && self.mode != Mode::ProbeRtt {

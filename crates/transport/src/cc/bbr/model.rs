@@ -129,10 +129,7 @@ impl Bbr {
     fn update_min_rtt(&mut self, ack: &AckSample, flow: &Flow) {
         let expired = self.min_rtt.on_ack(ack.now, ack.rtt, ack.ack_delayed);
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.transition_to(Mode::ProbeRtt);
-            // In this order, as in the kernel: the greater of this window and the one saved before comes back.
-            self.save_cwnd();
-            self.probe_rtt.enter(ack.delivered_total);
+            self.probe_rtt_now(ack.delivered_total);
         }
         if self.mode == Mode::ProbeRtt {
             let small = flow.in_flight <= MIN_CWND_PACKETS;
