@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.runs.experiment import ProfileRef, for_entrant, parse_entrants
+from bentpipe.runs.experiment import ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import parse_experiment, read_experiment
 
 GOOD = """
@@ -42,30 +42,9 @@ write_bytes = 1200
 every_s = 0.02
 
 [flows.options]
-beta = 0.7
+hystart = "pp"
+fast_convergence = 0
 """
-
-
-def test_entrants_keep_their_order_and_stand_once():
-    assert parse_entrants("bbr, cubic+BBR,bbr,reno") == ("bbr", "cubic+bbr", "reno")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("bbbr", "did you mean 'bbr'?"),
-        ("cubic+ren", "did you mean 'reno'?"),
-        ("cubic+", "one side of its +"),
-        (",", "nothing between two commas"),
-        ("reno,,bbr", "nothing between two commas"),
-        ("", "no controller"),
-    ],
-)
-def test_what_is_no_entrant_is_refused(text, said):
-    with pytest.raises(UserError) as caught:
-        parse_entrants(text)
-    assert said in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_an_entrant_is_flows_that_share_the_path():
@@ -99,7 +78,11 @@ def test_an_experiment_file_is_read_whole(tmp_path):
     )
     assert (first["direction"], first["receiver"], first["sender"]) == ("up", "old", None)
     assert second["application"] == {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}}
-    assert (second["profile"], second["direction"], second["options"]) == ("access", "down", {"beta": 0.7})
+    assert (second["profile"], second["direction"], second["options"]) == (
+        "access",
+        "down",
+        {"hystart": 2.0, "fast_convergence": 0.0},
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +98,7 @@ def test_an_experiment_file_is_read_whole(tmp_path):
         ("fq = true", "fq = 1", "fq"),
         ("bytes = 1000000", "bytes = 0", "bytes"),
         ("every_s = 0.02", "every_s = 0", "every_s"),
-        ("beta = 0.7", 'beta = "much"', "beta"),
+        ("fast_convergence = 0", 'fast_convergence = "much"', "fast_convergence"),
         ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "stands twice"),
         ("seed = 7", "seed = -1", "seed"),
         ("seed = 7", "seed = [", "not valid TOML"),

@@ -6,7 +6,7 @@ use bentpipe_profile::Nanos;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::Column;
 use bentpipe_sim::{RunData, Simulation};
-use bentpipe_transport::cc::registry::CONTROLLERS;
+use bentpipe_transport::cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -64,24 +64,54 @@ pub fn simulate(
     Ok(PyRunData(py.detach(|| simulation.finish())))
 }
 
-/// Every congestion controller: name, status, description, citation, options with their defaults.
+/// Every congestion controller: name, status, description, source, what it needs to be told of the path, tunables.
 #[pyfunction]
 pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for entry in CONTROLLERS {
-        let options = PyDict::new(py);
+        let tunables = PyList::empty(py);
         for option in entry.options {
-            options.set_item(option.name, option.default)?;
+            tunables.append(tunable(py, option)?)?;
         }
         let row = PyDict::new(py);
         row.set_item("name", entry.name)?;
         row.set_item("status", entry.status)?;
         row.set_item("description", entry.description)?;
-        row.set_item("citation", entry.citation)?;
-        row.set_item("options", options)?;
+        row.set_item("source", entry.citation)?;
+        row.set_item("needs", entry.needs.name())?;
+        row.set_item("tunables", tunables)?;
         list.append(row)?;
     }
     Ok(list)
+}
+
+fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
+    let (min, max, choices) = match option.allowed {
+        Allowed::Switch => (Some(0.0), Some(1.0), None),
+        Allowed::Range(min, max) => (Some(min), Some(max), None),
+        Allowed::Count(min, max) => (Some(f64::from(min)), Some(f64::from(max)), None),
+        Allowed::Choice(names) => (None, None, Some(names.to_vec())),
+    };
+    let row = PyDict::new(py);
+    row.set_item("name", option.name)?;
+    row.set_item("unit", option.unit)?;
+    match choices {
+        Some(_) => row.set_item("default", option.allowed.shown(option.default))?,
+        None => row.set_item("default", option.default)?,
+    }
+    row.set_item("allowed", option.allowed.to_string())?;
+    row.set_item("min", min)?;
+    row.set_item("max", max)?;
+    row.set_item("choices", choices)?;
+    row.set_item("meaning", option.description)?;
+    row.set_item("source", option.source)?;
+    Ok(row)
+}
+
+/// The value of a controller's tunable that a user wrote as `text`.
+#[pyfunction]
+pub fn read_tunable(controller: &str, name: &str, text: &str) -> PyResult<f64> {
+    find(controller).and_then(|entry| entry.read_option(name, text)).map_err(user_error)
 }
 
 fn table<'py>(py: Python<'py>, columns: &[(&'static str, Column<'_>)]) -> PyResult<Bound<'py, PyDict>> {

@@ -177,3 +177,38 @@ fn the_warm_up_of_a_late_flow_begins_when_it_starts() {
     let summary = &run(experiment(10, 1, vec![short]), &path).summary.flows[0];
     assert_eq!(summary.goodput_bps.to_bits(), summary.whole_run_bps.to_bits());
 }
+
+/// When a flow's controller enters and leaves the state `handover` [s], with these options.
+fn flagged(options: &[(&str, f64)]) -> Vec<f64> {
+    let mut spec = flow("satcp", Direction::Down, Application::Bulk);
+    spec.options = options.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+    let events = run(experiment(10, 3, vec![spec]), &handover_path(10, 0)).tables.events;
+    let states: Vec<_> =
+        (0..events.kind.len()).filter(|&i| events.kind[i] == "state").map(|i| (events.t_s[i], &events.detail[i])).collect();
+    let begun = states.iter().position(|s| s.1 == "handover");
+    begun.map_or_else(Vec::new, |i| states[i..].iter().take(2).map(|s| s.0).collect())
+}
+
+#[test]
+fn a_controller_that_needs_the_schedule_is_told_the_handover_with_the_error_it_states() {
+    // At 5 s: from 0.5 s before it for 2.3 s, by the next ACK.
+    for (options, begin) in [(vec![], 4.5), (vec![("hint_offset_ms", -2000.0)], 2.5), (vec![("hint_offset_ms", 1000.0)], 5.5)] {
+        let found = flagged(&options);
+        assert!(
+            found.len() == 2 && (begin..begin + 0.2).contains(&found[0]) && (begin + 2.3..begin + 2.6).contains(&found[1]),
+            "{found:?}"
+        );
+    }
+    assert!(flagged(&[("hint_missing", 1.0)]).is_empty());
+}
+
+#[test]
+fn every_controller_fills_a_path_with_a_handover_and_is_the_same_twice() {
+    for entry in bentpipe_transport::cc::registry::CONTROLLERS {
+        let once = || run(experiment(15, 5, vec![flow(entry.name, Direction::Down, Application::Bulk)]), &handover_path(15, 100_000));
+        let (first, second) = (once(), once());
+        assert_eq!(first.content_hash(), second.content_hash(), "{}", entry.name);
+        // 20 and 30 Mbit/s, one packet in 10,000 lost.
+        assert!(first.summary.flows[0].goodput_bps > 15e6, "{}: {}", entry.name, first.summary.flows[0].goodput_bps);
+    }
+}

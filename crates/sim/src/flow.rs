@@ -4,7 +4,8 @@ use crate::error::SimError;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
-use bentpipe_profile::{Bytes, Direction, Nanos, Streams, Time};
+use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::cc::hints::Facts;
 use bentpipe_transport::cc::registry;
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
@@ -34,16 +35,26 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sets one up; times are the Profile's, `offset` the run's beginning.
+    /// Sets one up; times are the Profile's, `offset` the run's beginning. A controller is told of the Profile what it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
-    pub fn new(index: usize, path: u16, spec: &FlowSpec, experiment: &Experiment, offset: Time) -> Result<Self, SimError> {
+    pub fn new(
+        index: usize,
+        path: u16,
+        spec: &FlowSpec,
+        experiment: &Experiment,
+        profile: &Profile,
+        offset: Time,
+    ) -> Result<Self, SimError> {
         let streams = Streams::new(experiment.seed).child(&format!("flow/{index}"));
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = sender_config(&sender_host);
-        let controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
+        let mut controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
+        for hint in registry::path_hints(&spec.controller, &spec.options, streams, || facts(profile))? {
+            controller.on_path_hint(&hint);
+        }
         let start = offset + Nanos(spec.start_ns.0);
         Ok(Self {
             path,
@@ -125,6 +136,12 @@ impl Flow {
     pub const fn is_started(&self) -> bool {
         self.started
     }
+}
+
+/// What a controller may have to know: when the path moves to another hop, and what time it is.
+fn facts(profile: &Profile) -> Facts {
+    let handovers = profile.events().iter().filter(|event| matches!(event.kind, EventKind::Handover { .. }));
+    Facts { reconfigurations: handovers.map(|event| event.at_ns).collect(), start_unix_ns: profile.start().0 }
 }
 
 fn sender_config(host: &HostSpec) -> SenderConfig {

@@ -102,7 +102,7 @@ impl Simulation {
             .map(|(i, spec)| {
                 // `check` resolved the role.
                 let path = experiment.profiles.iter().position(|p| p.role == spec.profile).unwrap_or(0);
-                Flow::new(i, path as u16, spec, &experiment, start)
+                Flow::new(i, path as u16, spec, &experiment, &profiles[path], start)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();

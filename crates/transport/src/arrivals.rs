@@ -135,6 +135,6 @@ impl<'a> Arrivals<'a> {
         if dated {
             self.rack.on_delivered(self.now, packet.sent_at, packet.end(), packet.was_retransmitted(), self.min_rtt);
         }
-        self.rate.on_delivered(packet.sent_at, packet.end(), packet.tx_in_flight, packet.snapshot());
+        self.rate.on_delivered(packet.sent_at, packet.end(), packet.tx_in_flight, packet.lost_before, packet.snapshot());
     }
 }

@@ -54,6 +54,11 @@ impl CwndUsage {
         }
     }
 
+    /// Whether the window held data back in this round trip.
+    pub const fn is_full(&self) -> bool {
+        self.limited
+    }
+
     /// Whether the window may grow: it was full, or in slow start more than half full.
     pub const fn is_limited(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.max_packets_out)

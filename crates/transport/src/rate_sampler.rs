@@ -37,6 +37,7 @@ struct Newest {
     end: u64,
     snapshot: Snapshot,
     tx_in_flight: u32,
+    lost_before: u32,
 }
 
 /// The sampler.
@@ -87,10 +88,10 @@ impl RateSampler {
     }
 
     /// It delivers a packet.
-    pub fn on_delivered(&mut self, sent_at: Time, end: u64, tx_in_flight: u32, snapshot: Snapshot) {
+    pub fn on_delivered(&mut self, sent_at: Time, end: u64, tx_in_flight: u32, lost_before: u32, snapshot: Snapshot) {
         self.delivered += 1;
         if self.newest.is_none_or(|n| (sent_at, end) > (n.sent_at, n.end)) {
-            self.newest = Some(Newest { sent_at, end, snapshot, tx_in_flight });
+            self.newest = Some(Newest { sent_at, end, snapshot, tx_in_flight, lost_before });
         }
     }
 
@@ -107,6 +108,11 @@ impl RateSampler {
     /// In flight when the newest packet it delivers was sent.
     pub fn tx_in_flight(&self) -> u32 {
         self.newest.map_or(0, |n| n.tx_in_flight)
+    }
+
+    /// Lost on the connection when the newest packet it delivers was sent.
+    pub fn lost_before(&self) -> Option<u32> {
+        self.newest.map(|n| n.lost_before)
     }
 
     /// It ends: the sample, unless it has none or it would be shorter than `min_rtt` (a retransmission whose original arrived).
@@ -161,18 +167,18 @@ mod tests {
         let first = s.on_sent(ms(0), true);
         let second = s.on_sent(ms(30), false);
         s.begin();
-        s.on_delivered(ms(0), 1, 1, first);
+        s.on_delivered(ms(0), 1, 1, 0, first);
         assert_eq!(s.finish(ms(10), true, MIN_RTT).map(|r| (r.delivered, r.interval)), Some((1, Nanos::from_millis(10))));
         // Sent 30 ms after the first, acknowledged 12 ms later: send phase 30, ACK phase 42 − 0.
         s.begin();
-        s.on_delivered(ms(30), 2, 1, second);
+        s.on_delivered(ms(30), 2, 1, 0, second);
         assert_eq!(s.finish(ms(42), true, MIN_RTT).map(|r| r.interval), Some(Nanos::from_millis(42)));
         // The next flight begins where the newest delivered packet was sent; ACKs that come compressed do not shorten it.
         let third = s.on_sent(ms(42), false);
         let fourth = s.on_sent(ms(60), false);
         s.begin();
-        s.on_delivered(ms(42), 3, 2, third);
-        s.on_delivered(ms(60), 4, 2, fourth);
+        s.on_delivered(ms(42), 3, 2, 0, third);
+        s.on_delivered(ms(60), 4, 2, 0, fourth);
         let sample = s.finish(ms(70), true, MIN_RTT).expect("valid");
         assert_eq!((sample.prior_delivered, sample.delivered, sample.interval), (2, 2, Nanos::from_millis(30)), "send phase 60 − 30");
     }
@@ -182,7 +188,7 @@ mod tests {
         let mut s = RateSampler::default();
         let snapshot = s.on_sent(ms(0), true);
         s.begin();
-        s.on_delivered(ms(0), 1, 1, snapshot);
+        s.on_delivered(ms(0), 1, 1, 0, snapshot);
         assert_eq!(s.finish(ms(9), true, MIN_RTT), None);
         assert_eq!(s.delivered(), 1);
     }
@@ -195,11 +201,11 @@ mod tests {
         let second = s.on_sent(ms(1), false);
         assert!(!first.app_limited && second.app_limited);
         s.begin();
-        s.on_delivered(ms(0), 1, 1, first);
+        s.on_delivered(ms(0), 1, 1, 0, first);
         s.finish(ms(20), true, MIN_RTT);
         assert!(s.is_app_limited());
         s.begin();
-        s.on_delivered(ms(1), 2, 1, second);
+        s.on_delivered(ms(1), 2, 1, 0, second);
         assert_eq!(s.finish(ms(21), true, MIN_RTT).map(|r| r.app_limited), Some(true));
         assert!(!s.is_app_limited());
     }
@@ -210,7 +216,7 @@ mod tests {
         s.on_app_limited(5);
         let snapshot = s.on_sent(ms(0), true);
         s.begin();
-        s.on_delivered(ms(0), 1, 1, snapshot);
+        s.on_delivered(ms(0), 1, 1, 0, snapshot);
         s.finish(ms(20), true, MIN_RTT);
         assert_eq!(s.rate(), Some((10, Nanos::from_millis(10))));
     }

@@ -11,14 +11,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
 
 
 def cc(as_json: AsJson = False) -> None:
-    """List the congestion controllers `bentpipe race --cc` takes.
+    """List the congestion controllers `bentpipe race --cc` takes, and the tunables `--cc-opt` sets.
 
     Example:
         bentpipe cc
     """
     from bentpipe import controllers
+    from bentpipe.cli.console import table
 
-    _print(["name", "status", "description", "citation"], controllers(), as_json)
+    found = controllers()
+    _print(["name", "status", "description", "needs", "source"], found, as_json)
+    if not as_json:
+        columns = ["name", "unit", "default", "allowed", "meaning", "source"]
+        for entry in found:
+            if entry["tunables"]:
+                rows = [[tunable[column] for column in columns] for tunable in entry["tunables"]]
+                table(f"{entry['name']}: tunables", ["tunable", *columns[1:]], rows)
 
 
 def sites(as_json: AsJson = False) -> None:

@@ -24,6 +24,15 @@ Entrants = Annotated[
         show_default=False,
     ),
 ]
+Tunables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cc-opt",
+        help="Tunables of every flow of a controller, for example bbr:min_rtt_win_s=20,probe_rtt_mode_ms=100; of one "
+        "flow they stand in --cc. `bentpipe cc` lists them. [repeatable]",
+        show_default=False,
+    ),
+]
 DirectionOption = Annotated[
     str | None,
     typer.Option(help="The way the data goes: down (to the terminal) or up. [default: down]", show_default=False),
@@ -75,6 +84,7 @@ def race(
     out: Out,
     profiles: Profiles = None,
     cc: Entrants = None,
+    cc_opt: Tunables = None,
     direction: DirectionOption = None,
     duration: Duration = None,
     seeds: Seeds = 1,
@@ -110,6 +120,7 @@ def race(
             given = {
                 "PROFILES": profiles,
                 "--cc": cc,
+                "--cc-opt": cc_opt,
                 "--direction": direction,
                 "--duration": duration,
                 "--phase": phase,
@@ -119,7 +130,7 @@ def race(
             result = _run_file(experiment, how)
         elif profiles:
             how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
-            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, how)
+            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], how)
         else:
             raise UserError(
                 "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
@@ -140,12 +151,12 @@ def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
         return runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
 
 
-def _race(profiles: list[Path], cc: str, how: dict[str, Any]) -> RaceResult:
+def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any]) -> RaceResult:
     from bentpipe import runs
     from bentpipe.cli.console import progress
     from bentpipe.profiles import read_profile
 
-    entrants = runs.parse_entrants(cc)
+    entrants = runs.parse_entrants(cc, runs.parse_options(cc_opt))
     known = runs.known_controllers()
     for path in profiles:
         if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):

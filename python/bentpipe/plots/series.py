@@ -162,5 +162,5 @@ def by_controller(runs: Iterable[Run]) -> dict[str, list[Run]]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if len(run.flows) == 1:
-            groups.setdefault(str(run.flows[0]["controller"]), []).append(run)
+            groups.setdefault(run.names[0], []).append(run)
     return groups

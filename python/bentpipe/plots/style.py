@@ -38,11 +38,16 @@ LOOKS: Mapping[str, Look] = {
     "reno": Look("NewReno", "#0072B2", "o"),
     "cubic": Look("CUBIC", "#D55E00", "s"),
     "bbr": Look("BBR", "#009E73", "^"),
+    "bbr2": Look("BBRv2", "#E69F00", "v"),
+    "bbr3": Look("BBRv3", "#CC79A7", "D"),
+    "hybla": Look("Hybla", "#56B4E9", "P"),
+    "satcp": Look("SaTCP", "#117733", "X"),
+    "satpipe": Look("SatPipe", "#44AA99", "*"),
 }
 """Controllers that have a look of their own. A new one takes a colour from `SPARE` that is not in use here."""
 
-SPARE = ("#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#882255")
-"""Colours of controllers without a look of their own (the last two: Paul Tol's "muted" scheme, 2021)."""
+SPARE = ("#7F7F7F", "#882255", "#332288", "#999933", "#AA4499")
+"""Colours of controllers without a look of their own (but for the grey, Paul Tol's "muted" scheme, 2021)."""
 
 SPARE_MARKERS = ("D", "v", "P", "X", "*")
 
@@ -72,12 +77,13 @@ WARM_UP = "#F1F3F5"
 
 
 def look(controller: str) -> Look:
-    """The look of a controller; one that has none gets a spare colour by its name, the same in every figure."""
+    """The look of a controller; one that has none, or tunables, gets a spare colour by its name, always the same."""
     if controller in LOOKS:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())
     colour, marker = SPARE[number % len(SPARE)], SPARE_MARKERS[number // len(SPARE) % len(SPARE_MARKERS)]
-    return Look(controller, colour, marker, (5, 1.5))
+    name, _, tunables = controller.partition(":")
+    return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 
 def entrant_name(entrant: str) -> str:
@@ -88,7 +94,7 @@ def entrant_name(entrant: str) -> str:
 def legend_name(controller: str) -> str:
     """A controller's written name, with what a user types behind it where that is another: ``NewReno (reno)``."""
     name = look(controller).name
-    return name if name.lower() == controller else f"{name} ({controller})"
+    return name if ":" in controller or name.lower() == controller else f"{name} ({controller})"
 
 
 SETTINGS: Mapping[str, Any] = {

@@ -40,7 +40,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
         has_most = True
         _draw_strip(strip, runs[0], direction)
         for i, run in enumerate(runs):
-            controller = str(run.flows[0]["controller"])
+            controller = run.names[0]
             look = style.look(controller)
             samples, path = run.samples(), series.path_series(run.links(), direction)
             if i == 0:
@@ -87,7 +87,7 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
             mark_path(run, [axis])
             samples = run.samples()
             draw_capacity(axis, run)
-            names = [str(flow["controller"]) for flow in run.flows]
+            names = run.names
             for i, controller in enumerate(names):
                 look = style.look(controller)
                 number = f" ({names[: i + 1].count(controller)})" if names.count(controller) > 1 else ""

@@ -32,7 +32,7 @@ def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run], warmup_s: float
         for column, (title, runs) in enumerate((("Simulated", simulated), ("This kernel", kernel))):
             run = runs[0]
             samples = run.samples()
-            names = [str(flow["controller"]) for flow in run.flows]
+            names = run.names
             for i, controller in enumerate(names):
                 look = style.look(controller)
                 dashes = (0, (4, 1.5)) if controller in names[:i] else look.line

@@ -188,7 +188,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 
     def key(run: Run) -> tuple[object, ...]:
         controllers = run.entrant.split("+")
-        ranks = [known.get(controller, len(known)) for controller in controllers]
+        ranks = [known.get(controller.partition(":")[0], len(known)) for controller in controllers]
         return run.experiment, run.label, len(controllers), ranks, run.entrant, run.seed
 
     return sorted(runs, key=key)
@@ -225,7 +225,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
         ("Experiment", first.experiment),
         *world.facts(runs),
         ("Entrants", ", ".join(dict.fromkeys(run.entrant for run in runs))),
-        ("Controllers", ", ".join(dict.fromkeys(legend_name(str(f["controller"])) for run in runs for f in run.flows))),
+        ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
         ("Runs begin", f"{drawn}, {path.span([run.offset_s for run in runs])} s into the Profile"),
@@ -373,11 +373,9 @@ def _limits(runs: Iterable[Run]) -> list[Limits]:
     found: dict[tuple[str, int, str], list[list[float]]] = {}
     for run in _that_count(runs):
         samples = run.samples()
-        for i, flow in enumerate(run.flows):
+        for i, name in enumerate(run.names):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
-            found.setdefault((run.entrant, i, str(flow["controller"])), []).append(
-                [100 * time / (sum(times) or 1.0) for time in times]
-            )
+            found.setdefault((run.entrant, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
     return [
         Limits(
             entrant,

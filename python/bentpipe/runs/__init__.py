@@ -10,8 +10,9 @@ from __future__ import annotations
 from bentpipe.errors import StoreError
 from bentpipe.runs.asked import Asked, AskedWarning
 from bentpipe.runs.asked import read as read_asked
+from bentpipe.runs.entrants import known_controllers, parse_entrants, parse_options
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
-from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, known_controllers, parse_entrants
+from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
 from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
 from bentpipe.runs.program_output import ProgramOutput, program_output
 from bentpipe.runs.raced_path import RacedPath, raced_path
@@ -72,6 +73,7 @@ __all__ = [
     "paired_ratio",
     "paired_values",
     "parse_entrants",
+    "parse_options",
     "program_output",
     "race",
     "raced_path",

@@ -11,12 +11,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from bentpipe import _native
-from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.tables import did_you_mean
+from bentpipe.runs.entrants import flows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 Direction = Literal["up", "down"]
 DIRECTIONS: tuple[Direction, ...] = ("up", "down")
@@ -109,41 +107,6 @@ def default_warmup_ns(duration_ns: int) -> int:
     return min(WARMUP_NS, duration_ns // WARMUP_SHARE)
 
 
-def parse_entrant(entrant: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The controllers of one entrant: ``cubic+bbr`` is two flows that share the path.
-
-    Raises `UserError` with the nearest name for a controller that is not in `known`.
-    """
-    names = list(known)
-    controllers = tuple(part.strip().lower() for part in entrant.split("+"))
-    for controller in controllers:
-        if not controller:
-            raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {', '.join(names)}")
-        if controller not in names:
-            hint = did_you_mean(controller, names)
-            raise UserError(
-                f"--cc: no controller {shown(controller)}{hint} (there are {', '.join(names)}; "
-                "bentpipe cc describes them)"
-            )
-    return controllers
-
-
-def known_controllers() -> list[str]:
-    """Names in the simulator's registry."""
-    return [str(controller["name"]) for controller in _native.controllers()]
-
-
-def parse_entrants(text: str) -> tuple[str, ...]:
-    """``reno,cubic+bbr`` as a tuple of entrants, each of known controllers, in order, without repetitions."""
-    names = known_controllers()
-    parts = text.split(",")
-    if not all(part.strip() for part in parts):
-        nothing = "nothing between two commas or at an end" if len(parts) > 1 else "no controller"
-        raise UserError(f"--cc: {shown(text)} names {nothing}; wanted for example cubic,bbr,cubic+bbr")
-    entrants = ["+".join(parse_entrant(part, names)) for part in parts]
-    return tuple(dict.fromkeys(entrants))
-
-
 def for_entrant(
     entrant: str,
     direction: Direction,
@@ -156,7 +119,10 @@ def for_entrant(
     sample_step_ns: int = SAMPLE_STEP_NS,
 ) -> Experiment:
     """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end."""
-    flows = tuple(Flow(controller, direction=direction, profile=profile.role) for controller in entrant.split("+"))
+    flows = tuple(
+        Flow(controller, direction=direction, profile=profile.role, options=options)
+        for controller, options in flows_of(entrant)
+    )
     return Experiment(
         name=f"race-{direction}",
         seed=seed,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
+from bentpipe.runs.entrants import known_controllers, read_tunable
 from bentpipe.runs.experiment import (
     DIRECTIONS,
     NS_PER_S,
@@ -17,7 +17,6 @@ from bentpipe.runs.experiment import (
     Flow,
     ProfileRef,
     default_warmup_ns,
-    known_controllers,
 )
 from bentpipe.scenarios.tables import Table, did_you_mean
 
@@ -107,7 +106,7 @@ def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]
         controller=controller,
         direction=direction,
         profile=entry.choice("profile", roles) if entry.has("profile") else roles[0],
-        options=entry.named_numbers("options", -sys.float_info.max, sys.float_info.max),
+        options=_options(entry, controller),
         start_ns=_nanoseconds(entry, "start_s") if entry.has("start_s") else 0,
         stop_ns=_nanoseconds(entry, "stop_s", SHORTEST_S) if entry.has("stop_s") else None,
         application=_application(entry),
@@ -116,6 +115,14 @@ def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]
     )
     entry.done()
     return flow
+
+
+def _options(entry: Table, controller: str) -> dict[str, float]:
+    """The controller's tunables: numbers, or names of choices."""
+    try:
+        return {name: read_tunable(controller, name, text) for name, text in entry.named_values("options").items()}
+    except UserError as error:
+        raise UserError(str(error) if str(error).startswith(entry.where) else f"{entry.where}: {error}") from None
 
 
 def _application(entry: Table) -> str | dict[str, Any]:

@@ -63,8 +63,11 @@ def check(work: Sequence[Work]) -> None:
             )
         if len(experiment.profiles) != 1:
             raise UserError(f"--on-kernel: {len(experiment.profiles)} Profiles in one Experiment; wanted one")
-        if any(flow.options for flow in experiment.flows):
-            raise UserError("--on-kernel: the kernel's controllers take no options; leave them out")
+        if tuned := [flow for flow in experiment.flows if flow.options]:
+            raise UserError(
+                f"--on-kernel: {tuned[0].controller} with {next(iter(tuned[0].options))}: a kernel's controllers have "
+                "no tunables of one connection; leave them out, or race in the simulator"
+            )
         hosts = [_host(experiment, flow.sender) for flow in experiment.flows]
         hosts += [_host(experiment, flow.receiver) for flow in experiment.flows]
         if any(host != hosts[0] for host in hosts):

@@ -12,6 +12,7 @@ from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.runs import experiment as ex
 from bentpipe.runs import record, store
+from bentpipe.runs.entrants import entrant_of, parse_entrant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,8 +105,7 @@ def plan_race(
     world: store.World = "simulated",
 ) -> list[Work]:
     """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run."""
-    known = ex.known_controllers()
-    wanted = tuple(dict.fromkeys("+".join(ex.parse_entrant(entrant, known)) for entrant in entrants))
+    wanted = tuple(dict.fromkeys(parse_entrant(entrant) for entrant in entrants))
     if not bases or not wanted:
         raise UserError("nothing to race: wanted at least one Profile and one entrant")
     if direction not in ex.DIRECTIONS:
@@ -141,7 +141,7 @@ def plan_experiment(
     for base in bases:
         check_span(base, experiment.duration_ns, experiment.offset_ns)
     references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
-    entrant = "+".join(flow.controller for flow in experiment.flows)
+    entrant = entrant_of((flow.controller, flow.options) for flow in experiment.flows)
     work = []
     for seed in range(experiment.seed, experiment.seed + seeds):
         seeded = replace(experiment, seed=seed, profiles=references)

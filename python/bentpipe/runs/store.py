@@ -37,6 +37,9 @@ TABLES = ("samples", "links", "events")
 World = Literal["simulated", "emulated"]
 """Where a Run happened; also the name of its node in the hierarchy, as no terminal took part in either."""
 
+LONGEST_NAME = 120
+"""Characters of a path component. Chosen here: every file system takes twice as many bytes."""
+
 PARTIAL = ".partial-"
 """How the folder of a Run begins while it is being written."""
 
@@ -80,8 +83,17 @@ class Run:
 
     @property
     def entrant(self) -> str:
-        """Its controllers: ``bbr``, ``cubic+bbr``."""
+        """Its controllers with their tunables: ``bbr``, ``cubic+bbr``, ``bbr:min_rtt_win_s=20``."""
         return str(self.record["entrant"])
+
+    @property
+    def names(self) -> list[str]:
+        """What each flow is called: its part of the entrant, or its controller where the entrant is a program."""
+        parts = self.entrant.split("+")
+        controllers = [str(flow["controller"]) for flow in self.flows]
+        if [part.partition(":")[0] for part in parts] == controllers:
+            return parts
+        return controllers
 
     @property
     def seed(self) -> int:
@@ -146,8 +158,14 @@ def basic_utc(unix_ns: int) -> str:
 
 
 def safe_name(text: str) -> str:
-    """`text` as one path component: anything but letters, digits and ``. _ + ~ -`` becomes ``-``, no leading dot."""
-    return re.sub(r"[^\w.+~-]+", "-", text).lstrip(".")[:120] or "unnamed"
+    """`text` as one path component: anything but letters, digits and ``. _ + ~ -`` becomes ``-``, no leading dot.
+
+    Of a long one the rest is a hash, so that two stay apart.
+    """
+    safe = re.sub(r"[^\w.+~-]+", "-", text).lstrip(".") or "unnamed"
+    if len(safe) <= LONGEST_NAME:
+        return safe
+    return f"{safe[: LONGEST_NAME - 9]}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def frame(columns: Mapping[str, Any]) -> pl.DataFrame:

@@ -158,7 +158,7 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
     starts = [flow["startup"] for flow in flows]
     times = [start["time_to_90_s"] for start in starts]
     return FlowSummary(
-        controller=str(flows[0]["controller"]),
+        controller=runs[0].names[i],
         direction=str(flows[0]["direction"]),
         goodput_bps=estimate([flow["goodput_bps"] for flow in flows]),
         whole_run_bps=estimate([flow["whole_run_bps"] for flow in flows]),

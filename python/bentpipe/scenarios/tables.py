@@ -186,12 +186,17 @@ class Table:
                 raise UserError(f"{self.where}: name {shown(name)}; wanted lower-case letters, digits, - and _")
         return self._data
 
-    def named_numbers(self, key: str, low: float, high: float) -> dict[str, float]:
-        """Take a table of numbers, each from low to high, name → number; empty if the key is absent."""
+    def named_values(self, key: str) -> dict[str, str]:
+        """Take a table of numbers and one-line strings, as they are written; empty if the key is absent."""
         if not self.has(key):
             return {}
         inner = self.table(key)
-        return {name: inner.number(name, low, high) for name in inner._data}
+        values = {}
+        for name, value in inner._data.items():
+            if type(value) not in (int, float, str) or not str(value).strip() or not str(value).isprintable():
+                raise inner._bad(name, value, "a number or a name")
+            values[name] = str(value)
+        return values
 
     def done(self) -> None:
         """Refuse keys that nothing asked for."""

@@ -29,16 +29,18 @@ pub enum TransportError {
         known: String,
     },
     /// The option may not be that.
-    #[error("controller `{controller}`: option `{option}` is {value}; it must be {allowed}")]
+    #[error("controller `{controller}`: option `{option}` is {value}; it must be {allowed}{}{unit}", if unit.is_empty() { "" } else { " " })]
     OptionNotAllowed {
         /// The controller.
         controller: &'static str,
         /// The option.
         option: &'static str,
         /// What was asked for.
-        value: f64,
+        value: String,
         /// What it may be.
         allowed: Allowed,
+        /// Its unit; empty: none.
+        unit: &'static str,
     },
 }
 

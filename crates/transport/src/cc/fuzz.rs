@@ -1,6 +1,6 @@
-//! Model-based fuzzing of every controller of the registry: whatever a sender tells it, in any order, it answers sanely.
+//! Model-based fuzzing of every controller of the registry, with options at the ends of their ranges: whatever a sender tells it, in any order, it answers sanely.
 
-use super::registry::{CONTROLLERS, Config, Options};
+use super::registry::{Allowed, CONTROLLERS, Config, Entry, Options};
 use super::testing::{MSS, ack_at, in_bytes, state_of};
 use super::{AckSample, Congestion, LostPacket, PathHint, RateSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
@@ -88,11 +88,13 @@ impl Sender {
             delivered_total: in_bytes(self.delivered),
             lost_total: in_bytes(self.lost),
             tx_in_flight: in_bytes(in_flight),
+            lost_since_sent: in_bytes(lost),
             prior_in_flight: in_bytes(in_flight + packets + lost),
             in_flight: in_bytes(in_flight),
             ce_count: u64::from(flags),
             ack_delayed: flag(3),
             cwnd_limited: !flag(4),
+            window_full: !flag(4),
             recovery: [RecoveryState::Open, RecoveryState::Disorder, RecoveryState::Cwr, RecoveryState::Recovery, RecoveryState::Loss]
                 [usize::from(state % 5)],
             app_limited: flag(5),
@@ -106,25 +108,47 @@ impl Sender {
 }
 
 const fn event(what: u8) -> Congestion {
-    match what % 7 {
+    match what % 8 {
         0 => Congestion::Loss,
         1 => Congestion::Ecn,
         2 => Congestion::Timeout,
         3 => Congestion::TimeoutAgain,
         4 => Congestion::Undo,
         5 => Congestion::RecoveryEnd,
+        6 => Congestion::TailLoss,
         _ => Congestion::Restart(Nanos::from_millis(what as u64 * 100)),
     }
+}
+
+/// Every option of a controller at its default, its least or its greatest value, by two bits of `pick` each.
+fn extremes(entry: &Entry, pick: u128) -> BTreeMap<String, f64> {
+    let ends = |allowed| match allowed {
+        Allowed::Switch => (0.0, 1.0),
+        Allowed::Range(min, max) => (min, max),
+        Allowed::Count(min, max) => (f64::from(min), f64::from(max)),
+        Allowed::Choice(names) => (0.0, names.len() as f64 - 1.0),
+    };
+    let options = entry.options.iter().enumerate();
+    options
+        .filter_map(|(i, option)| {
+            let (least, greatest) = ends(option.allowed);
+            match pick >> (2 * i) & 3 {
+                2 => Some((option.name.to_owned(), least)),
+                3 => Some((option.name.to_owned(), greatest)),
+                _ => None,
+            }
+        })
+        .collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_history_breaks_a_controller(seed: u64, paced: bool, established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
+    fn no_history_breaks_a_controller(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
         for entry in CONTROLLERS {
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
-            let options = Options::check(entry, &BTreeMap::new()).expect("defaults");
+            let options = Options::check(entry, &extremes(entry, pick)).expect("in range");
             let mut controller = (entry.build)(&config, &options);
             let mut sender = Sender::default();
             controller.on_established(sender.now, established.map(Nanos));
@@ -136,12 +160,15 @@ proptest! {
                         if *lost > 0 {
                             controller.on_packet_lost(&LostPacket {
                                 now: sender.now,
+                                seq: in_bytes(sender.una).0,
                                 bytes: in_bytes(1),
                                 sent_at: sender.now,
                                 tx_in_flight: in_bytes(*in_flight),
                                 delivered_at_send: in_bytes(sender.delivered),
                                 lost_at_send: in_bytes(sender.lost - lost),
                                 lost_total: ack.lost_total,
+                                delivered_total: in_bytes(sender.delivered),
+                                app_limited: ack.app_limited,
                             });
                         }
                         controller.on_acked(&ack);
@@ -151,6 +178,7 @@ proptest! {
                     Step::SetCwnd { packets } => controller.set_cwnd(in_bytes(*packets)),
                     Step::SetSsthresh { packets } => controller.set_ssthresh(in_bytes(*packets)),
                     Step::Sent { in_flight, app_limited } => controller.on_sent(sender.now, in_bytes(*in_flight), *app_limited),
+                    Step::Hint { ahead } if ahead % 2 == 0 => controller.on_path_hint(&PathHint::WallClock(ahead.cast_signed())),
                     Step::Hint { ahead } => controller.on_path_hint(&PathHint::Reconfiguration(sender.now + Nanos(*ahead))),
                 }
                 prop_assert!(controller.cwnd() >= in_bytes(1), "{}: {:?} after {step:?}", entry.name, controller.cwnd());

@@ -2,19 +2,28 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`registry`] | every controller by name, with its options |
-//! | [`new_reno`], [`cubic`], [`bbr`] | a controller each |
-//! | [`window`], [`hystart`], [`filter`] | what controllers are composed of |
+//! | [`registry`] | every controller by name, with its tunables |
+//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`], [`satpipe`] | a controller each |
+//! | [`hints`] | what controllers are told of the path ahead of time, and how wrong |
+//! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | what controllers are composed of |
 
 pub mod bbr;
+pub mod bbr2;
+pub mod bbr3;
+mod bbr_parts;
 pub mod cubic;
 pub mod error;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
+pub mod hints;
+pub mod hybla;
 pub mod hystart;
+pub mod hystart_pp;
 pub mod new_reno;
 pub mod registry;
+pub mod satcp;
+pub mod satpipe;
 #[cfg(test)]
 mod testing;
 pub mod window;
@@ -61,6 +70,7 @@ pub struct RateSample {
 
 /// What one ACK tells a controller. Counts are bytes; times are the sender's clock.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // facts of one ACK, not states
 pub struct AckSample {
     /// The sender's clock.
     pub now: Time,
@@ -84,8 +94,10 @@ pub struct AckSample {
     pub delivered_total: Bytes,
     /// Lost on this connection so far.
     pub lost_total: Bytes,
-    /// In flight when the newest acknowledged packet was sent.
+    /// In flight when the newest acknowledged packet was sent, itself included.
     pub tx_in_flight: Bytes,
+    /// Lost on this connection since then.
+    pub lost_since_sent: Bytes,
     /// In flight before this ACK.
     pub prior_in_flight: Bytes,
     /// In flight after this ACK.
@@ -96,6 +108,8 @@ pub struct AckSample {
     pub ack_delayed: bool,
     /// Whether the window, not the application, limits the sender (`tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
+    /// Whether the window held data back in this round trip (`tp->is_cwnd_limited`).
+    pub window_full: bool,
     /// State after this ACK was processed.
     pub recovery: RecoveryState,
     /// Whether the sender has less to send than the window allows (`tp->app_limited`).
@@ -115,6 +129,8 @@ pub struct AckSample {
 pub struct LostPacket {
     /// When it was declared lost.
     pub now: Time,
+    /// Its first byte.
+    pub seq: u64,
     /// Payload [bytes].
     pub bytes: Bytes,
     /// When it was sent.
@@ -127,6 +143,10 @@ pub struct LostPacket {
     pub lost_at_send: Bytes,
     /// Lost on this connection so far, this packet included.
     pub lost_total: Bytes,
+    /// Delivered on this connection so far.
+    pub delivered_total: Bytes,
+    /// Whether the sender had less to send than the window allowed when it was sent.
+    pub app_limited: bool,
 }
 
 /// A congestion event.
@@ -142,6 +162,8 @@ pub enum Congestion {
     /// A time-out whose reduction was made already: in fast recovery, or backing off without progress (the condition in `tcp_enter_loss`).
     /// The rest is as for `Timeout`; `ssthresh()` stays.
     TimeoutAgain,
+    /// A tail loss probe repaired a loss that nothing else would have shown (`CA_EVENT_TLP_RECOVERY`); `Loss` was told before it.
+    TailLoss,
     /// The last reduction was for nothing (DSACK or Eifel): restore the window that was (`tcp_undo_cwnd_reduction`).
     Undo,
     /// Recovery is over.
@@ -155,6 +177,8 @@ pub enum Congestion {
 pub enum PathHint {
     /// The path will be, or was, reconfigured at this time of the sender's clock.
     Reconfiguration(Time),
+    /// What a wall clock shows when the sender's clock is zero [ns since 1970-01-01 UTC].
+    WallClock(i64),
 }
 
 /// Where telemetry leaves a controller.

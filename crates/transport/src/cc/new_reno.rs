@@ -2,6 +2,7 @@
 //!
 //! Source: RFC 5681; Linux `net/ipv4/tcp_cong.c` (`tcp_reno_cong_avoid`, `tcp_reno_ssthresh`, `tcp_reno_undo_cwnd`), 6.18.
 
+use super::hints::Needs;
 use super::registry::{Config, Entry};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe};
@@ -13,6 +14,7 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18",
     description: "slow start, one packet more per round trip, half the window at a loss",
     citation: "RFC 5681, RFC 6582; Linux net/ipv4/tcp_cong.c",
+    needs: Needs::Nothing,
     options: &[],
     build: |config, _| Box::new(NewReno::new(config)),
 };
@@ -58,7 +60,7 @@ impl Controller for NewReno {
             }
             Congestion::TimeoutAgain => self.window.forget_count(),
             Congestion::Undo => self.window.undo(),
-            Congestion::RecoveryEnd | Congestion::Restart(_) => {}
+            Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
     }
 

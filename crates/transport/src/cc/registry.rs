@@ -1,13 +1,15 @@
 //! Every controller by name. A new one is a file, its `pub mod` line in `mod.rs` and its line in [`CONTROLLERS`].
 
 use super::error::{TransportError, nearest};
-use super::{Controller, bbr, cubic, new_reno};
+use super::hints::{self, Facts, Needs};
+use super::{Controller, PathHint, bbr, bbr2, bbr3, cubic, hybla, new_reno, satcp, satpipe};
 use bentpipe_profile::{Bytes, Streams};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Every controller there is, in the order of their names.
-pub const CONTROLLERS: &[Entry] = &[bbr::ENTRY, cubic::ENTRY, new_reno::ENTRY];
+pub const CONTROLLERS: &[Entry] =
+    &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY, satcp::ENTRY, satpipe::ENTRY];
 
 /// What a connection tells its controller when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,8 @@ pub struct Entry {
     pub description: &'static str,
     /// Where it comes from.
     pub citation: &'static str,
+    /// What it has to know of the path beyond what ACKs tell.
+    pub needs: Needs,
     /// What can be set.
     pub options: &'static [OptionSpec],
     /// Makes one; the options are complete and within their ranges.
@@ -44,12 +48,16 @@ pub struct Entry {
 pub struct OptionSpec {
     /// Its name, unit included.
     pub name: &'static str,
+    /// Its unit; empty: a count, a ratio, a choice.
+    pub unit: &'static str,
     /// One line.
     pub description: &'static str,
     /// Its value unless given.
     pub default: f64,
     /// What it may be.
     pub allowed: Allowed,
+    /// Where the default comes from.
+    pub source: &'static str,
 }
 
 /// What an option may be.
@@ -59,16 +67,42 @@ pub enum Allowed {
     Switch,
     /// From the first to the second.
     Range(f64, f64),
+    /// A whole number from the first to the second.
+    Count(u32, u32),
+    /// One of these; its value is the place in the list.
+    Choice(&'static [&'static str]),
 }
 
 impl Allowed {
     /// Whether a value may be given; NaN never may.
     #[must_use]
-    #[allow(clippy::float_cmp)] // exactly 0 or 1 is meant
+    #[allow(clippy::float_cmp)] // exactly these are meant
     pub fn allows(self, value: f64) -> bool {
+        let whole = |max: f64| (0.0..=max).contains(&value) && libm::trunc(value) == value;
         match self {
-            Self::Switch => value == 0.0 || value == 1.0,
+            Self::Switch => whole(1.0),
             Self::Range(min, max) => (min..=max).contains(&value),
+            Self::Count(min, max) => whole(f64::from(max)) && value >= f64::from(min),
+            Self::Choice(names) => whole(names.len() as f64 - 1.0),
+        }
+    }
+
+    /// The value that `text` stands for: a number, or the name of a choice. `None`: neither.
+    #[must_use]
+    pub fn read(self, text: &str) -> Option<f64> {
+        match self {
+            Self::Choice(names) if names.contains(&text) => names.iter().position(|&name| name == text).map(|place| place as f64),
+            _ => text.parse().ok(),
+        }
+    }
+
+    /// A value as it is written: a number, or the name of a choice.
+    #[must_use]
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a place in a list
+            Self::Choice(names) if self.allows(value) => names[value as usize].to_owned(),
+            _ => value.to_string(),
         }
     }
 }
@@ -78,6 +112,8 @@ impl fmt::Display for Allowed {
         match self {
             Self::Switch => f.write_str("0 or 1"),
             Self::Range(min, max) => write!(f, "from {min} to {max}"),
+            Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
+            Self::Choice(names) => f.write_str(&names.join(", ")),
         }
     }
 }
@@ -85,14 +121,18 @@ impl fmt::Display for Allowed {
 impl OptionSpec {
     /// A switch that is on unless given as 0.
     #[must_use]
-    pub const fn switch(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, default: 1.0, allowed: Allowed::Switch }
+    pub const fn switch(name: &'static str, description: &'static str, source: &'static str) -> Self {
+        Self { name, unit: "", description, default: 1.0, allowed: Allowed::Switch, source }
     }
 }
 
 /// A controller's options, checked and complete.
 #[derive(Clone, Debug)]
-pub struct Options(BTreeMap<&'static str, f64>);
+pub struct Options {
+    values: BTreeMap<&'static str, f64>,
+    /// Those the user gave.
+    given: BTreeSet<&'static str>,
+}
 
 impl Options {
     /// What `entry` gets from what was `given`.
@@ -101,22 +141,16 @@ impl Options {
     /// `UnknownOption`, `OptionNotAllowed`.
     pub fn check(entry: &Entry, given: &BTreeMap<String, f64>) -> Result<Self, TransportError> {
         let mut values: BTreeMap<_, _> = entry.options.iter().map(|o| (o.name, o.default)).collect();
+        let mut names = BTreeSet::new();
         for (name, &value) in given {
-            let Some(spec) = entry.options.iter().find(|o| o.name == name) else {
-                let names = || entry.options.iter().map(|o| o.name);
-                return Err(TransportError::UnknownOption {
-                    controller: entry.name,
-                    option: name.clone(),
-                    nearest: nearest(name, names()),
-                    known: if entry.options.is_empty() { "none".to_owned() } else { names().collect::<Vec<_>>().join(", ") },
-                });
-            };
+            let spec = entry.option(name)?;
             if !spec.allowed.allows(value) {
-                return Err(TransportError::OptionNotAllowed { controller: entry.name, option: spec.name, value, allowed: spec.allowed });
+                return Err(entry.refusal(spec, &spec.allowed.shown(value)));
             }
             values.insert(spec.name, value);
+            names.insert(spec.name);
         }
-        Ok(Self(values))
+        Ok(Self { values, given: names })
     }
 
     /// The value of an option the entry lists.
@@ -125,7 +159,13 @@ impl Options {
     /// If the entry does not list it: a slip in the controller's own file.
     #[must_use]
     pub fn get(&self, name: &str) -> f64 {
-        self.0[name]
+        self.values[name]
+    }
+
+    /// The same, if the user gave it.
+    #[must_use]
+    pub fn given(&self, name: &str) -> Option<f64> {
+        self.given.contains(name).then(|| self.get(name))
     }
 
     /// Whether a switch is on.
@@ -135,6 +175,43 @@ impl Options {
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) != 0.0
+    }
+}
+
+impl Entry {
+    /// The option called `name`.
+    ///
+    /// # Errors
+    /// `UnknownOption`, with the nearest name.
+    pub fn option(&self, name: &str) -> Result<&'static OptionSpec, TransportError> {
+        self.options.iter().find(|o| o.name == name).ok_or_else(|| {
+            let names = || self.options.iter().map(|o| o.name);
+            TransportError::UnknownOption {
+                controller: self.name,
+                option: name.to_owned(),
+                nearest: nearest(name, names()),
+                known: if self.options.is_empty() { "none".to_owned() } else { names().collect::<Vec<_>>().join(", ") },
+            }
+        })
+    }
+
+    /// The value of the option called `name` that a user wrote as `text`.
+    ///
+    /// # Errors
+    /// `UnknownOption`, `OptionNotAllowed`.
+    pub fn read_option(&self, name: &str, text: &str) -> Result<f64, TransportError> {
+        let spec = self.option(name)?;
+        spec.allowed.read(text).filter(|&value| spec.allowed.allows(value)).ok_or_else(|| self.refusal(spec, text))
+    }
+
+    fn refusal(&self, spec: &'static OptionSpec, found: &str) -> TransportError {
+        TransportError::OptionNotAllowed {
+            controller: self.name,
+            option: spec.name,
+            value: found.to_owned(),
+            allowed: spec.allowed,
+            unit: spec.unit,
+        }
     }
 }
 
@@ -159,6 +236,25 @@ pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Resu
     Ok((entry.build)(config, &Options::check(entry, given)?))
 }
 
+/// What the controller called `name` is told, when its connection is made, of `facts`: nothing, unless it needs to know.
+///
+/// # Errors
+/// As [`build`].
+pub fn path_hints(
+    name: &str,
+    given: &BTreeMap<String, f64>,
+    streams: Streams,
+    facts: impl FnOnce() -> Facts,
+) -> Result<Vec<PathHint>, TransportError> {
+    let entry = find(name)?;
+    let options = Options::check(entry, given)?;
+    Ok(match entry.needs {
+        Needs::Nothing => Vec::new(),
+        Needs::Schedule => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
+        Needs::Clock => vec![hints::clock(facts().start_unix_ns, &options)],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,12 +268,19 @@ mod tests {
 
     #[test]
     fn errors_say_what_was_found_and_what_was_wanted() {
-        assert_eq!(failure("cubik", &[]), "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, cubic, reno");
-        assert_eq!(failure("copa", &[]), "unknown congestion controller `copa`; known: bbr, cubic, reno");
+        assert_eq!(
+            failure("cubik", &[]),
+            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
+        );
+        assert_eq!(
+            failure("copa", &[]),
+            "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
+        );
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));
-        assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be 0 or 1"));
-        assert!(failure("bbr", &[("min_rtt_win_s", -3.0)]).ends_with("is -3; it must be from 0.1 to 3600"));
+        assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be off, classic, pp"));
+        assert!(failure("cubic", &[("tcp_friendliness", 0.3)]).contains("is 0.3; it must be 0 or 1"));
+        assert!(failure("bbr", &[("min_rtt_win_s", -3.0)]).ends_with("is -3; it must be from 0.1 to 3600 s"));
         assert!(failure("bbr", &[("min_rtt_win_s", f64::NAN)]).contains("is NaN"));
     }
 
@@ -187,7 +290,7 @@ mod tests {
             let controller = build(entry.name, &CONFIG, &BTreeMap::new()).expect(entry.name);
             assert_eq!(controller.cwnd(), CONFIG.initial_cwnd, "{}", entry.name);
             assert!(!entry.status.is_empty() && !entry.description.is_empty() && !entry.citation.is_empty(), "{}", entry.name);
-            assert!(entry.options.iter().all(|o| o.allowed.allows(o.default)), "{}", entry.name);
+            assert!(entry.options.iter().all(|o| o.allowed.allows(o.default) && !o.source.is_empty()), "{}", entry.name);
         }
     }
 
@@ -199,12 +302,52 @@ mod tests {
             assert!(reference.contains(&row), "docs/reference/controllers.md lacks {row}");
             let section = reference.split("\n## ").find(|s| s.starts_with(&format!("`{}`", entry.name))).expect(entry.name);
             for option in entry.options {
-                let allowed = option.allowed.to_string();
-                let row =
-                    format!("| `{}` | {} | {} | {}", option.name, option.default, allowed.trim_start_matches("from "), option.description);
+                let row = row_of(option);
                 assert!(section.contains(&row), "docs/reference/controllers.md lacks {row}");
             }
         }
+    }
+
+    /// An option's line in the reference.
+    fn row_of(option: &OptionSpec) -> String {
+        let OptionSpec { name, unit, description, default, allowed, source } = option;
+        let (default, unit) = (allowed.shown(*default), if unit.is_empty() { "–" } else { unit });
+        format!("| `{name}` | {unit} | {default} | {allowed} | {description} | {source} |")
+    }
+
+    /// What to paste into the reference: `cargo test -p bentpipe-transport -- --ignored --nocapture rows_of_the_reference`.
+    #[test]
+    #[ignore = "prints"]
+    fn rows_of_the_reference() {
+        for entry in CONTROLLERS {
+            println!("## `{}`", entry.name);
+            entry.options.iter().for_each(|option| println!("{}", row_of(option)));
+        }
+    }
+
+    #[test]
+    fn an_option_is_read_as_a_number_or_by_the_name_of_a_choice() {
+        let cubic = find("cubic").expect("known");
+        assert_eq!(cubic.read_option("hystart", "pp"), Ok(2.0));
+        assert_eq!(cubic.read_option("hystart", "1"), Ok(1.0));
+        assert_eq!(cubic.option("hystart").map(|o| o.allowed.shown(2.0)), Ok("pp".to_owned()));
+        let refused = |controller: &str, option: &str, text: &str| {
+            find(controller).expect("known").read_option(option, text).expect_err("refused").to_string()
+        };
+        assert_eq!(refused("cubic", "hystart", "p"), "controller `cubic`: option `hystart` is p; it must be off, classic, pp");
+        assert_eq!(
+            refused("bbr", "min_rtt_win_s", "1e9"),
+            "controller `bbr`: option `min_rtt_win_s` is 1e9; it must be from 0.1 to 3600 s"
+        );
+        assert!(refused("bbr", "min_rtt_win", "1").contains("did you mean `min_rtt_win_s`?"));
+        assert!(Allowed::Count(1, 7).allows(7.0) && !Allowed::Count(1, 7).allows(1.5) && !Allowed::Count(1, 7).allows(0.0));
+    }
+
+    #[test]
+    fn what_was_given_is_told_from_a_default() {
+        let options = Options::check(find("bbr").expect("known"), &BTreeMap::from([("probe_rtt_mode_ms".to_owned(), 200.0)]));
+        let options = options.expect("in range");
+        assert_eq!((options.given("probe_rtt_mode_ms"), options.given("min_rtt_win_s")), (Some(200.0), None));
     }
 
     #[test]

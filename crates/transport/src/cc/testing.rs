@@ -1,7 +1,7 @@
 //! What the controllers' tests share: an ACK made by hand, and a sender, a bottleneck and a receiver reduced to what a controller sees.
 
 use super::registry::{self, Config};
-use super::{AckSample, Congestion, Controller, Probe, RateSample, RecoveryState};
+use super::{AckSample, Congestion, Controller, LostPacket, Probe, RateSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,11 +35,13 @@ pub fn ack_at(now: Time) -> AckSample {
         delivered_total: Bytes::ZERO,
         lost_total: Bytes::ZERO,
         tx_in_flight: Bytes::ZERO,
+        lost_since_sent: Bytes::ZERO,
         prior_in_flight: Bytes::ZERO,
         in_flight: Bytes::ZERO,
         ce_count: 0,
         ack_delayed: false,
         cwnd_limited: true,
+        window_full: true,
         recovery: RecoveryState::Open,
         app_limited: false,
         snd_una: 0,
@@ -47,6 +49,22 @@ pub fn ack_at(now: Time) -> AckSample {
         pacing_rate: Rate(0),
         next_departure: now,
     }
+}
+
+/// A value that a controller tells, by its name.
+pub fn value_of(controller: &dyn Controller, wanted: &str) -> Option<f64> {
+    struct Value<'a>(&'a str, Option<f64>);
+    impl Probe for Value<'_> {
+        fn value(&mut self, name: &'static str, value: f64) {
+            if name == self.0 {
+                self.1 = Some(value);
+            }
+        }
+        fn state(&mut self, _name: &'static str) {}
+    }
+    let mut value = Value(wanted, None);
+    controller.observe(&mut value);
+    value.1
 }
 
 /// The name of the state a controller is in.
@@ -74,21 +92,46 @@ struct Sent {
     delivered_at: Time,
     first_sent_at: Time,
     in_flight: u64,
+    lost: u64,
+    app_limited: bool,
+}
+
+/// A token bucket: a packet passes for a token, one comes every `token_time`, `burst` are kept at most.
+#[derive(Clone, Copy)]
+pub struct Policer {
+    pub token_time: Nanos,
+    pub burst: u64,
+    pub tokens: u64,
+    pub since: Time,
 }
 
 /// A bulk flow: 40 ms, one bottleneck, an ACK per packet, losses by number of transmission or by overflow.
 pub struct Driver {
     pub controller: Box<dyn Controller>,
     now: Time,
-    packet_time: Nanos,
+    /// What a packet takes at the bottleneck.
+    pub packet_time: Nanos,
     one_way: Nanos,
-    queue_limit: u64,
+    /// [packets]
+    pub queue_limit: u64,
     /// Transmissions that never arrive, counted from zero.
     pub drop: BTreeSet<u64>,
+    /// From here on one transmission in so many never arrives.
+    pub drop_one_in: Option<u64>,
+    /// Most packets that the application has outstanding; `None`: it always has more.
+    pub app_window: Option<u64>,
+    /// ACKs arrive together, once in this time.
+    pub ack_batch: Option<Nanos>,
+    /// A token bucket before the queue.
+    pub policer: Option<Policer>,
     bottleneck_free_at: Time,
     next_departure: Time,
     acks: VecDeque<(Time, u64)>,
     sent: Vec<Sent>,
+    /// The application limits what is sent until this many are delivered; 0: it does not.
+    app_limited_until: u64,
+    /// Whether the window held back what was to be sent last.
+    window_full: bool,
     outstanding: BTreeSet<u64>,
     lost: VecDeque<u64>,
     acked_packets: BTreeSet<u64>,
@@ -113,6 +156,12 @@ impl Driver {
             one_way: Nanos(rtt.0 / 2),
             queue_limit,
             drop: BTreeSet::new(),
+            drop_one_in: None,
+            app_window: None,
+            ack_batch: None,
+            policer: None,
+            app_limited_until: 0,
+            window_full: false,
             bottleneck_free_at: Time::ZERO,
             next_departure: Time::ZERO,
             acks: VecDeque::new(),
@@ -138,6 +187,38 @@ impl Driver {
         self.controller.cwnd().0 / u64::from(MSS)
     }
 
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Transmissions so far.
+    pub fn transmissions(&self) -> u64 {
+        self.sent.len() as u64
+    }
+
+    /// Packets in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.outstanding.len() as u64
+    }
+
+    pub fn state(&self) -> &'static str {
+        state_of(&*self.controller)
+    }
+
+    pub fn value(&self, name: &str) -> Option<f64> {
+        value_of(&*self.controller, name)
+    }
+
+    /// Runs until `done`, looking every millisecond; how long that took. Fails after `limit`.
+    pub fn run_until(&mut self, limit: Nanos, what: &str, mut done: impl FnMut(&Self) -> bool) -> Nanos {
+        let start = self.now;
+        while !done(self) {
+            assert!(self.now < start + limit, "no {what} within {limit:?}: {} at {:?}", self.state(), self.now);
+            self.run(self.now + Nanos::from_millis(1));
+        }
+        self.now.since(start)
+    }
+
     /// Packets delivered so far.
     pub const fn delivered(&self) -> u64 {
         self.delivered
@@ -150,7 +231,7 @@ impl Driver {
             let ack = self.acks.front().map_or(Time::MAX, |a| a.0);
             let departure = if self.may_send() { self.next_departure } else { Time::MAX };
             let next = ack.min(departure);
-            assert!(next < Time::MAX, "stalled at {:?} with a window of {}", self.now, self.cwnd());
+            assert!(next < Time::MAX || self.app_window.is_some(), "stalled at {:?} with a window of {}", self.now, self.cwnd());
             if next > until {
                 self.now = until;
                 return;
@@ -175,7 +256,7 @@ impl Driver {
     }
 
     fn may_send(&self) -> bool {
-        (self.outstanding.len() as u64) < self.cwnd()
+        (self.outstanding.len() as u64) < self.cwnd().min(self.app_window.unwrap_or(u64::MAX))
     }
 
     fn send_what_may_leave(&mut self) {
@@ -186,6 +267,9 @@ impl Driver {
             });
             if self.outstanding.is_empty() {
                 (self.first_sent_at, self.delivered_at) = (self.now, self.now);
+                if let Some(last) = self.sent.last() {
+                    self.controller.on_congestion(self.now, Congestion::Restart(self.now.since(last.at)), Bytes::ZERO);
+                }
             }
             let number = self.sent.len() as u64;
             self.outstanding.insert(number);
@@ -196,17 +280,41 @@ impl Driver {
                 delivered_at: self.delivered_at,
                 first_sent_at: self.first_sent_at,
                 in_flight: self.outstanding.len() as u64,
+                lost: self.lost_total,
+                app_limited: self.app_limited_until > 0,
             });
             if let Some(rate) = self.controller.pacing_rate() {
                 self.next_departure = self.now.max(self.next_departure) + rate.time_for(in_bytes(1));
             }
             let queued = self.bottleneck_free_at.since(self.now).0 / self.packet_time.0;
-            if queued < self.queue_limit && !self.drop.contains(&number) {
+            let dropped = self.drop.contains(&number) || self.drop_one_in.is_some_and(|n| number.is_multiple_of(n));
+            if queued < self.queue_limit && !dropped && self.police() {
                 self.bottleneck_free_at = self.now.max(self.bottleneck_free_at) + self.packet_time;
-                self.acks.push_back((self.bottleneck_free_at + self.one_way + self.one_way, number));
+                let mut arrives = self.bottleneck_free_at + self.one_way + self.one_way;
+                if let Some(batch) = self.ack_batch {
+                    arrives = Time(arrives.0.next_multiple_of(batch.0));
+                }
+                self.acks.push_back((arrives, number));
             }
-            self.controller.on_sent(self.now, in_bytes(self.outstanding.len() as u64), false);
+            self.controller.on_sent(self.now, in_bytes(self.outstanding.len() as u64), self.app_limited_until > 0);
         }
+        let outstanding = self.outstanding.len() as u64;
+        self.window_full = outstanding >= self.cwnd();
+        if !self.window_full && self.app_window.is_some_and(|most| outstanding >= most) {
+            self.app_limited_until = (self.delivered + outstanding).max(1);
+            self.controller.on_sent(self.now, in_bytes(outstanding), true);
+        }
+    }
+
+    /// Whether the policer, if there is one, lets a packet pass.
+    fn police(&mut self) -> bool {
+        let Some(policer) = &mut self.policer else { return true };
+        let earned = self.now.since(policer.since).0 / policer.token_time.0;
+        policer.since = policer.since + Nanos(earned * policer.token_time.0);
+        policer.tokens = (policer.tokens + earned).min(policer.burst);
+        let passes = policer.tokens > 0;
+        policer.tokens -= u64::from(passes);
+        passes
     }
 
     fn on_ack(&mut self, transmission: u64) {
@@ -215,6 +323,9 @@ impl Driver {
         self.outstanding.remove(&transmission);
         self.acked_packets.insert(sent.packet);
         self.delivered += 1;
+        if self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
         self.delivered_at = self.now;
         self.first_sent_at = sent.at;
         let rtt = self.now.since(sent.at);
@@ -227,9 +338,22 @@ impl Driver {
         let lost: Vec<u64> = self.outstanding.range(..transmission.saturating_sub(2)).copied().collect();
         for number in &lost {
             self.outstanding.remove(number);
-            self.lost.push_back(self.sent[usize::try_from(*number).expect("an index")].packet);
+            let sent = self.sent[usize::try_from(*number).expect("an index")];
+            self.lost.push_back(sent.packet);
+            self.lost_total += 1;
+            self.controller.on_packet_lost(&LostPacket {
+                now: self.now,
+                seq: in_bytes(sent.packet).0,
+                bytes: in_bytes(1),
+                sent_at: sent.at,
+                tx_in_flight: in_bytes(sent.in_flight),
+                delivered_at_send: in_bytes(sent.delivered),
+                lost_at_send: in_bytes(sent.lost),
+                lost_total: in_bytes(self.lost_total),
+                delivered_total: in_bytes(self.delivered),
+                app_limited: sent.app_limited,
+            });
         }
-        self.lost_total += lost.len() as u64;
         self.update_recovery(!lost.is_empty());
         let interval = sent.at.since(sent.first_sent_at).max(self.now.since(sent.delivered_at));
         let ack = AckSample {
@@ -241,11 +365,14 @@ impl Driver {
                 prior_delivered: in_bytes(sent.delivered),
                 delivered: in_bytes(self.delivered - sent.delivered),
                 interval,
-                app_limited: false,
+                app_limited: sent.app_limited,
             }),
             delivered_total: in_bytes(self.delivered),
             lost_total: in_bytes(self.lost_total),
             tx_in_flight: in_bytes(sent.in_flight),
+            lost_since_sent: in_bytes(self.lost_total - sent.lost),
+            window_full: self.window_full,
+            app_limited: self.app_limited_until > 0,
             prior_in_flight: in_bytes(prior_in_flight),
             in_flight: in_bytes(self.outstanding.len() as u64),
             recovery: if self.recovery_until.is_some() { RecoveryState::Recovery } else { RecoveryState::Open },

@@ -69,6 +69,17 @@ impl PacketWindow {
         self.cwnd = packets(cwnd, self.mss).clamp(1, CLAMP_PACKETS);
     }
 
+    /// The controller sets the window [packets].
+    pub fn set_cwnd_packets(&mut self, packets: u64) {
+        self.cwnd = packets.clamp(1, CLAMP_PACKETS);
+    }
+
+    /// Slow-start threshold [packets].
+    #[must_use]
+    pub const fn ssthresh_packets(&self) -> u64 {
+        self.ssthresh
+    }
+
     /// The sender sets the threshold.
     pub fn set_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = if ssthresh == Bytes::MAX { NO_THRESHOLD } else { clamped_packets(ssthresh, self.mss) };

@@ -54,6 +54,7 @@ impl Sender {
         let pure_duplicate = !not_dup && digest.sacked == 0;
         if self.probe.on_ack(ProbeAck { ack: ack.ack, dsack_of_probe: digest.duplicate_of_probe, pure_duplicate }) {
             self.begin_reduction(now, Congestion::Loss);
+            self.tell(now, Congestion::TailLoss);
             self.state = State::Cwr;
             self.end_reduction();
             self.try_keep_open(now);
@@ -161,6 +162,13 @@ impl Sender {
         }
     }
 
+    /// Packets lost since `before` were.
+    fn lost_since(&self, before: u32) -> u64 {
+        #[allow(clippy::cast_possible_truncation)] // the counts that packets carry wrap
+        let lost = self.counters.lost as u32;
+        u64::from(lost.wrapping_sub(before))
+    }
+
     /// The window follows (`tcp_cong_control`).
     fn control(&mut self, now: Time, digest: &Digest, newly_lost: u64, sample: Option<Sample>) {
         let delivered = u64::from(digest.delivered);
@@ -187,6 +195,8 @@ impl Sender {
             in_flight: self.in_flight_bytes(),
             ce_count: self.counters.ce_marks,
             ack_delayed: digest.delayed,
+            lost_since_sent: self.bytes(self.rate.lost_before().map_or(0, |before| self.lost_since(before))),
+            window_full: self.usage.is_full(),
             cwnd_limited: self.usage.is_limited(self.cwnd, self.in_slow_start()),
             recovery: self.state.public(),
             app_limited: self.rate.is_app_limited(),

@@ -352,17 +352,21 @@ impl Sender {
     /// Lets the scoreboard mark losses, and tells the controller of each.
     fn mark<T>(&mut self, now: Time, mark: impl FnOnce(&mut Scoreboard, &mut dyn FnMut(&Packet)) -> T) -> T {
         let mss = u64::from(self.config.mss);
+        let delivered_total = self.bytes(self.rate.delivered());
         let (controller, counters) = (&mut self.controller, &mut self.counters);
         mark(&mut self.board, &mut |packet| {
             counters.lost += 1;
             controller.on_packet_lost(&LostPacket {
                 now,
+                seq: packet.seq,
                 bytes: Bytes(u64::from(packet.len)),
                 sent_at: packet.sent_at,
                 tx_in_flight: Bytes(u64::from(packet.tx_in_flight) * mss),
                 delivered_at_send: Bytes(packet.snapshot().delivered * mss),
                 lost_at_send: Bytes(u64::from(packet.lost_before) * mss),
                 lost_total: Bytes(counters.lost * mss),
+                delivered_total,
+                app_limited: packet.snapshot().app_limited,
             });
         })
     }

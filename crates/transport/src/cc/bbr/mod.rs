@@ -6,47 +6,45 @@
 //! On every ACK:
 //! ```text
 //! bandwidth    = greatest delivery rate of 10 rounds          (bandwidth.rs)
-//! min_rtt      = least RTT of 10 s                            (min_rtt.rs)
+//! min_rtt      = least RTT of 10 s                            (bbr_parts/min_rtt.rs)
 //! pacing rate  = pacing_gain · bandwidth                      (window.rs)
 //! window       = max(cwnd_gain · bandwidth · min_rtt + …, 4)  (window.rs)
 //! ```
 //! ```text
-//!          ┌──► STARTUP ──► DRAIN ──► PROBE_BW ◄──┐     startup.rs, probe_bw.rs
+//!          ┌──► STARTUP ──► DRAIN ──► PROBE_BW ◄──┐     bbr_parts/full_pipe.rs, probe_bw.rs
 //!          │       │          │          │        │
 //!          │       ▼          ▼          ▼        │
-//!          └──────────── PROBE_RTT ───────────────┘     probe_rtt.rs: when min_rtt is older than its window
+//!          └──────────── PROBE_RTT ───────────────┘     bbr_parts/probe_rtt.rs: when min_rtt is older than its window
 //! ```
 //! STARTUP comes back after `PROBE_RTT` only while the pipe was never full. Beside the states: packet conservation in recovery (recovery.rs), ACK aggregation
-//! (aggregation.rs), policers (policer.rs). Loss alone changes nothing else.
+//! (`bbr_parts/aggregation.rs`), policers (policer.rs). Loss alone changes nothing else.
 //!
 //! Differences from the kernel: delivered data is counted in bytes and divided by the MSS, not in packets; a bandwidth never rounds to zero; clocks are
 //! nanoseconds where the kernel compares jiffies.
 
-mod aggregation;
 mod bandwidth;
-mod min_rtt;
 mod model;
 mod params;
 mod policer;
 mod probe_bw;
-mod probe_rtt;
 mod recovery;
-mod startup;
 mod window;
 
+use super::bbr_parts::aggregation::Aggregation;
+use super::bbr_parts::bw::Bw;
+use super::bbr_parts::full_pipe::FullPipe;
+use super::bbr_parts::min_rtt::MinRtt;
+use super::bbr_parts::probe_rtt::ProbeRtt;
+use super::hints::Needs;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, Probe};
-use aggregation::Aggregation;
-use bandwidth::{Bandwidth, Bw};
+use bandwidth::Bandwidth;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
-use min_rtt::MinRtt;
-use params::{HIGH_GAIN, MIN_RTT_WINDOW_S, PROBE_RTT_MS, SNDBUF_FACTOR, UNIT};
+use params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, HIGH_GAIN, MIN_RTT_WINDOW_S, PROBE_RTT_MS, SNDBUF_FACTOR, UNIT};
 use policer::Policer;
 use probe_bw::Cycle;
-use probe_rtt::ProbeRtt;
 use recovery::Recovery;
-use startup::FullPipe;
 
 /// `bbr` in the registry.
 pub const ENTRY: Entry = Entry {
@@ -54,18 +52,23 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18 (BBR v1)",
     description: "paces at the measured bandwidth, keeps two bandwidth-delay products in flight",
     citation: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
+    needs: Needs::Nothing,
     options: &[
         OptionSpec {
             name: "min_rtt_win_s",
+            unit: "s",
             description: "how long the minimum RTT is believed",
             default: MIN_RTT_WINDOW_S,
             allowed: Allowed::Range(0.1, 3600.0),
+            source: "`bbr_min_rtt_win_sec`",
         },
         OptionSpec {
             name: "probe_rtt_mode_ms",
+            unit: "ms",
             description: "how long PROBE_RTT keeps the flight small",
             default: PROBE_RTT_MS,
             allowed: Allowed::Range(1.0, 10_000.0),
+            source: "`bbr_probe_rtt_mode_ms`",
         },
     ],
     build: |config, options| Box::new(Bbr::new(config, options)),
@@ -148,7 +151,7 @@ impl Bbr {
             cwnd_gain: HIGH_GAIN,
             bandwidth: Bandwidth::new(),
             min_rtt: MinRtt::new(min_rtt_window, Time::ZERO),
-            full_pipe: FullPipe::default(),
+            full_pipe: FullPipe::new(FULL_BW_GROWTH, FULL_BW_ROUNDS),
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
             probe_rtt: ProbeRtt::new(probe_rtt),
             recovery: Recovery::default(),
@@ -188,6 +191,16 @@ impl Bbr {
         }
     }
 
+    /// `PROBE_RTT` now, whatever the minimum RTT ([`super::satpipe`]).
+    pub(super) fn probe_rtt_now(&mut self, delivered_total: Bytes) {
+        if self.mode != Mode::ProbeRtt {
+            self.transition_to(Mode::ProbeRtt);
+            // In this order, as in the kernel: the greater of this window and the one saved before comes back.
+            self.save_cwnd();
+            self.probe_rtt.enter(delivered_total);
+        }
+    }
+
     /// `bbr_cwnd_event`: the line was idle for want of data.
     fn on_restart(&mut self, now: Time) {
         if !self.app_limited && self.mode != Mode::ProbeRtt {
@@ -207,7 +220,7 @@ impl Bbr {
     fn on_timeout(&mut self, in_flight: Bytes) {
         self.recovery.on_timeout();
         self.full_pipe.on_timeout();
-        self.bandwidth.force_round_start();
+        self.bandwidth.rounds.force_start();
         self.sample_policer(true, false);
         self.cwnd = packets(in_flight, self.mss).saturating_add(1);
         self.clamp_cwnd();
@@ -243,7 +256,7 @@ impl Controller for Bbr {
                 self.full_pipe.on_undo();
                 self.policer.reset();
             }
-            Congestion::RecoveryEnd => {}
+            Congestion::TailLoss | Congestion::RecoveryEnd => {}
             Congestion::Restart(_) => self.on_restart(now),
         }
     }
@@ -278,7 +291,7 @@ impl Controller for Bbr {
     }
 
     fn min_tso_segments(&self) -> Option<u32> {
-        Some(window::min_burst_packets(self.pacing_rate))
+        Some(params::min_burst_packets(self.pacing_rate))
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
@@ -289,7 +302,7 @@ impl Controller for Bbr {
         }
         probe.value("pacing_gain", self.pacing_gain as f64 / UNIT as f64);
         probe.value("cwnd_gain", self.cwnd_gain as f64 / UNIT as f64);
-        probe.value("rounds", self.bandwidth.rounds() as f64);
+        probe.value("rounds", self.bandwidth.rounds.count() as f64);
         probe.value("full_bw_count", f64::from(self.full_pipe.rounds_without_growth()));
         probe.value("cycle_phase", self.cycle.phase() as f64);
         probe.value("extra_acked_packets", self.aggregation.extra_acked() as f64);

@@ -1,12 +1,12 @@
 //! The order in which an ACK changes the model (`bbr_update_model`).
 
+use super::super::bbr_parts::bw::Bw;
+use super::super::bbr_parts::probe_rtt::Step;
 use super::super::window::clamped_packets;
 use super::super::{AckSample, RateSample};
-use super::bandwidth::Bw;
-use super::params::{CWND_GAIN, DRAIN_GAIN, HIGH_GAIN, MIN_CWND_PACKETS, UNIT};
+use super::params::{CWND_GAIN, DRAIN_GAIN, EXTRA_ACKED_WINDOW_ROUNDS, HIGH_GAIN, MIN_CWND_PACKETS, UNIT};
 use super::policer::{Sample, Verdict};
 use super::probe_bw::PhaseSample;
-use super::probe_rtt::Step;
 use super::{Bbr, Mode};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
@@ -39,10 +39,17 @@ impl Bbr {
         self.update_bandwidth(delivery, ack.delivered_total, flow.lost > 0, app_limited);
         if delivery.is_some() {
             let bw = self.bw();
-            self.aggregation.on_ack(self.mark.delivered_at, flow.acked, self.bandwidth.round_start(), bw, self.cwnd);
+            self.aggregation.on_ack(
+                self.mark.delivered_at,
+                flow.acked,
+                self.bandwidth.rounds.start(),
+                EXTRA_ACKED_WINDOW_ROUNDS,
+                bw,
+                self.cwnd,
+            );
         }
         self.update_cycle(ack, &flow);
-        if self.bandwidth.round_start() && !app_limited {
+        if self.bandwidth.rounds.start() && !app_limited {
             self.full_pipe.on_round(self.bandwidth.max());
         }
         self.check_drain(ack, &flow);
@@ -53,7 +60,7 @@ impl Bbr {
 
     /// `bbr_update_bw`.
     fn update_bandwidth(&mut self, delivery: Option<&RateSample>, delivered_total: Bytes, lossy: bool, app_limited: bool) {
-        let round_start = self.bandwidth.advance_round(delivery, delivered_total);
+        let round_start = self.bandwidth.rounds.advance(delivery, delivered_total);
         let Some(delivery) = delivery else { return };
         if round_start {
             self.recovery.end_conservation();
@@ -68,7 +75,7 @@ impl Bbr {
     pub(super) fn sample_policer(&mut self, lossy: bool, app_limited: bool) {
         let sample = Sample {
             mark: self.mark,
-            round_start: self.bandwidth.round_start(),
+            round_start: self.bandwidth.rounds.start(),
             lossy,
             app_limited,
             in_probe_bw: self.mode == Mode::ProbeBw,
@@ -122,17 +129,14 @@ impl Bbr {
     fn update_min_rtt(&mut self, ack: &AckSample, flow: &Flow) {
         let expired = self.min_rtt.on_ack(ack.now, ack.rtt, ack.ack_delayed);
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.transition_to(Mode::ProbeRtt);
-            // In this order, as in the kernel: the greater of this window and the one saved before comes back.
-            self.save_cwnd();
-            self.probe_rtt.enter(ack.delivered_total);
+            self.probe_rtt_now(ack.delivered_total);
         }
         if self.mode == Mode::ProbeRtt {
             let small = flow.in_flight <= MIN_CWND_PACKETS;
-            let round_start = self.bandwidth.round_start();
+            let round_start = self.bandwidth.rounds.start();
             match self.probe_rtt.on_ack(ack.now, small, round_start, ack.delivered_total, ack.in_flight) {
                 Step::Wait => {}
-                Step::Begin => self.bandwidth.restart_round(ack.delivered_total),
+                Step::Begin => self.bandwidth.rounds.restart(ack.delivered_total),
                 Step::Done => self.leave_probe_rtt(ack.now),
             }
         }

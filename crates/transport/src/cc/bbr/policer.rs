@@ -1,7 +1,7 @@
 //! Token-bucket policers: two intervals in a row with a fifth lost and the same rate mean that a policer sets the rate, which is then kept for 48 rounds
 //! without probing (`bbr_lt_bw_sampling` and its kin).
 
-use super::bandwidth::Bw;
+use super::super::bbr_parts::bw::Bw;
 use super::params::{
     GAIN_SHIFT, POLICER_BW_DIFFERENCE, POLICER_BW_RATIO, POLICER_LOSS_THRESHOLD, POLICER_MIN_ROUNDS, POLICER_USE_ROUNDS, UNIT,
 };

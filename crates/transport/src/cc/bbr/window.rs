@@ -1,21 +1,17 @@
 //! From the model to the window and the pacing rate (`bbr_set_cwnd`, `bbr_set_pacing_rate` and what they call).
 
 use super::super::AckSample;
-use super::bandwidth::Bw;
+use super::super::bbr_parts::bw::Bw;
 use super::model::Flow;
-use super::params::{HIGH_GAIN, INITIAL_CWND_PACKETS, MAX_BURST_BYTES, MAX_BURST_PACKETS, MIN_CWND_PACKETS, MIN_TSO_RATE, PACING_SHIFT};
-use super::{Bbr, Mode};
-use bentpipe_profile::{Bytes, Nanos, Rate};
+use super::params::{
+    BURSTS_IN_WINDOW, HIGH_GAIN, INITIAL_CWND_PACKETS, MAX_BURST_BYTES, MAX_BURST_PACKETS, MIN_CWND_PACKETS, PACING_MARGIN_PERCENT,
+    PACING_SHIFT,
+};
+use super::{Bbr, Mode, params};
+use bentpipe_profile::{Bytes, Nanos};
 
-/// Bursts of room in the window: one in the qdisc, one in the device, one at the receiver (`bbr_quantization_budget`).
-const BURSTS_IN_WINDOW: u64 = 3;
 /// Most packets in a window (`snd_cwnd_clamp` is a `u32`).
 const CLAMP_PACKETS: u64 = u32::MAX as u64;
-
-/// `bbr_min_tso_segs`.
-pub const fn min_burst_packets(pacing_rate: Rate) -> u32 {
-    if pacing_rate.0 < MIN_TSO_RATE.0 { 1 } else { 2 }
-}
 
 impl Bbr {
     /// The rate before anything is known of the bandwidth: the initial window in a round trip, or in a millisecond (`bbr_init_pacing_rate_from_rtt`).
@@ -23,7 +19,7 @@ impl Bbr {
         self.has_seen_rtt |= rtt.is_some();
         let span = rtt.unwrap_or(Nanos::from_millis(1)).max(Nanos::from_micros(1));
         if let Some(bw) = Bw::of(self.window_bytes(), span, self.mss) {
-            self.pacing_rate = bw.pacing_rate(HIGH_GAIN, self.mss);
+            self.pacing_rate = bw.pacing_rate(HIGH_GAIN, self.mss, PACING_MARGIN_PERCENT);
         }
     }
 
@@ -32,7 +28,7 @@ impl Bbr {
         if !self.has_seen_rtt && srtt > Nanos::ZERO {
             self.init_pacing_rate(Some(srtt));
         }
-        let rate = self.bw().pacing_rate(gain, self.mss);
+        let rate = self.bw().pacing_rate(gain, self.mss, PACING_MARGIN_PERCENT);
         if self.full_pipe.reached() || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
@@ -41,7 +37,7 @@ impl Bbr {
     /// Packets the sender puts in one burst (`bbr_tso_segs_goal`).
     pub(super) fn burst_packets(&self) -> u64 {
         let bytes = ((self.pacing_rate.0 / 8) >> PACING_SHIFT).min(MAX_BURST_BYTES);
-        (bytes / u64::from(self.mss)).max(u64::from(min_burst_packets(self.pacing_rate))).min(MAX_BURST_PACKETS)
+        (bytes / u64::from(self.mss)).max(u64::from(params::min_burst_packets(self.pacing_rate))).min(MAX_BURST_PACKETS)
     }
 
     /// `bbr_bdp` [packets].
@@ -79,7 +75,7 @@ impl Bbr {
         if flow.acked > 0 {
             let adjusted = self.recovery.adjust(ack.recovery, self.cwnd, flow.acked, flow.lost, flow.in_flight);
             if adjusted.began {
-                self.bandwidth.restart_round(ack.delivered_total);
+                self.bandwidth.rounds.restart(ack.delivered_total);
             }
             self.cwnd = if adjusted.conserving { adjusted.cwnd } else { self.grown(adjusted.cwnd, flow.acked, ack.delivered_total) };
         }

@@ -29,8 +29,10 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    pub(super) fn begin(jiffy: u64, cwnd: u64, w_max: u64, acked: u64) -> Self {
+    /// `steep`: K is a ninth.
+    pub(super) fn begin(jiffy: u64, cwnd: u64, w_max: u64, acked: u64, steep: bool) -> Self {
         let (k, origin) = if w_max <= cwnd { (0, cwnd) } else { (cube_root(CUBE_FACTOR * (w_max - cwnd)), w_max) };
+        let k = if steep { k - k * 8 / 9 } else { k };
         Self { start: jiffy, k, origin, reno_acked: acked, reno_cwnd: cwnd }
     }
 
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn renos_estimate_grows_by_a_packet_for_each_fifteen_eighths_of_a_window_but_the_last() {
-        let mut epoch = Epoch::begin(0, 80, 0, 150);
+        let mut epoch = Epoch::begin(0, 80, 0, 150, false);
         assert_eq!((epoch.reno_acks_per_packet(80), epoch.reno_cwnd), (None, 80));
         epoch.reno_acked += 151;
         assert_eq!((epoch.reno_acks_per_packet(80), epoch.reno_cwnd, epoch.reno_acked), (Some(40), 82, 1));
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn k_and_the_curve_are_those_of_rfc_9438() {
         for (w_max, cwnd) in [(1000_u64, 700_u64), (100, 70), (333, 233), (40_000, 28_000)] {
-            let epoch = Epoch::begin(0, cwnd, w_max, 0);
+            let epoch = Epoch::begin(0, cwnd, w_max, 0, false);
             let k_s = libm::cbrt((w_max - cwnd) as f64 / 0.4);
             // C is 410/1024, and K is whole 2^-10 s.
             assert!((epoch.k as f64 / 1024.0 - k_s).abs() < 0.001 * k_s + 1.0 / 1024.0, "K of {w_max}");

@@ -8,8 +8,10 @@
 
 mod epoch;
 
+use super::hints::Needs;
 use super::hystart::HyStart;
-use super::registry::{Config, Entry, OptionSpec, Options};
+use super::hystart_pp::HyStartPp;
+use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::units::NANOS_PER_SEC;
@@ -22,13 +24,41 @@ pub const ENTRY: Entry = Entry {
     status: "as in Linux 6.18",
     description: "a cubic function of the time since the last loss; classic HyStart",
     citation: "RFC 9438; Ha, Rhee and Xu 2008; Linux net/ipv4/tcp_cubic.c",
-    options: &[
-        OptionSpec::switch("hystart", "leave slow start before the queue overflows"),
-        OptionSpec::switch("fast_convergence", "release bandwidth when the window at a loss is below the one before"),
-        OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would"),
-    ],
+    needs: Needs::Nothing,
+    options: &OPTIONS,
     build: |config, options| Box::new(Cubic::new(config, options)),
 };
+
+/// CUBIC's tunables; its kin have them too.
+pub(super) const OPTIONS: [OptionSpec; 3] = [
+    OptionSpec {
+        name: "hystart",
+        unit: "",
+        description: "leave slow start before the queue overflows: by Linux's classic HyStart, or by HyStart++ (RFC 9406)",
+        default: CLASSIC,
+        allowed: Allowed::Choice(&["off", "classic", "pp"]),
+        source: "`hystart`, 1",
+    },
+    OptionSpec::switch(
+        "fast_convergence",
+        "release bandwidth when the window at a loss is below the one before",
+        "`fast_convergence`; RFC 9438 §4.7",
+    ),
+    OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
+];
+
+/// The values of `hystart`, in the order of its names.
+const CLASSIC: f64 = 1.0;
+const PLUS_PLUS: f64 = 2.0;
+
+/// How slow start is left before a loss ends it.
+#[derive(Clone, Debug)]
+enum Exit {
+    Never,
+    Classic(HyStart),
+    /// Until the first slow start is over (RFC 9406 §4.2).
+    PlusPlus(HyStartPp),
+}
 
 /// Jiffies in a second: the granularity of the epoch's clock on the reference machine (`CONFIG_HZ`, the default of `kernel/Kconfig.hz`).
 const HZ: u64 = 250;
@@ -49,7 +79,7 @@ const MIN_SSTHRESH_PACKETS: u64 = 2;
 pub struct Cubic {
     mss: u32,
     window: PacketWindow,
-    hystart: Option<HyStart>,
+    exit: Exit,
     fast_convergence: bool,
     reno_friendly: bool,
     /// Packets acknowledged per packet more (`cnt`).
@@ -61,6 +91,8 @@ pub struct Cubic {
     /// Window and jiffy of the last evaluation (`last_cwnd`, `last_time`).
     evaluated: (u64, u64),
     epoch: Option<Epoch>,
+    /// A handover is going on, and `SaTCP` by its code: what is lost now says little.
+    sheltered: bool,
 }
 
 const fn jiffies(t: Time) -> u64 {
@@ -74,7 +106,11 @@ impl Cubic {
         Self {
             mss: config.mss,
             window: PacketWindow::new(config.mss, config.initial_cwnd),
-            hystart: options.is_on("hystart").then(|| HyStart::new(config.paced)),
+            exit: match options.get("hystart") {
+                CLASSIC => Exit::Classic(HyStart::new(config.paced)),
+                PLUS_PLUS => Exit::PlusPlus(HyStartPp::new(config.paced)),
+                _ => Exit::Never,
+            },
             fast_convergence: options.is_on("fast_convergence"),
             reno_friendly: options.is_on("tcp_friendliness"),
             acks_per_packet: 0,
@@ -82,7 +118,13 @@ impl Cubic {
             min_rtt: None,
             evaluated: (0, 0),
             epoch: None,
+            sheltered: false,
         }
+    }
+
+    /// Whether losses come from a handover ([`super::satcp`]): the next curve is then back at its plateau in a ninth of the time, and a time-out forgets nothing.
+    pub(super) const fn shelter(&mut self, sheltered: bool) {
+        self.sheltered = sheltered;
     }
 
     /// `bictcp_recalc_ssthresh`.
@@ -94,14 +136,19 @@ impl Cubic {
     }
 
     /// `bictcp_state` on a time-out: everything learnt is forgotten.
-    fn reset(&mut self, now: Time) {
+    fn forget(&mut self, now: Time) {
+        if self.sheltered {
+            return;
+        }
         self.acks_per_packet = 0;
         self.w_max = 0;
         self.min_rtt = None;
         self.evaluated = (0, 0);
         self.epoch = None;
-        if let Some(hystart) = &mut self.hystart {
-            hystart.restart(now);
+        match &mut self.exit {
+            Exit::Classic(hystart) => hystart.restart(now),
+            Exit::PlusPlus(_) => self.exit = Exit::Never,
+            Exit::Never => {}
         }
     }
 
@@ -119,7 +166,8 @@ impl Cubic {
         if self.epoch.is_none() || jiffy != self.evaluated.1 {
             self.evaluated = (cwnd, jiffy);
             let w_max = self.w_max;
-            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked));
+            let sheltered = self.sheltered;
+            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked, sheltered));
             // usecs_to_jiffies rounds up.
             let min_rtt_jiffies = self.min_rtt.map_or(0, |rtt| rtt.0.div_ceil(JIFFY));
             let target = epoch.target((jiffy - epoch.start + min_rtt_jiffies) * (1 << TIME_SHIFT) / HZ);
@@ -149,10 +197,15 @@ impl Controller for Cubic {
         }
         let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
         self.min_rtt = Some(min_rtt);
-        if self.window.in_slow_start()
-            && let Some(hystart) = &mut self.hystart
-            && hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd_packets())
-        {
+        if !self.window.in_slow_start() {
+            return;
+        }
+        let over = match &mut self.exit {
+            Exit::Never => false,
+            Exit::Classic(hystart) => hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd_packets()),
+            Exit::PlusPlus(hystart) => hystart.on_ack(ack, rtt),
+        };
+        if over {
             self.window.leave_slow_start();
         }
     }
@@ -164,6 +217,9 @@ impl Controller for Cubic {
         }
         let mut acked = clamped_packets(ack.acked, self.mss);
         if self.window.in_slow_start() {
+            if let Exit::PlusPlus(hystart) = &mut self.exit {
+                acked = hystart.growth(acked);
+            }
             acked = self.window.slow_start(acked);
         }
         if acked > 0 {
@@ -174,17 +230,22 @@ impl Controller for Cubic {
 
     fn on_congestion(&mut self, now: Time, event: Congestion, _in_flight: Bytes) {
         match event {
-            Congestion::Loss | Congestion::Ecn => self.reduce(),
+            Congestion::Loss | Congestion::Ecn => {
+                self.reduce();
+                if matches!(self.exit, Exit::PlusPlus(_)) {
+                    self.exit = Exit::Never;
+                }
+            }
             Congestion::Timeout => {
                 self.reduce();
-                self.reset(now);
+                self.forget(now);
             }
             Congestion::TimeoutAgain => {
                 self.window.forget_count();
-                self.reset(now);
+                self.forget(now);
             }
             Congestion::Undo => self.window.undo(),
-            Congestion::RecoveryEnd => {}
+            Congestion::TailLoss | Congestion::RecoveryEnd => {}
             Congestion::Restart(idle) => {
                 // The curve stands still while nothing is sent (`cubictcp_cwnd_event`).
                 if let Some(epoch) = &mut self.epoch {
@@ -212,12 +273,29 @@ impl Controller for Cubic {
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
-        probe.state(if self.window.in_slow_start() { "slow_start" } else { "congestion_avoidance" });
+        probe.state(match &self.exit {
+            _ if !self.window.in_slow_start() => "congestion_avoidance",
+            Exit::PlusPlus(hystart) if hystart.is_conservative() => "conservative_slow_start",
+            _ => "slow_start",
+        });
         probe.value("w_max_packets", self.w_max as f64);
         if let Some(epoch) = self.epoch {
             probe.value("k_s", epoch.k as f64 / f64::from(1 << TIME_SHIFT));
             probe.value("reno_cwnd_packets", epoch.reno_cwnd as f64);
         }
+    }
+}
+
+#[cfg(test)]
+impl Cubic {
+    /// K of the present epoch [2^-10 s].
+    pub(super) fn plateau_time(&self) -> Option<u64> {
+        self.epoch.map(|epoch| epoch.k)
+    }
+
+    /// Whether it remembers a window at a loss.
+    pub(super) const fn knows_plateau(&self) -> bool {
+        self.w_max > 0
     }
 }
 

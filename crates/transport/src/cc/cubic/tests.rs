@@ -2,6 +2,7 @@
 
 use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
 use super::*;
+use crate::cc::registry;
 use std::collections::BTreeMap;
 
 const RTT: Nanos = Nanos::from_millis(40);
@@ -157,4 +158,33 @@ fn rtts_of_the_first_second_of_an_epoch_are_not_believed() {
     ack.now = Time(6_010_000_000);
     c.on_acked(&ack);
     assert_eq!(c.min_rtt, Some(Nanos::from_millis(10)));
+}
+
+/// An empty path of 100 packets a round trip with a queue of 300: the round trips grow, so `HyStart++` slows down and leaves before a packet is lost.
+#[test]
+fn hystart_pp_leaves_slow_start_by_way_of_conservative_growth() {
+    let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
+    let mut driver = Driver::new(registry::build("cubic", &config(), &given).expect("in range"), RTT, 100, 300);
+    let mut states = vec!["slow_start"];
+    for k in 1..=30 {
+        driver.run(Time(RTT.0 * k));
+        let state = state_of(&*driver.controller);
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    assert_eq!(states, ["slow_start", "conservative_slow_start", "congestion_avoidance"]);
+    assert!((100..400).contains(&driver.cwnd()), "{}", driver.cwnd());
+}
+
+#[test]
+fn hystart_pp_is_for_the_first_slow_start_only() {
+    let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
+    let options = Options::check(&ENTRY, &given).expect("in range");
+    for event in [Congestion::Loss, Congestion::Timeout] {
+        let mut cubic = Cubic::new(&config(), &options);
+        assert!(matches!(cubic.exit, Exit::PlusPlus(_)));
+        cubic.on_congestion(Time::ZERO, event, in_bytes(10));
+        assert!(matches!(cubic.exit, Exit::Never), "{event:?}");
+    }
 }

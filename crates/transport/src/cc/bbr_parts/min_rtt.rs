@@ -1,4 +1,4 @@
-//! The path's round-trip time without a queue: the least of the last ten seconds (first half of `bbr_update_min_rtt`).
+//! The path's round-trip time without a queue: the least of a window (first half of `bbr_update_min_rtt`).
 
 use bentpipe_profile::{Nanos, Time};
 
@@ -35,6 +35,11 @@ impl MinRtt {
 
     pub const fn get(&self) -> Option<Nanos> {
         self.value
+    }
+
+    /// When it was seen, or refreshed.
+    pub const fn seen(&self) -> Time {
+        self.seen
     }
 }
 

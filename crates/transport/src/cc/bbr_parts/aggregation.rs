@@ -1,8 +1,8 @@
 //! How much more than the bandwidth explains is acknowledged at once: ACKs come in bunches over Wi-Fi, cable and satellite, and the window must bridge the
 //! silence between them (`bbr_update_ack_aggregation`). Two windows of five rounds, so that the greatest of the last five to ten is remembered.
 
-use super::bandwidth::Bw;
-use super::params::{ACK_EPOCH_MAX_PACKETS, EXTRA_ACKED_MAX, EXTRA_ACKED_WINDOW_ROUNDS};
+use super::bw::Bw;
+use super::params::{ACK_EPOCH_MAX_PACKETS, EXTRA_ACKED_MAX};
 use bentpipe_profile::Time;
 
 /// The current epoch of ACKs, and the greatest excess of either window.
@@ -27,14 +27,14 @@ impl Aggregation {
         self.epoch_acked = 0;
     }
 
-    /// Takes an ACK with a valid delivery rate.
-    pub fn on_ack(&mut self, now: Time, acked: u64, round_start: bool, bw: Bw, cwnd: u64) {
+    /// Takes an ACK with a valid delivery rate; each of the two windows is `window_rounds` long.
+    pub fn on_ack(&mut self, now: Time, acked: u64, round_start: bool, window_rounds: u32, bw: Bw, cwnd: u64) {
         if acked == 0 {
             return;
         }
         if round_start {
             self.window_rounds += 1;
-            if self.window_rounds >= EXTRA_ACKED_WINDOW_ROUNDS {
+            if self.window_rounds >= window_rounds {
                 self.window_rounds = 0;
                 self.current = 1 - self.current;
                 self.extra[self.current] = 0;
@@ -78,7 +78,7 @@ mod tests {
         let mut a = Aggregation::new(Time::ZERO);
         // 20 packets every 20 ms at one packet per ms: 20 at once, of which none was due at the start of the epoch.
         for k in 1..=10 {
-            a.on_ack(Time(k * 20_000_000), 20, false, one_per_ms(), 1000);
+            a.on_ack(Time(k * 20_000_000), 20, false, 5, one_per_ms(), 1000);
         }
         assert_eq!(a.extra_acked(), 21); // 2^-24 rounds the bandwidth down, so one packet less was expected
         assert_eq!(a.window_packets(one_per_ms()), 21);
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn it_is_worth_100_ms_at_most_and_never_more_than_the_window() {
         let mut a = Aggregation::new(Time::ZERO);
-        a.on_ack(Time(1), 500, false, one_per_ms(), 300);
+        a.on_ack(Time(1), 500, false, 5, one_per_ms(), 300);
         assert_eq!(a.extra_acked(), 300);
         assert_eq!(a.window_packets(one_per_ms()), 99);
     }
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn it_is_forgotten_after_ten_rounds() {
         let mut a = Aggregation::new(Time::ZERO);
-        a.on_ack(Time(1), 50, true, one_per_ms(), 1000);
+        a.on_ack(Time(1), 50, true, 5, one_per_ms(), 1000);
         let mut rounds = 1;
         while a.extra_acked() == 50 {
             rounds += 1;
-            a.on_ack(Time(rounds * 1_000_000_000), 1, true, one_per_ms(), 1000);
+            a.on_ack(Time(rounds * 1_000_000_000), 1, true, 5, one_per_ms(), 1000);
         }
         assert_eq!(rounds, 10);
     }

@@ -1,0 +1,21 @@
+//! BBR version 2: version 3's machinery ([`super::bbr3`]) with version 2's rules and values.
+//!
+//! Source: github.com/google/bbr, branch v2alpha, `net/ipv4/tcp_bbr2.c`. What differs from version 3: `STARTUP` and its window at 2.885; `PROBE_DOWN` at 0.75;
+//! `PROBE_UP` ends once 1.25 BDPs are in flight, not at a plateau, and its window is not raised; eight ACKs that find losses end `STARTUP`, and bound the flight by
+//! the BDP; a repaired tail loss does not count; an RTT as low as the minimum postpones `PROBE_RTT`.
+
+use super::bbr3::Bbr3;
+use super::bbr3::params::{OPTIONS_2, Params};
+use super::hints::Needs;
+use super::registry::Entry;
+
+/// `bbr2` in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "bbr2",
+    status: "as google/bbr v2alpha",
+    description: "the first BBR that bounds rate and flight by losses; every parameter of its kernel module",
+    citation: "Cardwell et al., \"BBR v2\", IETF 104, 2019; github.com/google/bbr, branch v2alpha, net/ipv4/tcp_bbr2.c",
+    needs: Needs::Nothing,
+    options: OPTIONS_2,
+    build: |config, options| Box::new(Bbr3::new(config, Params::version_2(options))),
+};

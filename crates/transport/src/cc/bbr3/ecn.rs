@@ -1,0 +1,146 @@
+//! ECN marks, as Linux answers them where the path marks early (DCTCP, L4S): their share of what is delivered, averaged over rounds.
+
+use super::params::{Params, Rules};
+use crate::cc::bbr_parts::params::{GAIN_SHIFT, UNIT};
+use bentpipe_profile::{Bytes, Nanos};
+use std::collections::VecDeque;
+
+/// The marks of a connection.
+#[derive(Clone, Debug)]
+pub struct Ecn {
+    /// Whether this connection answers them (`ecn_eligible`).
+    eligible: bool,
+    /// Share of marks, averaged [1/256].
+    alpha: u64,
+    /// Delivered and marked at the last average.
+    last: (Bytes, u64),
+    /// Marks so far, and what was delivered when each group of them was reported: little, for they are forgotten with the flight they belong to.
+    reports: VecDeque<(Bytes, u64)>,
+    seen: u64,
+    /// Rounds of STARTUP with too many.
+    pub startup_rounds: u32,
+    pub in_round: bool,
+    pub in_cycle: bool,
+}
+
+impl Ecn {
+    pub const fn new(p: &Params) -> Self {
+        Self {
+            eligible: false,
+            alpha: p.ecn_alpha_init,
+            last: (Bytes::ZERO, 0),
+            reports: VecDeque::new(),
+            seen: 0,
+            startup_rounds: 0,
+            in_round: false,
+            in_cycle: false,
+        }
+    }
+
+    pub const fn is_eligible(&self) -> bool {
+        self.eligible
+    }
+
+    pub const fn alpha(&self) -> u64 {
+        self.alpha
+    }
+
+    /// Marks so far on an ACK after which `delivered` is delivered; notes new ones.
+    pub fn on_ack(&mut self, delivered: Bytes, marks: u64) {
+        if marks > self.seen {
+            self.reports.push_back((delivered, self.seen));
+            self.seen = marks;
+            self.in_round |= self.eligible;
+        }
+    }
+
+    /// Marks reported since `prior` was delivered, of `marks` so far.
+    pub fn marked_since(&mut self, prior: Bytes, marks: u64) -> u64 {
+        while self.reports.front().is_some_and(|&(delivered, _)| delivered <= prior) {
+            self.reports.pop_front();
+        }
+        marks - self.reports.front().map_or(self.seen, |&(_, before)| before).min(marks)
+    }
+
+    /// Once a round: averages; the round's share of marks [1/256], if this connection answers them.
+    pub fn on_round(&mut self, p: &Params, mss: u32, min_rtt: Option<Nanos>, delivered_total: Bytes, marks: u64) -> Option<u64> {
+        let short = p.ecn_max_rtt == Nanos::ZERO || min_rtt.is_some_and(|rtt| rtt <= p.ecn_max_rtt);
+        self.eligible |= p.ecn && p.ecn_factor > 0 && short;
+        if !self.eligible {
+            return None;
+        }
+        let delivered = delivered_total.saturating_sub(self.last.0).0 / u64::from(mss);
+        let marked = marks.saturating_sub(self.last.1);
+        if delivered == 0 {
+            return None;
+        }
+        let share = u64::try_from((u128::from(marked) << GAIN_SHIFT) / u128::from(delivered)).unwrap_or(u64::MAX).min(UNIT);
+        self.alpha = (((UNIT - p.ecn_alpha_gain) * self.alpha) >> GAIN_SHIFT) + ((p.ecn_alpha_gain * share) >> GAIN_SHIFT);
+        self.alpha = self.alpha.min(UNIT);
+        self.last = (delivered_total, marks);
+        Some(share)
+    }
+
+    /// What is left of rate and flight after marks [1/256] (`bbr_ecn_cut`).
+    pub const fn cut(&self, p: &Params) -> u64 {
+        UNIT - ((self.alpha * p.ecn_factor) >> GAIN_SHIFT)
+    }
+
+    /// Whether so many marks of so many packets say that the flight was too large.
+    pub fn too_many(&self, p: &Params, marked: u64, delivered: u64) -> bool {
+        if !self.eligible || p.ecn_threshold == 0 || marked == 0 || delivered == 0 {
+            return false;
+        }
+        let most = Params::part(delivered, p.ecn_threshold);
+        // Version 3 made it stricter by the case of equality.
+        if p.rules == Rules::Linux2 { marked >= most } else { marked > most }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::registry::{Options, find};
+    use std::collections::BTreeMap;
+
+    fn params(given: &[(&str, f64)]) -> Params {
+        let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
+        Params::version_3(&Options::check(find("bbr3").expect("known"), &given).expect("in range"))
+    }
+
+    #[test]
+    fn a_path_longer_than_5_ms_is_not_eligible_unless_that_is_lifted() {
+        for (given, rtt_ms, eligible) in [
+            (vec![("ecn", 1.0)], 5, true),
+            (vec![("ecn", 1.0)], 6, false),
+            (vec![("ecn", 1.0), ("ecn_max_rtt_ms", 0.0)], 600, true),
+            (vec![], 1, false),
+        ] {
+            let p = params(&given);
+            let mut ecn = Ecn::new(&p);
+            ecn.on_round(&p, 1000, Some(Nanos::from_millis(rtt_ms)), Bytes(100_000), 0);
+            assert_eq!(ecn.is_eligible(), eligible, "{given:?} at {rtt_ms} ms");
+        }
+    }
+
+    #[test]
+    fn the_share_of_marks_is_averaged_by_a_sixteenth_and_a_third_of_it_is_cut() {
+        let p = params(&[("ecn", 1.0)]);
+        let mut ecn = Ecn::new(&p);
+        assert_eq!((ecn.alpha(), ecn.cut(&p)), (256, 256 - 85));
+        let share = ecn.on_round(&p, 1000, Some(Nanos::from_millis(1)), Bytes(100_000), 50);
+        assert_eq!((share, ecn.alpha()), (Some(128), 240 + 8));
+        assert!(!ecn.too_many(&p, 50, 100) && ecn.too_many(&p, 51, 100));
+    }
+
+    #[test]
+    fn marks_belong_to_the_flight_in_which_they_were_reported() {
+        let mut ecn = Ecn::new(&params(&[]));
+        ecn.on_ack(Bytes(10), 3);
+        ecn.on_ack(Bytes(20), 3);
+        ecn.on_ack(Bytes(30), 5);
+        assert_eq!(ecn.marked_since(Bytes(0), 5), 5);
+        assert_eq!(ecn.marked_since(Bytes(10), 5), 2);
+        assert_eq!(ecn.marked_since(Bytes(30), 5), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! Two minima of the round-trip time: that of `probe_rtt_win_ms`, which says when to look for a lower one, and that of `min_rtt_win_s`, which is believed
+//! (draft §5.3.4.3; Linux `bbr_update_min_rtt`). So `PROBE_RTT` still knows the path's RTT while it drains the queue.
+
+use super::params::{Params, Rules};
+use crate::cc::bbr_parts::min_rtt::MinRtt;
+use bentpipe_profile::{Nanos, Time};
+
+/// Both.
+#[derive(Clone, Debug)]
+pub struct NestedMinRtt {
+    rules: Rules,
+    probe: MinRtt,
+    window: Nanos,
+    value: Option<Nanos>,
+    seen: Time,
+}
+
+impl NestedMinRtt {
+    pub const fn new(p: &Params, now: Time) -> Self {
+        Self { rules: p.rules, probe: MinRtt::new(p.probe_rtt_window, now), window: p.min_rtt_window, value: None, seen: now }
+    }
+
+    /// Takes an ACK; true if it is time to look for a lower RTT.
+    pub fn on_ack(&mut self, now: Time, rtt: Option<Nanos>, ack_delayed: bool) -> bool {
+        let micros = |rtt: Nanos| rtt.0 / 1000;
+        // The draft knows nothing of delayed ACKs; version 2 takes an RTT that is as low for a new one, to the microsecond.
+        let expired = self.probe.on_ack(now, rtt, ack_delayed && self.rules != Rules::Draft);
+        if self.rules == Rules::Linux2 && rtt.is_some() && rtt.map(micros) == self.probe.get().map(micros) {
+            self.probe.refresh(now);
+        }
+        let min_rtt_expired = now > self.seen + self.window;
+        if let Some(probe) = self.probe.get()
+            && (self.value.is_none_or(|value| probe < value || (self.rules != Rules::Draft && probe == value)) || min_rtt_expired)
+        {
+            self.value = Some(probe);
+            self.seen = self.probe.seen();
+        }
+        expired
+    }
+
+    /// It was just looked for: not again before the window is over.
+    pub const fn refresh(&mut self, now: Time) {
+        self.probe.refresh(now);
+    }
+
+    pub const fn get(&self) -> Option<Nanos> {
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::registry::{Options, find};
+    use std::collections::BTreeMap;
+
+    const fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn nested() -> NestedMinRtt {
+        let options = Options::check(find("bbr3").expect("known"), &BTreeMap::new()).expect("defaults");
+        NestedMinRtt::new(&Params::version_3(&options), Time::ZERO)
+    }
+
+    #[test]
+    fn it_is_time_to_look_after_5_s_but_the_minimum_is_believed_for_10() {
+        let at = |ms: u64| Time(ms * 1_000_000);
+        let mut m = nested();
+        assert!(!m.on_ack(at(0), Some(ms(40)), false));
+        assert!(!m.on_ack(at(5000), Some(ms(60)), false));
+        assert!(m.on_ack(at(5001), Some(ms(60)), false));
+        assert_eq!(m.get(), Some(ms(40)));
+        m.on_ack(at(10_000), Some(ms(60)), false);
+        assert_eq!(m.get(), Some(ms(40)));
+        m.on_ack(at(10_001), Some(ms(60)), false);
+        assert_eq!(m.get(), Some(ms(60)));
+    }
+}

@@ -1,0 +1,152 @@
+//! Versions 2 and 3 as wholes: the draft's example test cases, and what the kernel's modules do otherwise.
+
+mod appendix_a;
+
+use super::super::RateSample;
+use super::super::registry::{self, Options};
+use super::super::testing::{Driver, ack_at, config, in_bytes};
+use super::*;
+use std::collections::BTreeMap;
+
+pub(super) const RTT: Nanos = Nanos::from_millis(40);
+
+pub(super) const fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+fn given(options: &[(&str, f64)]) -> BTreeMap<String, f64> {
+    options.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A path of 100 packets a round trip (28.96 Mbit/s) with room for `queue` more.
+pub(super) fn driver(name: &str, options: &[(&str, f64)], queue: u64) -> Driver {
+    Driver::new(registry::build(name, &config(), &given(options)).expect("in range"), RTT, 100, queue)
+}
+
+pub(super) fn bbr3(options: &[(&str, f64)]) -> Bbr3 {
+    Bbr3::new(&config(), Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
+}
+
+/// An ACK of a full pipe: 100 packets a round trip, one packet each, with `in_flight` after it.
+pub(super) fn steady(delivered: u64, in_flight: u64) -> AckSample {
+    AckSample {
+        rtt: Some(RTT),
+        srtt: RTT,
+        min_rtt: RTT,
+        delivery: Some(RateSample {
+            prior_delivered: in_bytes(delivered.saturating_sub(100)),
+            delivered: in_bytes(100),
+            interval: RTT,
+            app_limited: false,
+        }),
+        delivered_total: in_bytes(delivered),
+        tx_in_flight: in_bytes(in_flight),
+        in_flight: in_bytes(in_flight),
+        prior_in_flight: in_bytes(in_flight + 1),
+        ..ack_at(Time(delivered * 400_000))
+    }
+}
+
+#[test]
+fn every_move_between_states_is_one_of_the_diagram() {
+    use State::{Cruise, Down, Drain, ProbeRtt, Refill, Startup, Up};
+    let all = [Startup, Drain, Down, Cruise, Refill, Up, ProbeRtt];
+    let drawn = [
+        (Startup, vec![Drain, ProbeRtt]),
+        (Drain, vec![Startup, Down, ProbeRtt]),
+        (Down, vec![Startup, Cruise, Refill, ProbeRtt]),
+        (Cruise, vec![Startup, Refill, ProbeRtt]),
+        (Refill, vec![Startup, Up, ProbeRtt]),
+        (Up, vec![Startup, Down, ProbeRtt]),
+        (ProbeRtt, vec![Startup, Down]),
+    ];
+    for (from, to) in drawn {
+        let legal: Vec<_> = all.into_iter().filter(|&next| from.may_become(next)).collect();
+        assert_eq!(legal, to, "from {from:?}");
+    }
+}
+
+#[test]
+fn window_traces() {
+    assert_eq!(driver("bbr3", &[], 300).trace(RTT, 30), TRACE_3);
+    assert_eq!(driver("bbr2", &[], 300).trace(RTT, 30), TRACE_2);
+}
+
+#[rustfmt::skip]
+const TRACE_3: [u64; 30] = [
+    10, 20, 38, 61, 116, 199, 211, 211, 211, 211, 211, 211, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 201, 201, 201, 201, 201, 201,
+];
+#[rustfmt::skip]
+const TRACE_2: [u64; 30] = [
+    10, 20, 40, 74, 135, 233, 299, 299, 299, 299, 299, 299, 299, 299, 299, 291, 291, 291, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 201, 201,
+];
+
+#[test]
+fn all_of_them_fill_the_pipe() {
+    for (name, options) in [("bbr3", vec![]), ("bbr3", vec![("rules", 1.0)]), ("bbr2", vec![])] {
+        for queue in [20, 100, 1000] {
+            let mut d = driver(name, &options, queue);
+            d.run(Time(3_000_000_000));
+            let before = d.delivered();
+            d.run(Time(23_000_000_000));
+            let share = (d.delivered() - before) as f64 / (500.0 * 100.0);
+            assert!((0.9..=1.0).contains(&share), "{name} {options:?}, queue of {queue}: {share}");
+        }
+    }
+}
+
+#[test]
+fn version_2_ends_its_probe_once_a_quarter_more_is_in_flight_and_version_3_at_a_plateau() {
+    let mut rounds = Vec::new();
+    for name in ["bbr2", "bbr3"] {
+        let mut d = driver(name, &[], 1000);
+        d.run_until(ms(10_000), "UP", |d| d.state() == "probe_bw_up");
+        let lasted = d.run_until(ms(2_000), "end of UP", |d| d.state() != "probe_bw_up");
+        assert_eq!(d.state(), "probe_bw_down");
+        rounds.push(lasted.0 / RTT.0);
+    }
+    assert!((1..=2).contains(&rounds[0]) && rounds[1] >= 3, "{rounds:?}");
+}
+
+#[test]
+fn one_loss_of_51_packets_is_too_much_and_of_52_it_is_not() {
+    let b = bbr3(&[]);
+    assert!(b.is_inflight_too_high(1, 51, 0, 0) && !b.is_inflight_too_high(1, 52, 0, 0));
+    let lenient = bbr3(&[("loss_thresh", 0.08)]);
+    assert!(!lenient.is_inflight_too_high(4, 52, 0, 0) && lenient.is_inflight_too_high(5, 52, 0, 0));
+}
+
+/// The draft's example of §5.5.10.2: the loss crosses the threshold within the packet.
+#[test]
+fn the_flight_at_which_losses_crossed_the_threshold() {
+    let b = bbr3(&[]);
+    // Budget of 99 packets: ⌈99 · 5/256⌉ = 2; one was lost before, so 1 · 256/251 = 1 packet more.
+    assert_eq!(b.inflight_at_loss(100, 2), Some(100));
+    assert_eq!(b.inflight_at_loss(100, 3), Some(99));
+    assert_eq!(b.inflight_at_loss(0, 1), None);
+}
+
+#[test]
+fn losses_outside_of_a_probe_cut_by_three_tenths_at_most_and_never_below_what_was_delivered() {
+    let mut b = bbr3(&[]);
+    b.on_established(Time::ZERO, Some(RTT));
+    let mut delivered = 0;
+    while b.state != State::Cruise {
+        delivered += 1;
+        b.on_ack(&steady(delivered, 80));
+    }
+    let window = b.cwnd;
+    // Two rounds of 60 packets with a loss each; the first still has the rate from before the loss in its maximum.
+    for _ in 0..2 {
+        b.latest.note_loss(in_bytes(delivered));
+        for _ in 0..60 {
+            delivered += 1;
+            let slow = RateSample { prior_delivered: in_bytes(delivered - 60), delivered: in_bytes(60), interval: RTT, app_limited: false };
+            b.on_ack(&AckSample { delivery: Some(slow), ..steady(delivered, 80) });
+        }
+    }
+    let first = Params::part(window, 180).max(100);
+    assert_eq!(b.short.in_flight, Some(Params::part(first, 180).max(60)));
+    let (bw, max) = (b.short.bw.expect("bounded").0 as f64, b.max_bw.get().0 as f64);
+    assert!((bw / max - 180.0 / 256.0).abs() < 0.001, "{bw} of {max}");
+}

@@ -1,0 +1,177 @@
+//! Path hints: how a controller learns of reconfigurations of its path (handovers) ahead of time, and how wrong it may be told.
+//!
+//! A controller says in its registry entry what it needs ([`Needs`]). One that needs the schedule is told all of it when its connection is made, each time through
+//! `Controller::on_path_hint`, with the error that its tunables state. Nothing else of the path is told: not where it leads, nor what it can carry.
+
+use super::PathHint;
+use super::registry::{Allowed, OptionSpec, Options};
+use bentpipe_profile::rng::Stream;
+use bentpipe_profile::{Nanos, Time};
+
+/// What a controller has to know of the path beyond what ACKs tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// When the path will be reconfigured.
+    Schedule,
+    /// What the wall clock shows, for schedules that are known by it.
+    Clock,
+}
+
+/// What there is to tell.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When the path is reconfigured.
+    pub reconfigurations: Vec<Time>,
+    /// What a wall clock shows when the sender's clock is zero [ns since 1970-01-01 UTC].
+    pub start_unix_ns: i64,
+}
+
+impl Needs {
+    /// Its name for users.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Schedule => "schedule",
+            Self::Clock => "clock",
+        }
+    }
+}
+
+const CHOSEN: &str = "chosen here: a perfect schedule";
+/// How much later than it happens a reconfiguration is announced for.
+pub const OFFSET: OptionSpec = OptionSpec {
+    name: "hint_offset_ms",
+    unit: "ms",
+    description: "how much later than they happen reconfigurations are announced for; negative: earlier",
+    default: 0.0,
+    allowed: Allowed::Range(-15_000.0, 15_000.0),
+    source: CHOSEN,
+};
+/// Spread of that.
+pub const JITTER: OptionSpec = OptionSpec {
+    name: "hint_jitter_ms",
+    unit: "ms",
+    description: "a random error of each announcement besides, even within ± this",
+    default: 0.0,
+    allowed: Allowed::Range(0.0, 15_000.0),
+    source: CHOSEN,
+};
+/// Reconfigurations that are not announced.
+pub const MISSING: OptionSpec = OptionSpec {
+    name: "hint_missing",
+    unit: "",
+    description: "share of reconfigurations that are not announced",
+    default: 0.0,
+    allowed: Allowed::Range(0.0, 1.0),
+    source: CHOSEN,
+};
+
+/// What a controller with these options is told of reconfigurations at `times`. Each has its own draws, so that changing one error does not move another's.
+#[must_use]
+pub fn announced(times: &[Time], options: &Options, random: &mut Stream) -> Vec<PathHint> {
+    let (offset_ms, jitter_ms) = (options.get(OFFSET.name), options.get(JITTER.name));
+    let missing = options.get(MISSING.name);
+    times
+        .iter()
+        .filter_map(|&at| {
+            let (spread, kept) = (random.uniform_in(-1.0, 1.0), random.uniform() >= missing);
+            let error_ms = offset_ms + spread * jitter_ms;
+            kept.then(|| PathHint::Reconfiguration(moved(at, error_ms)))
+        })
+        .collect()
+}
+
+fn moved(at: Time, by_ms: f64) -> Time {
+    let by = Nanos::from_secs_f64(libm::fabs(by_ms) / 1e3).unwrap_or(Nanos::MAX);
+    if by_ms < 0.0 { Time(at.0.saturating_sub(by.0)) } else { Time(at.0.saturating_add(by.0)) }
+}
+
+/// A clock that shows `start_unix_ns` when the sender's is zero, as far wrong as these options say: late by `hint_offset_ms`.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // 15 s at most
+pub fn clock(start_unix_ns: i64, options: &Options) -> PathHint {
+    PathHint::WallClock(start_unix_ns.saturating_sub((options.get(OFFSET.name) * 1e6) as i64))
+}
+
+/// The announcements a controller keeps, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    times: Vec<Time>,
+}
+
+impl Schedule {
+    /// Takes one.
+    pub fn on_hint(&mut self, hint: &PathHint) {
+        if let PathHint::Reconfiguration(at) = *hint {
+            self.times.insert(self.times.partition_point(|&time| time <= at), at);
+        }
+    }
+
+    /// Whether `now` lies between `early` before an announced time and `hold` after that moment.
+    #[must_use]
+    pub fn is_near(&self, now: Time, early: Nanos, hold: Nanos) -> bool {
+        // The latest announcement that began by now.
+        let begun = self.times.partition_point(|&at| at.0.saturating_sub(early.0) <= now.0);
+        begun > 0 && now.0 < self.times[begun - 1].0.saturating_sub(early.0).saturating_add(hold.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::find;
+    use super::*;
+    use bentpipe_profile::Streams;
+    use std::collections::BTreeMap;
+
+    const fn s(n: u64) -> Time {
+        Time(n * 1_000_000_000)
+    }
+
+    fn told(given: &[(&str, f64)], times: &[Time]) -> Vec<u64> {
+        let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
+        let options = Options::check(find("satcp").expect("known"), &given).expect("in range");
+        let hints = announced(times, &options, &mut Streams::new(1).stream("hints"));
+        let time = |hint: &PathHint| if let PathHint::Reconfiguration(at) = hint { Some(at.0) } else { None };
+        hints.iter().filter_map(time).collect()
+    }
+
+    #[test]
+    fn a_perfect_schedule_is_told_as_it_is_and_an_offset_moves_it() {
+        assert_eq!(told(&[], &[s(15), s(30)]), [s(15).0, s(30).0]);
+        assert_eq!(told(&[("hint_offset_ms", -200.0)], &[s(15)]), [14_800_000_000]);
+        assert_eq!(told(&[("hint_offset_ms", -200.0)], &[Time(1)]), [0]);
+    }
+
+    #[test]
+    fn jitter_is_even_and_misses_have_their_share() {
+        let times: Vec<Time> = (1..=1000).map(|k| s(15 * k)).collect();
+        let errors: Vec<i64> = told(&[("hint_jitter_ms", 100.0)], &times)
+            .iter()
+            .zip(&times)
+            .map(|(&told, at)| told.cast_signed() - at.0.cast_signed())
+            .collect();
+        assert!(errors.iter().all(|e| e.abs() <= 100_000_000));
+        let mean = errors.iter().sum::<i64>() / 1000;
+        // 58 ms of standard deviation, by the square root of 1000: 4 σ.
+        assert!(mean.abs() < 7_300_000, "{mean}");
+        let kept = told(&[("hint_missing", 0.25)], &times).len();
+        assert!(kept.abs_diff(750) < 55, "{kept}"); // 4 σ of 13.7
+        assert!(told(&[("hint_missing", 1.0)], &times).is_empty());
+    }
+
+    #[test]
+    fn an_announcement_holds_from_early_for_as_long_as_it_is_held() {
+        let mut schedule = Schedule::default();
+        for at in [s(30), s(15), s(16)] {
+            schedule.on_hint(&PathHint::Reconfiguration(at));
+        }
+        let near = |ms: u64| schedule.is_near(Time(ms * 1_000_000), Nanos::from_millis(500), Nanos::from_millis(2300));
+        assert!(!near(14_499) && near(14_500) && near(16_799));
+        // The one at 16 s starts the hold anew.
+        assert!(near(17_799) && !near(17_800) && near(29_500) && !near(31_800));
+        assert!(!Schedule::default().is_near(s(1), Nanos::ZERO, Nanos::MAX));
+    }
+}

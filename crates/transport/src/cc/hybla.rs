@@ -1,0 +1,232 @@
+//! Hybla: a long path's window grows as fast in time as that of a path of 25 ms would.
+//!
+//! Source: Caini and Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite Communications and
+//! Networking 22(5), 2004; Linux `net/ipv4/tcp_hybla.c`, 6.18, in its integers: ρ in 1/8, growth in 1/128 of a packet per ACK, whatever the ACK covers. A connection begins
+//! with ρ packets.
+
+use super::hints::Needs;
+use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::window::{PacketWindow, clamped_packets};
+use super::{AckSample, Congestion, Controller, Probe, RecoveryState};
+use bentpipe_profile::{Bytes, Nanos, Time};
+
+/// `hybla` in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "hybla",
+    status: "as in Linux 6.18",
+    description: "Reno whose growth does not depend on the round-trip time",
+    citation: "Caini and Firrincieli 2004; Linux net/ipv4/tcp_hybla.c",
+    needs: Needs::Nothing,
+    options: &[OptionSpec {
+        name: "rtt0_ms",
+        unit: "ms",
+        description: "round-trip time of the path to keep up with",
+        default: RTT0_MS,
+        allowed: Allowed::Range(1.0, 10_000.0),
+        source: "`rtt0`",
+    }],
+    build: |config, options| Box::new(Hybla::new(config, options)),
+};
+
+/// `rtt0`: 1/40 s.
+const RTT0_MS: f64 = 25.0;
+/// One packet, in the unit of growth.
+const PACKET: u64 = 128;
+/// 2^(k/8) in 1/128, rounded down (`hybla_fraction`).
+const FRACTIONS: [u64; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
+/// Greatest ρ of slow start: 2^16 packets per ACK are more than a window holds.
+const MAX_SLOW_START_RHO: u64 = 16;
+/// Most packets in a window (`snd_cwnd_clamp`).
+const MAX_CWND_PACKETS: u64 = 65_535;
+/// Fewest in the threshold (RFC 5681 §3.1, equation 4).
+const MIN_SSTHRESH_PACKETS: u64 = 2;
+
+/// Hybla.
+#[derive(Clone, Debug)]
+pub struct Hybla {
+    mss: u32,
+    window: PacketWindow,
+    rtt0: Nanos,
+    /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured.
+    rho_8: u64,
+    /// Least smoothed round-trip time; ρ is taken from it.
+    min_srtt: Nanos,
+    /// Growth not yet worth a packet [1/128].
+    credit: u64,
+}
+
+impl Hybla {
+    /// At the start of a connection.
+    #[must_use]
+    pub fn new(config: &Config, options: &Options) -> Self {
+        Self {
+            mss: config.mss,
+            window: PacketWindow::new(config.mss, config.initial_cwnd),
+            rtt0: Nanos::from_secs_f64(options.get("rtt0_ms") / 1e3).unwrap_or(Nanos::MAX),
+            rho_8: 0,
+            min_srtt: Nanos::MAX,
+            credit: 0,
+        }
+    }
+
+    /// `hybla_recalc_param`.
+    fn measure(&mut self, srtt: Nanos) {
+        self.rho_8 = u64::try_from(u128::from(srtt.0) * 8 / u128::from(self.rtt0.0)).unwrap_or(u64::MAX).clamp(8, u64::from(u32::MAX));
+        self.min_srtt = srtt;
+    }
+
+    /// Growth for an ACK [1/128 packet].
+    fn growth(&self) -> u64 {
+        if self.window.in_slow_start() {
+            // 2^ρ − 1, ρ in two parts.
+            let fraction = FRACTIONS[usize::try_from(self.rho_8 % 8).unwrap_or(0)];
+            (fraction << (self.rho_8 / 8).min(MAX_SLOW_START_RHO)) - PACKET
+        } else {
+            // ρ² / cwnd.
+            2 * self.rho_8 * self.rho_8 / self.window.cwnd_packets()
+        }
+    }
+}
+
+impl Controller for Hybla {
+    /// `hybla_init`.
+    fn on_established(&mut self, _now: Time, rtt: Option<Nanos>) {
+        self.measure(rtt.unwrap_or_default());
+        self.window.set_cwnd_packets((self.rho_8 / 8).min(MAX_CWND_PACKETS));
+    }
+
+    /// `hybla_cong_avoid`.
+    fn on_ack(&mut self, ack: &AckSample) {
+        if ack.srtt < self.min_srtt {
+            self.measure(ack.srtt);
+        }
+        if !ack.cwnd_limited {
+            return;
+        }
+        // Reno while anything is amiss.
+        if ack.recovery != RecoveryState::Open {
+            let mut acked = clamped_packets(ack.acked, self.mss);
+            if self.window.in_slow_start() {
+                acked = self.window.slow_start(acked);
+            }
+            if acked > 0 {
+                self.window.additive_increase(self.window.cwnd_packets(), acked);
+            }
+            return;
+        }
+        let growth = self.growth();
+        self.credit += growth % PACKET;
+        let packets = growth / PACKET + self.credit / PACKET;
+        self.credit %= PACKET;
+        let grown = self.window.cwnd_packets() + packets;
+        let most = if self.window.in_slow_start() { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
+        self.window.set_cwnd_packets(grown.min(most));
+    }
+
+    fn on_congestion(&mut self, _now: Time, event: Congestion, _in_flight: Bytes) {
+        match event {
+            Congestion::Loss | Congestion::Ecn | Congestion::Timeout => {
+                self.window.reduce((self.window.cwnd_packets() / 2).max(MIN_SSTHRESH_PACKETS));
+            }
+            Congestion::TimeoutAgain => self.window.forget_count(),
+            Congestion::Undo => self.window.undo(),
+            Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd()
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.window.set_cwnd(cwnd);
+    }
+
+    fn ssthresh(&self) -> Bytes {
+        self.window.ssthresh()
+    }
+
+    fn set_ssthresh(&mut self, ssthresh: Bytes) {
+        self.window.set_ssthresh(ssthresh);
+    }
+
+    fn observe(&self, probe: &mut dyn Probe) {
+        probe.state(if self.window.in_slow_start() { "slow_start" } else { "congestion_avoidance" });
+        probe.value("rho", self.rho_8 as f64 / 8.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Driver, ack_at, config, controller, in_bytes};
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn hybla(rtt_ms: u64) -> Hybla {
+        let mut hybla = Hybla::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"));
+        hybla.on_established(Time::ZERO, Some(Nanos::from_millis(rtt_ms)));
+        hybla
+    }
+
+    fn acks(hybla: &mut Hybla, rtt_ms: u64, count: u64) {
+        for _ in 0..count {
+            hybla.on_ack(&AckSample { srtt: Nanos::from_millis(rtt_ms), ..ack_at(Time::ZERO) });
+        }
+    }
+
+    /// Window [packets] every 40 ms (ρ = 1.5 by eighths) over 100 packets a round trip and as many of queue; transmission 200 is lost.
+    #[test]
+    fn window_trace() {
+        let rtt = Nanos::from_millis(40);
+        let mut driver = Driver::new(controller("hybla"), rtt, 100, 100);
+        driver.drop.insert(200);
+        assert_eq!(driver.trace(rtt, 20), TRACE);
+    }
+
+    const TRACE: [u64; 20] = [1, 2, 6, 17, 48, 136, 309, 185, 185, 185, 185, 185, 185, 185, 186, 187, 188, 189, 189, 190];
+
+    #[test]
+    fn a_connection_begins_with_rho_packets() {
+        for (rtt_ms, packets) in [(10, 1), (25, 1), (50, 2), (350, 14), (600, 24)] {
+            assert_eq!(hybla(rtt_ms).cwnd(), in_bytes(packets), "{rtt_ms} ms");
+        }
+    }
+
+    #[test]
+    fn slow_start_adds_two_to_the_rho_less_one_per_ack() {
+        let mut h = hybla(50);
+        acks(&mut h, 50, 10);
+        assert_eq!(h.cwnd(), in_bytes(2 + 30));
+        // ρ = 1.5: 2^1.5 − 1 = 1.828, 234 − 128 of 128 the fraction at 7/8.
+        let mut h = hybla(38); // 38 · 8 / 25 = 12 eighths
+        acks(&mut h, 38, 128);
+        assert_eq!(h.cwnd(), in_bytes(1 + 2 * 181 - 128));
+    }
+
+    #[test]
+    fn avoidance_adds_rho_squared_per_window() {
+        let mut h = hybla(350); // ρ = 14
+        h.set_cwnd(in_bytes(100));
+        h.set_ssthresh(in_bytes(100));
+        acks(&mut h, 350, 1);
+        // 2 · 112² / 100 = 250 of 128: one packet and 122.
+        assert_eq!((h.cwnd(), h.credit), (in_bytes(101), 122));
+    }
+
+    #[test]
+    fn rho_follows_the_least_smoothed_rtt_only() {
+        let mut h = hybla(100);
+        acks(&mut h, 200, 1);
+        assert_eq!(h.rho_8, 32);
+        acks(&mut h, 50, 1);
+        assert_eq!(h.rho_8, 16);
+    }
+
+    #[test]
+    fn while_anything_is_amiss_it_is_reno() {
+        let mut h = hybla(350);
+        h.set_cwnd(in_bytes(10));
+        h.on_ack(&AckSample { srtt: Nanos::from_millis(350), recovery: RecoveryState::Disorder, ..ack_at(Time::ZERO) });
+        assert_eq!(h.cwnd(), in_bytes(11));
+    }
+}

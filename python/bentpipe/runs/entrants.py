@@ -1,0 +1,146 @@
+"""What is raced: ``cubic``, ``cubic+bbr`` (two flows on one path), ``bbr:min_rtt_win_s=20`` (with tunables)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import _native
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios.tables import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Written = Mapping[str, Mapping[str, str]]
+    """Tunables as they were written, by controller."""
+
+
+@cache
+def _controllers() -> dict[str, dict[str, Any]]:
+    return {str(entry["name"]): entry for entry in _native.controllers()}
+
+
+def known_controllers() -> list[str]:
+    """Names in the simulator's registry."""
+    return list(_controllers())
+
+
+def parse_entrants(text: str, everywhere: Written | None = None) -> tuple[str, ...]:
+    """``reno,cubic+bbr`` as a tuple of entrants, each of known controllers, in order, without repetitions.
+
+    A tunable between two commas belongs to the flow before it. `everywhere` are tunables of every flow of a controller.
+    """
+    parts: list[str] = []
+    for part in text.split(","):
+        first = part.partition("+")[0]
+        if parts and ":" in parts[-1].rpartition("+")[2] and "=" in first and ":" not in first:
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    if not all(part.strip() for part in parts):
+        nothing = "nothing between two commas or at an end" if len(parts) > 1 else "no controller"
+        raise UserError(f"--cc: {shown(text)} names {nothing}; wanted for example cubic,bbr,cubic+bbr")
+    entrants = tuple(dict.fromkeys(parse_entrant(part, everywhere) for part in parts))
+    raced = {controller for entrant in entrants for controller, _ in flows_of(entrant)}
+    if idle := [controller for controller in everywhere or {} if controller not in raced]:
+        raise UserError(f"--cc-opt: {idle[0]} is not raced; --cc names {', '.join(entrants)}")
+    return entrants
+
+
+def parse_entrant(entrant: str, everywhere: Written | None = None) -> str:
+    """An entrant as Runs name it: known controllers, each with its tunables in the order of their names.
+
+    Raises `UserError` with the nearest name for what is not known, with range and unit for what is out of range.
+    """
+    flows = []
+    for part in entrant.split("+"):
+        name, colon, options = part.strip().partition(":")
+        controller = name.strip().lower()
+        if not controller:
+            there = ", ".join(known_controllers())
+            raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {there}")
+        check_controller(controller, "--cc")
+        own = _assignments(options, f"--cc: {controller}") if colon else {}
+        flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
+    return "+".join(flows)
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What ``--cc-opt bbr:min_rtt_win_s=20,probe_rtt_mode_ms=100`` says, by controller; each at most once."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        name, _, options = text.partition(":")
+        controller = name.strip().lower()
+        check_controller(controller, "--cc-opt")
+        if controller in found:
+            raise UserError(
+                f"--cc-opt: {controller} stands twice; to race one controller with two settings write them "
+                f"in --cc, for example --cc {controller},{controller}:{options}"
+            )
+        found[controller] = _assignments(options, f"--cc-opt: {controller}")
+        _written(controller, found[controller])
+    return found
+
+
+def check_controller(controller: str, where: str) -> None:
+    """Refuse one that is not in the registry, with the nearest name."""
+    names = known_controllers()
+    if controller not in names:
+        raise UserError(
+            f"{where}: no controller {shown(controller)}{did_you_mean(controller, names)} (there are "
+            f"{', '.join(names)}; bentpipe cc describes them)"
+        )
+
+
+def flows_of(entrant: str) -> list[tuple[str, dict[str, float]]]:
+    """Controller and tunables of each flow of an entrant that `parse_entrant` wrote."""
+    flows = []
+    for part in entrant.split("+"):
+        controller, _, options = part.partition(":")
+        values = _assignments(options, controller) if options else {}
+        flows.append((controller, {name: read_tunable(controller, name, value) for name, value in values.items()}))
+    return flows
+
+
+def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]]) -> str:
+    """The entrant of an Experiment's flows: the reverse of `flows_of`."""
+    return "+".join(
+        _written(controller, {name: _as_text(controller, name, value) for name, value in options.items()})
+        for controller, options in flows
+    )
+
+
+def read_tunable(controller: str, name: str, text: str) -> float:
+    """The value of a controller's tunable: a number, or the name of a choice. Raises `UserError`."""
+    return _native.read_tunable(controller, name, text)
+
+
+def _assignments(text: str, where: str) -> dict[str, str]:
+    """``a=1,b=2`` as a mapping; no name twice."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise UserError(f"{where}: {shown(part)} is no tunable; wanted tunable=value, as `bentpipe cc` lists them")
+        if name in found:
+            raise UserError(f"{where}: {name} stands twice")
+        found[name] = value
+    return found
+
+
+def _written(controller: str, options: Mapping[str, str]) -> str:
+    """A flow as Runs name it."""
+    if not options:
+        return controller
+    values = {name: read_tunable(controller, name, options[name]) for name in sorted(options)}
+    written = (f"{name}={_as_text(controller, name, value)}" for name, value in values.items())
+    return f"{controller}:" + ",".join(written)
+
+
+def _as_text(controller: str, name: str, value: float) -> str:
+    """A value as it is written: the name of a choice, or a number without a plus in it."""
+    tunable = next((each for each in _controllers()[controller]["tunables"] if each["name"] == name), None)
+    if tunable is not None and tunable["choices"] is not None and value in range(len(tunable["choices"])):
+        return str(tunable["choices"][int(value)])
+    return repr(int(value) if value == int(value) and abs(value) < 2**53 else value).replace("+", "")

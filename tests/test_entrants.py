@@ -1,0 +1,216 @@
+"""What is raced, as it is written: controllers, flows that share a path, tunables."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bentpipe import controllers
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+from bentpipe.plots.style import entrant_name, look
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.runs import find_runs, kernel
+from bentpipe.runs.entrants import entrant_of, flows_of, known_controllers, parse_entrant, parse_entrants, parse_options
+from bentpipe.runs.experiment_file import parse_experiment
+from bentpipe.runs.plan import label_profiles, plan_race
+from bentpipe.runs.store import LONGEST_NAME, safe_name
+
+ONE_FLOW = """
+name = "one"
+duration_s = 10
+[[profiles]]
+role = "path"
+file = "p.parquet"
+[[flows]]
+controller = "cubic"
+[flows.options]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "entrants"),
+    [
+        ("bbr, cubic+BBR,bbr,reno", ("bbr", "cubic+bbr", "reno")),
+        ("cubic:hystart=pp,cubic", ("cubic:hystart=pp", "cubic")),
+        (
+            "bbr2:probe_rtt_win_ms=4000,loss_thresh=0.08,bbr",
+            ("bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000", "bbr"),
+        ),
+        ("bbr2:loss_thresh=8e-2+bbr2, BBR2 : loss_thresh = .08 + bbr2", ("bbr2:loss_thresh=0.08+bbr2",)),
+    ],
+)
+def test_entrants_keep_their_order_and_stand_once(text, entrants):
+    assert parse_entrants(text) == entrants
+
+
+def test_tunables_of_every_flow_give_way_to_a_flows_own():
+    everywhere = parse_options(["bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000", "cubic:hystart=off"])
+    assert parse_entrants("bbr2,cubic+bbr2:loss_thresh=0.02", everywhere) == (
+        "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000",
+        "cubic:hystart=off+bbr2:loss_thresh=0.02,probe_rtt_win_ms=4000",
+    )
+    assert flows_of("cubic:hystart=off+reno") == [("cubic", {"hystart": 0.0}), ("reno", {})]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bbbr", "did you mean 'bbr'?"),
+        ("cubic+ren", "did you mean 'reno'?"),
+        ("cubic+", "one side of its +"),
+        (",", "nothing between two commas"),
+        ("reno,,bbr", "nothing between two commas"),
+        ("", "no controller"),
+        ("bbr2:", "is no tunable; wanted tunable=value"),
+        ("bbr2:loss_thresh", "is no tunable; wanted tunable=value"),
+        ("bbr2:loss_tresh=0.1", "did you mean `loss_thresh`?"),
+        ("bbr2:loss_thresh=2", "it must be from 0 to 0.99"),
+        ("bbr2:loss_thresh=nan", "it must be from 0 to 0.99"),
+        ("bbr2:probe_rtt_win_ms=4", "option `probe_rtt_win_ms` is 4; it must be from 100 to 60000 ms"),
+        ("bbr2:full_bw_cnt=2.5", "it must be a whole number from 1 to 7"),
+        ("cubic:hystart=plus", "it must be off, classic, pp"),
+        ("bbr2:loss_thresh=0.1,loss_thresh=0.2", "loss_thresh stands twice"),
+        ("reno:x=1", "it takes: none"),
+    ],
+)
+def test_what_is_no_entrant_is_refused_in_one_line(text, said):
+    with pytest.raises(UserError) as caught:
+        parse_entrants(text)
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["bbr4:x=1"], "--cc-opt: no controller 'bbr4'"),
+        (["bbr2"], "is no tunable"),
+        (["bbr2:loss_thresh=0.1", "bbr2:beta=0.2"], "bbr2 stands twice"),
+        (["bbr2:loss_thresh=9"], "it must be from 0 to 0.99"),
+        (["bbr3:beta=0.2"], "bbr3 is not raced"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(options, said):
+    with pytest.raises(UserError) as caught:
+        parse_entrants("bbr2,cubic", parse_options(options))
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@given(st.text(alphabet="bbr23cubic+:=,. loss_thresh0189e-", max_size=60))
+def test_any_text_is_entrants_or_one_line(text):
+    said = ""
+    try:
+        entrants = parse_entrants(text)
+        assert parse_entrants(",".join(entrants)) == entrants
+    except UserError as error:
+        said = str(error)
+    assert len(said.splitlines()) <= 1
+
+
+@st.composite
+def entrants(draw):
+    """Controllers with tunables anywhere in their ranges."""
+    flows = []
+    for name in draw(st.lists(st.sampled_from(known_controllers()), min_size=1, max_size=3)):
+        tunables = next(entry["tunables"] for entry in controllers() if entry["name"] == name)
+        options = {}
+        for tunable in tunables:
+            if draw(st.booleans()):
+                low, high = tunable["min"], tunable["max"]
+                if tunable["choices"]:
+                    options[tunable["name"]] = float(draw(st.integers(0, len(tunable["choices"]) - 1)))
+                elif tunable["allowed"] == "0 or 1" or "whole" in tunable["allowed"]:
+                    options[tunable["name"]] = float(draw(st.integers(int(low), int(high))))
+                else:
+                    options[tunable["name"]] = draw(st.floats(low, high))
+        flows.append((name, options))
+    return flows
+
+
+@given(entrants())
+def test_an_entrant_says_exactly_what_its_flows_are_set_to(flows):
+    entrant = entrant_of(flows)
+    assert flows_of(entrant) == flows
+    assert parse_entrant(entrant) == entrant
+    assert parse_entrants(entrant) == (entrant,)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("hystart = 3", "flows[0]: controller `cubic`: option `hystart` is 3; it must be off, classic, pp"),
+        ("hystrat = 1", "did you mean `hystart`?"),
+        ("hystart = true", "options: hystart is True; wanted a number or a name"),
+        ("hystart = [1]", "wanted a number or a name"),
+    ],
+)
+def test_wrong_tunables_in_a_file_are_refused_with_their_place(options, said):
+    with pytest.raises(UserError) as caught:
+        parse_experiment(ONE_FLOW + options, "x.toml", Path())
+    assert str(caught.value).startswith("x.toml")
+    assert said in str(caught.value)
+
+
+def test_every_tunable_says_what_it_is():
+    for entry in controllers():
+        for tunable in entry["tunables"]:
+            assert set(tunable) == {
+                "name", "unit", "default", "allowed", "min", "max", "choices", "meaning", "source"
+            }  # fmt: skip
+            assert tunable["meaning"]
+            assert tunable["source"]
+            for suffix in ("_ms", "_s"):
+                if tunable["name"].endswith(suffix):
+                    assert tunable["unit"] == suffix[1:]
+                    break
+
+
+def test_one_controller_with_two_settings_makes_two_runs_with_names_of_their_own(tmp_path):
+    path = preset_profile("dumbbell:rate=10mbit,loss=0.01", 20.0, name="bell")
+    file = tmp_path / "bell.parquet"
+    write_profile(path, file)
+    asked = ["race", str(file), "--cc", "bbr2,bbr2:loss_thresh=0.08", "--cc-opt", "bbr2:probe_rtt_win_ms=4000"]
+    done = CliRunner().invoke(app, [*asked, "--duration", "5", "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.stderr
+    runs = find_runs(tmp_path / "out")
+    tuned = "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000"
+    assert {run.entrant for run in runs} == {"bbr2:probe_rtt_win_ms=4000", tuned}
+    run = next(run for run in runs if run.entrant == tuned)
+    assert run.names == [tuned]
+    options = run.record["experiment"]["flows"][0]["options"]
+    assert options == {"loss_thresh": 0.08, "probe_rtt_win_ms": 4000.0}
+    assert len({run.path for run in runs}) == 2
+    assert len({run.record["content_hash"] for run in runs}) == 2
+
+
+def test_an_experiment_file_leaves_options_to_the_file(tmp_path):
+    done = CliRunner().invoke(app, ["race", "-x", "x.toml", "--cc-opt", "bbr:min_rtt_win_s=5", "-o", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "--cc-opt cannot be given with it" in done.stderr
+
+
+def test_a_kernel_refuses_tunables_in_one_line(tmp_path, monkeypatch):
+    available = tmp_path / "available"
+    available.write_text("reno cubic bbr\n")
+    monkeypatch.setattr(kernel, "AVAILABLE", available)
+    bases = label_profiles([preset_profile("dumbbell", 20.0, name="bell")])
+    for entrant, tunable in (("cubic:hystart=off", "hystart"), ("cubic+bbr:min_rtt_win_s=5", "min_rtt_win_s")):
+        with pytest.raises(UserError) as caught:
+            kernel.check(plan_race(bases, [entrant], "down", 5.0, 1, tmp_path, 0.0, "emulated"))
+        assert f"with {tunable}: a kernel's controllers have no tunables" in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+def test_figures_tell_the_settings_apart():
+    assert look("bbr2:loss_thresh=0.08") != look("bbr2")
+    assert entrant_name("cubic+bbr2:loss_thresh=0.08") == "CUBIC + BBRv2 (loss_thresh=0.08)"
+
+
+def test_long_names_of_folders_stay_apart():
+    one, other = (safe_name(f"bell.bbr2:{'x' * 200}.seed{seed}") for seed in (1, 2))
+    assert one != other
+    assert len(one) == len(other) == LONGEST_NAME
