@@ -304,7 +304,7 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
 
 
 def find_runs(root: str | os.PathLike[str]) -> list[Run]:
-    """Every simulated or emulated Run below `root`, by path; damaged ones are warned of (`DamagedRunWarning`), left out.
+    """Every simulated or emulated Run below `root`, by path; damaged ones are left out (`DamagedRunWarning`).
 
     Raises `UserError` if there is none, or one is of a newer format.
     """
