@@ -13,7 +13,8 @@ from bentpipe.profiles import preset_profile, read_profile
 from bentpipe.profiles.convert import FORMATS, ReadOptions, read_as, write_as
 
 OPTIONS = ReadOptions(delay_s=0.02)
-READERS = [name for name, entry in FORMATS.items() if entry.read is not None]
+#: StarryNet's is a folder: its own test is below.
+READERS = [name for name, entry in FORMATS.items() if entry.read is not None and name != "starrynet"]
 
 IRTT = json.dumps(
     {
@@ -58,7 +59,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
     folder = tmp_path_factory.mktemp("seeds")
     profile = preset_profile("dumbbell", 1.0)
     texts = {"irtt": IRTT, "iperf3": IPERF3, "ping": PING, "rtt": "1700000000.5,20\n1700000001.5,-1\n1700000002.5,30\n"}
-    for name in ("csv", "hypatia", "mahimahi", "netem"):
+    for name in ("csv", "hypatia", "leoreplayer", "mahimahi", "netem"):
         texts[name] = write_as(name, profile, folder / name).files[0].read_text()
     return Seeds(texts)
 
@@ -124,6 +125,28 @@ def test_good_files_with_something_changed(
     path = tmp_path / "changed"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     harmless(name, path)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["config.json", "bentpipe-Grid-LeastDelay/GS-2/gsl/1.txt"]),
+    at=st.integers(0, 10_000),
+    noise=st.text(max_size=20) | st.sampled_from(["|", ",", "0|||0,0,0,0,1e9", "-1", "9" * 30, "null"]),
+    cut=st.booleans(),
+)
+def test_starrynets_folder_with_something_changed(tmp_path: Path, name: str, at: int, noise: str, cut: bool) -> None:
+    folder = tmp_path / "sn"
+    if not folder.exists():
+        write_as("starrynet", preset_profile("dumbbell", 1.0), folder)
+    file = folder / name
+    good = file.read_bytes()
+    text = good.decode()
+    at %= len(text) + 1
+    file.write_bytes((text[:at] + ("" if cut else noise + text[at:])).encode("utf-8", "surrogatepass"))
+    try:
+        harmless("starrynet", folder)
+    finally:
+        file.write_bytes(good)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -87,14 +87,14 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
     if not 0.001 <= options.bin_s <= 3600:
         raise UserError(f"bin: {options.bin_s:g} s; wanted 0.001 to 3600")
     directions: tuple[Direction, ...] = ("up", "down") if len(paths) == 2 else (options.direction,)
-    times = {direction: _opportunities_ms(path) for direction, path in zip(directions, paths, strict=True)}
+    times = {direction: opportunities_ms(path) for direction, path in zip(directions, paths, strict=True)}
     duration_s = max(int(ms[-1]) for ms in times.values()) / 1e3
     notes = []
     if len({int(ms[-1]) for ms in times.values()}) > 1:
         notes.append("the traces differ in length: after the shorter's end is a gap (mm-link would start it over)")
 
     def side(direction: Direction, delay_s: float) -> Side:
-        capacity = _capacity(times[direction], options.bin_s, duration_s) if direction in times else None
+        capacity = capacity_of(times[direction], options.bin_s, duration_s) if direction in times else None
         return Side(delay_s=Points.constant(delay_s), capacity_bps=capacity, queue=options.limit())
 
     if len(paths) == 1:
@@ -122,7 +122,8 @@ def _without_direction(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix("") if Path(path).suffix in {f".{d}" for d in DIRECTIONS} else Path(path)
 
 
-def _opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
+def opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
+    """Times of a packet-delivery trace [ms]. Raises `UserError` that names the line."""
     times: list[int] = []
     last = 0
     for count, line in enumerate(read_text(path).splitlines(), 1):
@@ -143,7 +144,7 @@ def _opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
     return np.array(times, np.int64)
 
 
-def _capacity(times_ms: NDArray[np.int64], bin_s: float, duration_s: float) -> Points:
+def capacity_of(times_ms: NDArray[np.int64], bin_s: float, duration_s: float) -> Points:
     """Bits per bin over the bin's length; the last bin ends with the trace, and a gap fills the rest of the span."""
     end_s = int(times_ms[-1]) / 1e3
     edges = np.append(np.arange(0.0, end_s - 1e-9, bin_s), end_s)
