@@ -237,10 +237,17 @@ def convert(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="A Profile with --to; the format's file(s) with --from.")
     ],
-    to: Annotated[str | None, typer.Option("--to", help="csv, hypatia, leoreplayer, mahimahi, netem or starrynet.", show_default=False)] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="csv, hypatia, leoreplayer, mahimahi, netem or starrynet.", show_default=False),
+    ] = None,
     origin: Annotated[
         str | None,
-        typer.Option("--from", help="csv, hypatia, iperf3, irtt, leoreplayer, mahimahi, netem, ping, rtt or starrynet.", show_default=False),
+        typer.Option(
+            "--from",
+            help="csv, hypatia, iperf3, irtt, leoreplayer, mahimahi, netem, ping, rtt or starrynet.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,

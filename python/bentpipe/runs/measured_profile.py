@@ -1,49 +1,93 @@
-"""A measured Run, or a table of pings, as a Profile: what ``bentpipe profile from`` does."""
+"""A measured Run, a table of pings or a prober's log as a Profile: what ``bentpipe profile from`` does."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.analysis.files import open_table
+from bentpipe.analysis.files import scan_file
 from bentpipe.errors import UserError
 from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
 from bentpipe.runs.measured import read_measured
+from bentpipe.runs.measured.importing import assembled, read_file
+from bentpipe.runs.measured.store import UNKNOWN_SITE
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
+
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class _Opened:
+    tables: Mapping[str, pl.DataFrame]
+    start_unix_ns: int
+    source: str
+    notes: tuple[str, ...]
 
 
 def profile_from(source: str | os.PathLike[str], options: FromPings | None = None) -> Measured:
-    """The Profile of a measured Run (its folder) or of a table of pings (a Parquet file).
+    """The Profile of a measured Run (its folder), a table of pings (Parquet), or a log that `bentpipe read` reads.
 
     A Run's own throughput tests and capacity traces are its capacity, unless `options` gives one.
 
     Args:
-        source: The Run or the table.
+        source: The Run, the table or the log.
         options: As `profile_from_pings` takes them; its `source` is filled in here.
 
     Raises:
-        UserError: No such Run or table, a Run without probes, or what `profile_from_pings` refuses.
+        UserError: Nothing that can be read, no probes in it, or what `profile_from_pings` refuses.
     """
     wanted = options or FromPings()
     path = Path(source)
-    if path.is_file() and path.suffix != ".json":
-        return profile_from_pings(open_table(path), replace(wanted, source=path.name))
-    run = read_measured(path.parent if path.name == "run.json" else path)
-    probes = run.probes
+    if path.is_file() and _is_parquet(path):
+        return profile_from_pings(scan_file(path), replace(wanted, source=path.name))
+    opened = _run(path) if path.is_dir() else _log(path)
+    probes = opened.tables.get("probes")
     if probes is None:
         raise UserError(
-            f"{run.path}: has no probes, only {', '.join(run.tables) or 'no table'}; the delay of a Profile comes from "
-            "pings (bentpipe read of a ping log)"
+            f"{path}: has no probes, only {', '.join(opened.tables) or 'no table'}; the delay of a Profile comes from "
+            "pings"
         )
     if not wanted.capacities:
-        wanted = replace(wanted, capacities=of_tables(run.samples, run.links, run.start_unix_ns))
-    names = ", ".join(str(one.get("name")) for one in run.record["sources"][:3])
-    made = profile_from_pings(probes, replace(wanted, source=names or "a measured Run"))
-    jumps = run.summary.get("clock_jumps") or 0
-    notes = [f"the prober's clock jumped {jumps} time(s) when it was measured: times are as it had them"] if jumps else []
+        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"), opened.start_unix_ns)
+        wanted = replace(wanted, capacities=found)
+    made = profile_from_pings(probes, replace(wanted, source=opened.source))
+    return replace(made, notes=[*opened.notes, *made.notes])
+
+
+def _run(path: Path) -> _Opened:
+    run = read_measured(path)
+    sources = run.record["sources"]
+    notes = _jumps(int(run.summary.get("clock_jumps") or 0))
+    if any(one.get("clock") == "relative" for one in sources):
+        notes += ("its times are no wall clock's: the phase of slots means nothing",)
     if not run.record["valid"]:
-        notes.append(f"the Run says it is not to be trusted: {run.record.get('why_invalid')}")
-    return replace(made, notes=[*notes, *made.notes])
+        notes += (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
+    tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
+    names = ", ".join(str(one.get("name")) for one in sources[:3])
+    return _Opened(tables, run.start_unix_ns, names or "a measured Run", notes)
+
+
+def _log(path: Path) -> _Opened:
+    part = read_file(path)
+    tables = assembled([part], UNKNOWN_SITE)
+    starts = [int(table["unix_ns"].min() or 0) for table in tables.values() if "unix_ns" in table.columns]  # type: ignore[arg-type]
+    notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
+    return _Opened(tables, min(starts, default=0), path.name, notes)
+
+
+def _jumps(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"the prober's clock jumped {count} time(s) while it measured: times are as it had them",)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error

@@ -56,7 +56,9 @@ def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Wr
         files += traces.files
         notes += [note for note in traces.notes if "mm-delay" not in note]
     lost = [view.loss(direction).mean() for direction in DIRECTIONS]
-    notes.append(f"loss is not in the format: mm-loss uplink {lost[0]:.5f}, downlink {lost[1]:.5f} lose as much, evenly")
+    notes.append(
+        f"loss is not in the format: mm-loss uplink {lost[0]:.5f}, downlink {lost[1]:.5f} lose as much, evenly"
+    )
     return Written(files, notes)
 
 
@@ -70,7 +72,9 @@ def read_leoreplayer(paths: Paths, options: ReadOptions) -> Converted:
         UserError: A line that is not what it should be; it is named.
     """
     if len(paths) not in (1, 2, 3):
-        raise UserError(f"{len(paths)} files given; wanted a delay file, and one or two traces (up, then down) after it")
+        raise UserError(
+            f"{len(paths)} files given; wanted a delay file, and one or two traces (up, then down) after it"
+        )
     delays_ms = _delays_ms(str(paths[0]), read_text(paths[0]))
     duration_s = delays_ms.size * INTERVAL_MS / 1e3
     directions = DIRECTIONS if len(paths) == 3 else (options.direction,)

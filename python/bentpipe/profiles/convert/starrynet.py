@@ -1,15 +1,15 @@
 """Link files as StarryNet keeps and replays them: a terminal and a server as ground stations, a satellite between them.
 
-In ``GS-2/gsl/T.txt`` a line a ground station, ``gs|removed|updated|added``, with links ``index,shell,orbit,satellite,
-delay_ms`` separated by blanks: the changes at step T, of both ways alike. Beside them, for each shell, ``isl/T.txt`` (no
-links between satellites here) and ``position/T+1.txt`` (StarryNet, starrynet/sn_observer.py and sn_synchronizer.py,
-commit 1b43d5d). StarryNet takes files that are there if it is told to use what it has cached.
+In ``GS-2/gsl/T.txt`` a line a ground station, ``gs|removed|updated|added``, with links
+``index,shell,orbit,satellite,delay_ms`` separated by blanks: the changes at step T, of both ways alike. Beside them,
+for each shell, ``isl/T.txt`` (no links between satellites here) and ``position/T+1.txt`` (StarryNet,
+starrynet/sn_observer.py and sn_synchronizer.py, commit 1b43d5d). StarryNet takes files that are there if it is told to
+use what it has cached.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -150,7 +150,7 @@ def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
     sources = sorted(folder.glob("*/GS-*/gsl"))
     if len(sources) != 1:
         raise UserError(f"{folder}: {len(sources)} folders of ground stations' links (*/GS-*/gsl); wanted one")
-    count = sum(1 for name in os.listdir(sources[0]) if name.endswith(".txt"))
+    count = sum(1 for file in sources[0].iterdir() if file.suffix == ".txt")
     if not 0 < count * step_s <= MAX_DURATION_S:
         raise UserError(f"{sources[0]}: {count} steps of {step_s:g} s; wanted one at least, and at most 31 days")
     delay_ms = np.full(count, np.nan)

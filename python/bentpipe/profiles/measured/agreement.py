@@ -43,12 +43,16 @@ class Seen:
 def seen(table: pl.DataFrame) -> Seen:
     """What a table of pings of one series comes to."""
     replies = table["rtt_ms"].drop_nulls().to_numpy()
-    quantiles = np.quantile(replies, [0.5, 0.95, 0.99]) if replies.size else np.full(3, np.nan)
+    quantiles = np.full(3, np.nan)
+    if replies.size:
+        quantiles[:] = np.quantile(replies, [0.5, 0.95, 0.99])
     found: LossEpisodes = loss_episodes(table)
     runs = found.episodes["probes"].to_numpy()
     return Seen(
         table.height,
-        *(float(q) for q in quantiles),
+        float(quantiles[0]),
+        float(quantiles[1]),
+        float(quantiles[2]),
         float(found.lost / max(found.probes, 1)),
         float(runs.mean()) if runs.size else float("nan"),
         int(runs.max(initial=0)),
@@ -63,10 +67,15 @@ def same_times(probes: Probes, shift: float = 0.25) -> NDArray[np.float64]:
 
 def regular_times(probes: Probes, profile: Profile, shift: float = 0.5) -> NDArray[np.float64]:
     """As many probes as were sent, at one distance over the time that was probed [s since the start]."""
-    known_s = profile.duration_s - float(np.diff(probes.unknown(), axis=1).sum()) / 1e9
-    step_s = known_s / probes.sent_ns.size
-    times = (np.arange(int(profile.duration_s / step_s)) + shift) * step_s
-    return times[known_at(profile, times)]
+    # Time that was probed, as a clock of its own.
+    bounds = np.concatenate([[0.0], np.sort(probes.unknown().ravel()) / 1e9, [profile.duration_s]])
+    lasts = np.diff(bounds)
+    lasts[1::2] = 0.0
+    clock = np.concatenate([[0.0], np.cumsum(lasts)])
+    count = probes.sent_ns.size
+    times = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, bounds)
+    known: NDArray[np.float64] = times[known_at(profile, times)]
+    return known
 
 
 def given_back(profile: Profile, sent_s: NDArray[np.float64], seed: int = 0) -> Seen:
@@ -84,7 +93,6 @@ def agreement(made: Measured) -> list[dict[str, Any]]:
         "given back": given_back(made.profile, regular_times(made.probes, made.profile)),
     }
     return [
-        {"ping": what}
-        | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
+        {"ping": what} | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
         for what, one in rows.items()
     ]

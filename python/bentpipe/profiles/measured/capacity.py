@@ -115,7 +115,8 @@ def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None, start_un
     """The capacities in tables of a measured Run, by source and direction; what paths could carry goes first.
 
     Args:
-        samples: Throughput of transfers by interval (`unix_ns`, `duration_s`, `direction`, `flow`, `goodput_bps`).
+        samples: Throughput of transfers by interval (`unix_ns`, `duration_s`, `direction`, `goodput_bps` or
+            `sent_bps`, `omitted`).
         links: Capacity by window (`t_s` since `start_unix_ns`, `duration_s`, `direction`, `capacity_bps`).
         start_unix_ns: The Run's.
     """
@@ -127,6 +128,7 @@ def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None, start_un
             found.append(_of_rows(one, str(direction), str(source), start_unix_ns, achieved=False))
     if samples is not None:
         kept = samples.filter(~pl.col("omitted").fill_null(value=False))
+        kept = kept.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
         kept = kept.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
         for (direction, source), part in sorted(kept.partition_by("direction", "source", as_dict=True).items()):
             # Parallel streams of one test share the path.
@@ -173,7 +175,8 @@ def laid_out(
     Args:
         capacities: What there is.
         direction: Which way.
-        start_unix_ns, duration_s: Of the Profile.
+        start_unix_ns: The Profile's start.
+        duration_s: The Profile's length.
         period_s: Length of a slot; None: there are none.
     """
     for capacity in capacities:

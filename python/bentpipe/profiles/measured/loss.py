@@ -104,7 +104,18 @@ def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
     broken = np.flatnonzero((np.diff(lost) > 1) | probes.gap[lost[:-1]])
     first = np.concatenate([[0], broken + 1])[: lost.size]
     last = np.concatenate([broken, [lost.size - 1]])[: lost.size]
-    return begin[lost[first]], end[lost[last]], last - first + 1
+    begin, end, count = begin[lost[first]], end[lost[last]], last - first + 1
+    # One probe stands for a mean distance, whatever the two around it were: regular probes then meet it once.
+    alone = count == 1
+    mean_ns = int(np.diff(probes.sent_ns)[~probes.gap].mean()) if not probes.gap.all() else probes.spacing_ns
+    at = probes.sent_ns[lost[first]]
+    before, behind = (
+        probes.sent_ns[np.maximum(lost[first] - 1, 0)],
+        probes.sent_ns[np.minimum(lost[last] + 1, probes.sent_ns.size - 1)],
+    )
+    begin = np.where(alone & (before < at), np.maximum(at - mean_ns // 2, before + 1), begin)
+    end = np.where(alone & (behind > at), np.minimum(begin + mean_ns, behind), end)
+    return begin, end, count
 
 
 def _spread(probes: Probes, begin: Nanos, end: Nanos) -> NDArray[np.int64]:

@@ -23,9 +23,9 @@ from bentpipe.scenarios.units import QueueLimit, parse_queue
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
-    from bentpipe._native import Profile
     from numpy.typing import NDArray
 
+    from bentpipe._native import Profile
     from bentpipe.analysis import Handovers
 
     Edges = NDArray[np.int64]
@@ -124,9 +124,7 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     return Measured(profile, probes, handovers, notes)
 
 
-def _side(
-    delay: Points, capacity: Points | None, loss: Points | None, limit: dict[str, int], duration_ns: int
-) -> Side:
+def _side(delay: Points, capacity: Points | None, loss: Points | None, limit: dict[str, int], duration_ns: int) -> Side:
     """A direction; what the far end's clock has behind the last probe is left out."""
     end_s = duration_ns / 1e9
     whole = until(delay, end_s, linear=True)

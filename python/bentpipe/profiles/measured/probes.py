@@ -28,6 +28,9 @@ LEAST_REPLIES = 10
 CHOICES = (*KEYS, "kind")
 #: Two stretches of one table run side by side where the numbers go back this often among so many probes.
 _BACK, _AMONG = 3, 10
+#: Lost probes for each one that is there, at most, that silences may be taken for; chosen here: a record of which nine
+#: tenths are missing is not one of losses.
+_MOST_SILENT = 9
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = Fa
     extra = [name for name in ("seq", "up_ms", "down_ms") if name in schema]
     rows = lazy.select(*PINGS, *(key for key in KEYS if key in schema), *extra).sort("unix_ns", maintain_order=True)
     frame = rows.collect()
+    if not frame.height:
+        raise UserError("pings: the table has no rows; wanted one row for each probe")
     one = only_series(frame)
     if "seq" in extra:
         _refuse_side_by_side(frame["seq"].to_numpy(), frame["unix_ns"].to_numpy())
@@ -181,8 +186,8 @@ def _refuse_side_by_side(seq: NDArray[np.float64], unix_ns: Nanos) -> None:
         at = first + int(back[first:].argmax())
         raise UserError(
             f"pings: from {format_utc(int(unix_ns[at]))} on, two stretches have the same times (number "
-            f"{int(seq[at + 1])} comes after {int(seq[at])}): the prober's clock was set back, or two probers wrote it; "
-            "cut the measurement there"
+            f"{int(seq[at + 1])} comes after {int(seq[at])}): the prober's clock was set back, or two probers wrote "
+            "it; cut the measurement there"
         )
 
 
@@ -194,10 +199,15 @@ def _with_gaps(probes: Probes, silent_is_lost: bool) -> Probes:
     gap[places] = True
     if not silent_is_lost or not places.size:
         return replace(probes, gap=gap)
-    # As many as fit at the mean distance of the others, evenly: a prober's usual distance may be shorter than its mean.
+    # As many as fit at the mean distance of the others, evenly: a usual distance may be shorter than the mean.
     begin, whole = probes.sent_ns[places], probes.sent_ns[places + 1] - probes.sent_ns[places]
     mean_ns = (int(probes.sent_ns[-1]) - int(whole.sum())) / max(1, gap.size - places.size)
     count = np.maximum(np.round(whole / mean_ns).astype(np.int64) - 1, 1)
+    if count.sum() > _MOST_SILENT * probes.sent_ns.size:
+        raise UserError(
+            f"pings: silences would be {int(count.sum())} lost probes beside {probes.sent_ns.size} that are there; "
+            f"wanted at most {_MOST_SILENT} for each: leave them gaps"
+        )
     number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count) + 1
     missing_ns = np.repeat(begin, count) + number * np.repeat(whole, count) // np.repeat(count + 1, count)
     order = np.argsort(np.concatenate([probes.sent_ns, missing_ns]), kind="stable")
@@ -216,5 +226,3 @@ def _with_gaps(probes: Probes, silent_is_lost: bool) -> Probes:
         gap=np.zeros(order.size - 1, bool),
         notes=(*probes.notes, f"{missing_ns.size} probes in {places.size} silent stretches taken as lost, as asked"),
     )
-
-

@@ -5,7 +5,6 @@ README.md beside this file says what is claimed and how it is tested.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError
-from bentpipe.files import read_text
 from bentpipe.profiles import Profile, profile_from_frame, profile_to_frame
 from bentpipe.profiles.measured import (
     FromPings,
@@ -25,7 +23,7 @@ from bentpipe.profiles.measured import (
     same_times,
     seen,
 )
-from bentpipe.readers.ping import read_ping
+from bentpipe.runs.measured.importing import read_file
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.measured_profile.series import drawn
 
@@ -124,9 +122,14 @@ def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]
         # Lost probes are absent rows there: what is silent for more than five probes is loss.
         yield f"{name}, silences as loss", table, FromPings(silent_is_lost=True), False
     for file in sorted((data / "latency_seattle_250ms").glob("*ping*.txt")):
-        yield "seattle" if "seattle" in file.name else file.stem[:30], _columns(file, "\t", 0, 2, 10**9), FromPings(), True
+        yield (
+            "seattle" if "seattle" in file.name else file.stem[:30],
+            _columns(file, "\t", 0, 2, 10**9),
+            FromPings(),
+            True,
+        )
     for file in sorted((data / "joint_victoria_20250529").glob("ping-*.txt")):
-        yield "joint", _ping_text(file), FromPings(), False
+        yield "joint", read_file(file).measurement.tables["probes"], FromPings(), False
 
 
 def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> pl.DataFrame:
@@ -135,12 +138,9 @@ def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> p
         found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:
         raise UserError(f"{path}: {error}; wanted numbers in columns {time + 1} and {rtt + 1}") from None
-    # Nanoseconds since 1970 have 19 digits: the first is taken off as an integer, or float64 would round by 128 ns.
-    first = read_text(path).split(separator, 1)[0]
-    whole = int(float(first)) if unit_ns > 1 else int(first)
-    since_ns = np.round((found[:, 0] - whole) * unit_ns).astype(np.int64)
     lost = found[:, 1] < 0
-    sent_ns = since_ns + whole * unit_ns - np.round(np.where(lost, 0, found[:, 1]) * 1e6).astype(np.int64)
+    replied_ns = np.round(found[:, 0] * unit_ns).astype(np.int64)
+    sent_ns = replied_ns - np.round(np.where(lost, 0, found[:, 1]) * 1e6).astype(np.int64)
     return pl.DataFrame({"unix_ns": sent_ns, "rtt_ms": np.where(lost, np.nan, found[:, 1])}).with_columns(
         pl.col("rtt_ms").fill_nan(None)
     )

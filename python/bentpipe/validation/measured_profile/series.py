@@ -15,8 +15,8 @@ def drawn(seed: int = 1, duration_s: float = 780.0, every_s: float = 0.0132) -> 
     """Pings over slots with a level, a grant schedule and a tail each, lost in bursts at edges and now and then alone.
 
     Levels, tails and bursts are of the size of those in ping campaigns from Victoria BC (clarkzjw/LEOLiveStreaming):
-    levels of 14 to 35 ms, waits of up to 15 ms for a grant, delays decaying over a second after an edge, and interruptions
-    of 0.1 s; lost alone is half a percent.
+    levels of 14 to 35 ms, waits of up to 15 ms for a grant, delays that decay over a second after an edge, and
+    interruptions of 0.1 s; half a percent is lost alone.
 
     Args:
         seed: Of all that is drawn.
