@@ -67,13 +67,10 @@ def same_times(probes: Probes, shift: float = 0.25) -> NDArray[np.float64]:
 
 def regular_times(probes: Probes, profile: Profile, shift: float = 0.5) -> NDArray[np.float64]:
     """As many probes as were sent, at one distance over the time that was probed [s since the start]."""
-    # Time that was probed, as a clock of its own.
-    bounds = np.concatenate([[0.0], np.sort(probes.unknown().ravel()) / 1e9, [profile.duration_s]])
-    lasts = np.diff(bounds)
-    lasts[1::2] = 0.0
-    clock = np.concatenate([[0.0], np.cumsum(lasts)])
+    real, clock = probes.probed()
     count = probes.sent_ns.size
-    times = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, bounds)
+    times = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, real) / 1e9
+    times = times[times <= profile.duration_s]
     known: NDArray[np.float64] = times[known_at(profile, times)]
     return known
 

@@ -4,7 +4,7 @@ A run of lost probes is a bad interval from the middle before it to the middle b
 measured. A probe that was lost alone says less. Where probes are dense the interval around it is as good as known; it
 is replayed too. Where they are sparse it only says that a bad moment, of a length nobody knows, was there: what was
 missed between probes is as likely. So it stands for as many short intervals as fit between two probes, spread over
-the probes around it at all phases; a probe of the same cadence meets one of them, and a flow of many packets meets a
+the probes around it at all phases; a ping of the same cadence meets one of them, and a flow of many packets meets a
 short interval now and then instead of one that is as long as the prober slept.
 
 No coin is thrown: neither for a packet nor for an interval.
@@ -12,6 +12,7 @@ No coin is thrown: neither for a packet nor for an interval.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ ALONE_NS = 7_500_000
 #: Up to so many of these between two probes, the series is dense; chosen here: probes every 10 ms, as ping sends them
 #: (13 ms), bound a bad interval about as well as that length does.
 _DENSE = 2.0
-#: Golden section: successive multiples of it, modulo 1, fill the unit interval evenly at any number of them (Weyl).
+
+#: Golden section: steps of it modulo 1 keep neighbours apart (Weyl).
 _GOLDEN = 0.618_033_988_749_894_9
 
 
@@ -107,7 +109,7 @@ def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
     begin, end, count = begin[lost[first]], end[lost[last]], last - first + 1
     # One probe stands for a mean distance, whatever the two around it were: regular probes then meet it once.
     alone = count == 1
-    mean_ns = int(np.diff(probes.sent_ns)[~probes.gap].mean()) if not probes.gap.all() else probes.spacing_ns
+    mean_ns = round(probes.probed()[1][-1] / probes.sent_ns.size)
     at = probes.sent_ns[lost[first]]
     before, behind = (
         probes.sent_ns[np.maximum(lost[first] - 1, 0)],
@@ -119,20 +121,25 @@ def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
 
 
 def _spread(probes: Probes, begin: Nanos, end: Nanos) -> NDArray[np.int64]:
-    """Short intervals instead of those around probes that were lost alone; shape (m, 2)."""
+    """Short intervals instead of those around probes that were lost alone; shape (m, 2).
+
+    On the clock that stands still in gaps, those of one lost probe lie in successive mean distances, each at another
+    of as many phases as there are lengths in a distance: a ping at that distance, whatever its phase, meets exactly one.
+    """
     if not begin.size:
         return np.zeros((0, 2), np.int64)
-    count = max(1, round(probes.spacing_ns / ALONE_NS))
-    # Between which probes they may lie: where somebody probed, and got replies.
-    open_ = np.flatnonzero(~probes.gap & ~probes.lost[:-1] & ~probes.lost[1:])
-    if not open_.size:
-        return np.stack([begin, end], axis=1)
-    centre = np.searchsorted(probes.sent_ns[open_], (begin + end) // 2)
-    around = centre[:, None] + (np.arange(count) - count // 2)[None, :]
-    place = open_[np.clip(around, 0, open_.size - 1)]
-    phase = (np.arange(begin.size * count).reshape(place.shape) * _GOLDEN) % 1.0
-    span = probes.sent_ns[place + 1] - probes.sent_ns[place]
-    start = (probes.sent_ns[place] + np.round(phase * span).astype(np.int64)).ravel()
-    # As long as its share of this distance, so that irregular probes meet it as often.
-    length = np.minimum(np.round(span / count).astype(np.int64), 2 * ALONE_NS).ravel()
-    return np.stack([start, start + np.maximum(length, 1)], axis=1)
+    real, clock = probes.probed()
+    step = clock[-1] / probes.sent_ns.size
+    count = max(1, round(step / ALONE_NS))
+    centre = np.interp((begin + end) // 2, real, clock)
+    # Phases in an order in which neighbours lie far apart: irregular probes then meet them as if by chance.
+    stride = next(k for k in range(max(1, round(count * _GOLDEN)), 2 * count + 1) if math.gcd(k, count) == 1)
+    turn = np.arange(count) - count // 2
+    start = centre[:, None] + (turn + turn * stride % count / count - 0.5 / count)[None, :] * step
+    # Beyond an end: as many whole distances back, at the same phase.
+    reach = step * count
+    start = np.where(start < 0, start + reach, np.where(start >= clock[-1], start - reach, start)).ravel()
+    start = start[(start >= 0) & (start < clock[-1])]
+    ends = np.round(np.interp(np.stack([start, start + step / count], axis=1), clock, real)).astype(np.int64)
+    ends[:, 1] = np.maximum(ends[:, 1], ends[:, 0] + 1)
+    return ends

@@ -74,6 +74,14 @@ class Probes:
         half = self.spacing_ns // 2
         return np.stack([self.sent_ns[:-1][self.gap] + half, self.sent_ns[1:][self.gap] - half], axis=1)
 
+    def probed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A clock that stands still in gaps: real times [ns since the start] and its own [ns] at the same moments."""
+        end = float(self.sent_ns[-1] + self.spacing_ns)
+        real = np.concatenate([[0.0], np.sort(self.unknown().ravel()), [end]])
+        lasts = np.diff(real)
+        lasts[1::2] = 0.0
+        return real, np.concatenate([[0.0], np.cumsum(lasts)])
+
     def table(self) -> pl.DataFrame:
         """The same probes as analyses read them."""
         return pl.DataFrame({"unix_ns": self.start_unix_ns + self.sent_ns, "rtt_ms": self.rtt_ms}).with_columns(

@@ -5,7 +5,7 @@ README.md beside this file says what is claimed and how it is tested.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,18 @@ from bentpipe.validation.measured_profile.series import drawn
 #: run of lost probes chosen here: half a probe more or less at the ends of runs of five is as much.
 TOLERANCE, RUN_TOLERANCE = 0.05, 0.10
 
+#: What is compared: name, attribute of `Seen`, unit, factor to it, tolerance.
+Quantity = tuple[str, str, str, float, float]
+DELAY: Sequence[Quantity] = (
+    ("median", "median_ms", " ms", 1, TOLERANCE),
+    ("p95", "p95_ms", " ms", 1, TOLERANCE),
+    ("p99", "p99_ms", " ms", 1, TOLERANCE),
+)
+LOSS: Sequence[Quantity] = (
+    ("loss", "loss", " %", 100, TOLERANCE),
+    ("mean run of lost probes", "run", "", 1, RUN_TOLERANCE),
+)
+
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """Profiles of the campaigns below `data`, or of a drawn series, and pings over them; a second or two each."""
@@ -44,27 +56,22 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         made = profile_from_pings(table, how)
         was = seen(made.probes.table())
         regular = given_back(made.profile, regular_times(made.probes, made.profile))
+        rows += compared(name, LOSS, was, regular)
         if waits:
-            rows += compared(f"{name}, as it was sent", was, given_back(made.profile, same_times(made.probes)))
+            rows += compared(f"{name}, as it was sent", DELAY, was, given_back(made.profile, same_times(made.probes)))
             notes.append(f"{name}, at one distance (its prober waited for replies): {said(regular)}; was {said(was)}")
         else:
-            rows += compared(name, was, regular)
+            rows += compared(name, DELAY, was, regular)
         if was.run >= 2:
             rows.append(control(name, made, was))
         on_progress((k + 1) / len(found))
     return Outcome("measured-profile", rows, notes)
 
 
-def compared(name: str, was: Seen, now: Seen) -> list[Row]:
+def compared(name: str, quantities: Sequence[Quantity], was: Seen, now: Seen) -> list[Row]:
     """A row for each quantity."""
     rows = []
-    for what, key, unit, scale, tolerance in (
-        ("median", "median_ms", " ms", 1, TOLERANCE),
-        ("p95", "p95_ms", " ms", 1, TOLERANCE),
-        ("p99", "p99_ms", " ms", 1, TOLERANCE),
-        ("loss", "loss", " %", 100, TOLERANCE),
-        ("mean run of lost probes", "run", "", 1, RUN_TOLERANCE),
-    ):
+    for what, key, unit, scale, tolerance in quantities:
         measured, ours = getattr(was, key) * scale, getattr(now, key) * scale
         if not was.loss and key == "run":
             continue
