@@ -23,6 +23,8 @@ from bentpipe.profiles.measured import (
     seen,
 )
 from bentpipe.profiles.pings import known_at, ping, ping_table
+from bentpipe.runs.measured import Source, write_measured
+from bentpipe.runs.measured_profile import profile_from
 from bentpipe.validation import CLAIMS, check
 from bentpipe.validation.measured_profile import with_coin
 from bentpipe.validation.measured_profile.series import PHASE_S, SLOT_S, START_UNIX_NS, drawn
@@ -241,11 +243,18 @@ def test_a_trace_without_a_clock_repeats(tmp_path):
 
 
 def iperf3(start_s: int, seconds: int = 20) -> str:
-    intervals = [
-        {"streams": [], "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * (i + 1), "omitted": False}}
+    spans = [
+        {"start": i, "end": i + 1, "seconds": 1, "bytes": 125_000 * (i + 1), "bits_per_second": 1e6 * (i + 1)}
         for i in range(seconds)
     ]
-    start = {"timestamp": {"timesecs": start_s}, "test_start": {"reverse": 1}}
+    common = {"omitted": False, "sender": False}
+    intervals = [{"streams": [{"socket": 5, **span, **common}], "sum": {**span, **common}} for span in spans]
+    start = {
+        "version": "iperf 3.16",
+        "timestamp": {"timesecs": start_s},
+        "connecting_to": {"host": "server", "port": 5201},
+        "test_start": {"protocol": "TCP", "num_streams": 1, "reverse": 1},
+    }
     return json.dumps({"start": start, "intervals": intervals})
 
 
@@ -269,6 +278,34 @@ def test_a_test_of_another_day_is_moved_by_whole_slots(tmp_path, series):
     assert np.allclose(at[1:] % 15, 3.0)
     assert np.allclose(np.diff(at[1:]), 30.0)
     assert PathView(made.profile).valid("down").mean() > 0.99
+
+
+def test_a_runs_own_tests_and_traces_are_its_capacity(tmp_path):
+    begin = START_UNIX_NS + np.repeat(np.arange(3), 2) * 10**9
+    samples = pl.DataFrame(
+        {
+            "unix_ns": begin + np.tile([0, 200_000], 3),
+            "source": "i.json",
+            "flow": [0, 1] * 3,
+            "t_s": np.repeat(np.arange(1.0, 4.0), 2),
+            "duration_s": 1.0,
+            "direction": "up",
+            "goodput_bps": [1e6, 2e6] * 3,
+        }
+    )
+    trace = pl.DataFrame(
+        {"source": "bw", "t_s": [1.0, 2.0], "duration_s": 1.0, "direction": "down", "capacity_bps": [4e6, 8e6]}
+    )
+    rows = even(40).with_columns(site=pl.lit("home"), target=pl.lit("pop"), kind=pl.lit("icmp"))
+    made_run = write_measured(tmp_path, {"probes": rows, "samples": samples, "links": trace}, [Source("x", "ping")])
+    made = profile_from(made_run.path)
+    view = PathView(made.profile)
+    assert view.capacity("up").value.tolist()[0] == 3e6
+    assert view.valid("up").mean() == pytest.approx(3 / 4, abs=0.01)
+    assert view.capacity("down").value.tolist() == [4e6, 8e6, 4e6, 8e6]
+    only = write_measured(tmp_path / "other", {"links": trace}, [Source("y", "mahimahi")])
+    with pytest.raises(UserError, match="has no probes, only links"):
+        profile_from(only.path)
 
 
 @pytest.mark.parametrize(

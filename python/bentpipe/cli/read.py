@@ -54,7 +54,7 @@ def read(
     from bentpipe.errors import UserError
     from bentpipe.readers.measurement import Said
     from bentpipe.runs.measured.importing import format_of, import_files
-    from bentpipe.runs.measured.telling import rows_of, what_next
+    from bentpipe.runs.measured.telling import notes_of, rows_of, what_next
     from bentpipe.times import parse_utc
 
     if every is not None and not 1e-6 <= every <= 86_400:
@@ -73,9 +73,8 @@ def read(
     if as_json:
         print_json({"path": str(imported.run.path), **imported.run.record})
         return
-    for part in imported.parts:
-        for line in part.source.notes:
-            note(f"{part.source.name}: {line}" if len(imported.parts) > 1 else line)
+    for line in notes_of(imported):
+        note(line)
     for title, rows in rows_of(imported.run):
         table(title, list(rows[0]), [list(row.values()) for row in rows])
     note(f"measured Run in {imported.run.path}")

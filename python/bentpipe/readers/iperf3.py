@@ -98,6 +98,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
             table.with_columns(
                 begin_ns.alias("unix_ns"),
                 pl.lit(str(host)[:200] if host else None, pl.String).alias("target"),
+                pl.lit(0, pl.Int64).alias("test"),
                 pl.lit(number_of_flow, pl.Int64).alias("flow"),
                 pl.lit("up" if flow.sends != served else "down").alias("direction"),
                 pl.lit(str(controller)[:40] if isinstance(controller, str) else None, pl.String).alias("controller"),

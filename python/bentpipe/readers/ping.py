@@ -58,7 +58,8 @@ _ROUND_TRIPS = re.compile(
 #: header of an ICMP error as BSD dumps it.
 _ASIDE = re.compile(
     r"wrong data byte #|#\d+\t|(?:ping6?|PING|WARNING): |ai->ai_family|[.\x08 EC]*$|(?:ipg/ewma|pipe) "
-    r"|\d+/\d+ packets, |\d+ bytes from .{1,400}: (?:Destination|Time to live|Time exceeded|Redirect|Source Quench|Communication)"
+    r"|\d+/\d+ packets, "
+    r"|\d+ bytes from .{1,400}: (?:Destination|Time to live|Time exceeded|Redirect|Source Quench|Communication)"
     r"|Vr HL TOS |[ 0-9a-f.]{40,}$|\^C$"
 )
 KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")

@@ -37,6 +37,7 @@ class Answers:
         first: The number of the first probe; None: not known, and those before the first in `seq` do not count.
         sent: How many probes were sent, by the tool's own count; None: it does not say.
         wraps: Whether the numbers have 16 bits.
+        silent_times: Whether `sent_ns` holds for lines without an answer too.
         span_s: From the first to the last probe [s], by the tool's own count; for logs without times.
     """
 
@@ -46,6 +47,7 @@ class Answers:
     first: int | None = None
     sent: int | None = None
     wraps: bool = True
+    silent_times: bool = False
     span_s: float | None = None
 
 
@@ -77,7 +79,8 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     if not answered.any():
         raise UserError(f"{where}: holds no reply; wanted at least one")
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
-    silent = np.unique(seq[~answered])
+    silent, places = np.unique(seq[~answered], return_index=True)
+    silent_ns = answers.sent_ns[~answered][places] if answers.silent_times and answers.sent_ns is not None else None
     seq, rtt_ms = seq[answered], answers.rtt_ms[answered]
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(seq)[:-1]])
     late = seq < before
@@ -106,6 +109,9 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     wanted = np.arange(low, high + 1, dtype=np.int64)
     lost = wanted if known.size == 0 else wanted[~_is_in(wanted, seq[known], low)]
     lost_ns = _between(lost, seq[known], sent_ns[known])
+    if silent_ns is not None and silent.size:
+        place = np.minimum(np.searchsorted(silent, lost), silent.size - 1)
+        lost_ns = np.where(silent[place] == lost, silent_ns[place], lost_ns)
     table = pl.DataFrame(
         {
             "unix_ns": np.concatenate([sent_ns, lost_ns]),
@@ -132,9 +138,10 @@ def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
     if sent_ns is not None:
         ahead = np.diff(sent_ns) > MAX_RTT_MS * 1e6
         step = np.where((step < 0) & ahead, step + WRAP, step)
-    counted: Ints = seq[0] + np.concatenate([[0], np.cumsum(step)])
-    # A late answer to the numbers before 0 has none.
-    return counted - min(0, counted.min() // WRAP * WRAP)
+    counted = seq[0] + np.concatenate([[0], np.cumsum(step)])
+    # Where the first that is printed is late, those after it would begin below 0.
+    found: Ints = counted - min(0, int(counted.min()) // WRAP * WRAP)
+    return found
 
 
 def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
@@ -188,7 +195,8 @@ def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
         return 0
     steps_s = np.diff(sent_ns) / 1e9
     back = np.diff(sent_ns + rtt_ms * 1e6) < -BACK_S * 1e9
-    ahead = np.diff(seq)
-    usual_s = float(np.median(steps_s[ahead == 1])) if (ahead == 1).any() else 0.0
-    forward = (ahead > 0) & (steps_s - ahead * usual_s > np.maximum(JUMP_S, ahead * usual_s))
+    # A prober that waits for the lost ones sends the next one late: only where none is missing is it the clock.
+    next_one = np.diff(seq) == 1
+    usual_s = float(np.median(steps_s[next_one])) if next_one.any() else 0.0
+    forward = next_one & (steps_s > max(JUMP_S, 10 * usual_s))
     return int(np.count_nonzero(back | forward))

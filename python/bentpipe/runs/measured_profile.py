@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _Opened:
     tables: Mapping[str, pl.DataFrame]
-    start_unix_ns: int
     source: str
     notes: tuple[str, ...]
 
@@ -52,7 +51,7 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
             "pings"
         )
     if not wanted.capacities:
-        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"), opened.start_unix_ns)
+        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"))
         wanted = replace(wanted, capacities=found)
     made = profile_from_pings(probes, replace(wanted, source=opened.source))
     return replace(made, notes=[*opened.notes, *made.notes])
@@ -68,15 +67,14 @@ def _run(path: Path) -> _Opened:
         notes += (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
     names = ", ".join(str(one.get("name")) for one in sources[:3])
-    return _Opened(tables, run.start_unix_ns, names or "a measured Run", notes)
+    return _Opened(tables, names or "a measured Run", notes)
 
 
 def _log(path: Path) -> _Opened:
     part = read_file(path)
     tables = assembled([part], UNKNOWN_SITE)
-    starts = [int(table["unix_ns"].min() or 0) for table in tables.values() if "unix_ns" in table.columns]  # type: ignore[arg-type]
     notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
-    return _Opened(tables, min(starts, default=0), path.name, notes)
+    return _Opened(tables, path.name, notes)
 
 
 def _jumps(count: int) -> tuple[str, ...]:

@@ -10,21 +10,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError, shown
-from bentpipe.files import atomic_write, read_text
-from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
-from bentpipe.profiles.convert.mahimahi import capacity_of, opportunities_ms, write_mahimahi
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_unpacked
+from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.convert.mahimahi import capacity_of, write_mahimahi
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
-from bentpipe.readers.checked import MAX_RTT_MS
+from bentpipe.readers.measurement import Said
+from bentpipe.readers.traces import DELAY_STEP_S, measure_delays, opportunities_ms
 
-#: Interval of the delay file [ms], as in the published traces (LeoCC, traces/README.md).
-INTERVAL_MS = 10
+#: Interval of the delay file [ms].
+INTERVAL_MS = round(DELAY_STEP_S * 1e3)
 
 
 def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Written:
@@ -75,13 +75,14 @@ def read_leoreplayer(paths: Paths, options: ReadOptions) -> Converted:
         raise UserError(
             f"{len(paths)} files given; wanted a delay file, and one or two traces (up, then down) after it"
         )
-    delays_ms = _delays_ms(str(paths[0]), read_text(paths[0]))
+    table = measure_delays(read_unpacked(paths[0]), str(paths[0]), Said()).tables["links"]
+    delays_ms = table["delay_ms"].to_numpy()
     duration_s = delays_ms.size * INTERVAL_MS / 1e3
     directions = DIRECTIONS if len(paths) == 3 else (options.direction,)
     capacity = {}
     notes = []
     for direction, path in zip(directions, paths[1:], strict=False):
-        times = opportunities_ms(path)
+        times = opportunities_ms(read_unpacked(path), str(path))
         copies = int(np.ceil(duration_s * 1e3 / times[-1]))
         if copies > 1:
             notes.append(f"{direction}: the trace is shorter than the delay file and starts over")
@@ -106,17 +107,3 @@ def read_leoreplayer(paths: Paths, options: ReadOptions) -> Converted:
         down=sides["down"],
     )
     return Converted(profile, notes)
-
-
-def _delays_ms(path: str, text: str) -> NDArray[np.int64]:
-    delays: list[int] = []
-    for count, line in enumerate(text.splitlines(), 1):
-        word = line.strip()
-        if not (word.isascii() and word.isdigit() and len(word) <= 6 and int(word) <= MAX_RTT_MS):
-            raise UserError(f"{path}:{count}: {shown(line)} is not a delay in whole milliseconds")
-        delays.append(int(word))
-    if not delays:
-        raise UserError(f"{path}: holds no delay; wanted one in ms a line")
-    if len(delays) * INTERVAL_MS > MAX_DURATION_S * 1e3:
-        raise UserError(f"{path}: {len(delays)} lines of {INTERVAL_MS} ms last longer than 31 days")
-    return np.array(delays, np.int64)

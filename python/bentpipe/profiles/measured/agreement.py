@@ -61,15 +61,15 @@ def seen(table: pl.DataFrame) -> Seen:
 
 def same_times(probes: Probes, shift: float = 0.25) -> NDArray[np.float64]:
     """The measured sending times, all later by so much of a spacing [s since the start]."""
-    times: NDArray[np.float64] = (probes.sent_ns + shift * probes.spacing_ns) / 1e9
-    return times
+    times: NDArray[np.float64] = probes.sent_ns.astype(np.float64) + shift * probes.spacing_ns
+    return times / 1e9
 
 
 def regular_times(probes: Probes, profile: Profile, shift: float = 0.5) -> NDArray[np.float64]:
     """As many probes as were sent, at one distance over the time that was probed [s since the start]."""
     real, clock = probes.probed()
     count = probes.sent_ns.size
-    times = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, real) / 1e9
+    times: NDArray[np.float64] = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, real) / 1e9
     times = times[times <= profile.duration_s]
     known: NDArray[np.float64] = times[known_at(profile, times)]
     return known

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Way = Literal["up", "down"]
 
+#: Intervals whose ends are this close are neighbours [s]; chosen here: programs print milliseconds.
+TOUCH_S = 0.0015
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -111,41 +114,42 @@ def of_profile(profile: Profile, *, clock: bool) -> Capacity:
     return Capacity(way("up"), way("down"), profile.duration_s, start, description)
 
 
-def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None, start_unix_ns: int) -> list[Capacity]:
+def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[Capacity]:
     """The capacities in tables of a measured Run, by source and direction; what paths could carry goes first.
 
     Args:
-        samples: Throughput of transfers by interval (`unix_ns`, `duration_s`, `direction`, `goodput_bps` or
-            `sent_bps`, `omitted`).
-        links: Capacity by window (`t_s` since `start_unix_ns`, `duration_s`, `direction`, `capacity_bps`).
-        start_unix_ns: The Run's.
+        samples: Throughput of transfers by interval (`unix_ns` of its begin, `duration_s`, `direction`, `source`,
+            `goodput_bps` or `sent_bps`, `omitted`); streams of one test are added.
+        links: Capacity by window of a trace (`t_s` of its end, `duration_s`, `direction`, null: taken for down,
+            `source`, `capacity_bps`).
     """
     found = []
     if links is not None:
-        rows = links.drop_nulls(["capacity_bps", "direction", "t_s", "duration_s"])
+        rows = links.drop_nulls(["capacity_bps", "t_s", "duration_s"])
+        rows = rows.with_columns(pl.col("direction").fill_null("down"), at_s=pl.col("t_s") - pl.col("duration_s"))
         for (direction, source), part in sorted(rows.partition_by("direction", "source", as_dict=True).items()):
-            one = part.sort("t_s").select(at_s="t_s", lasts_s="duration_s", bps="capacity_bps")
-            found.append(_of_rows(one, str(direction), str(source), start_unix_ns, achieved=False))
+            one = part.sort("at_s").select("at_s", lasts_s="duration_s", bps="capacity_bps")
+            found.append(_of_rows(one, str(direction), str(source), None, achieved=False))
     if samples is not None:
         kept = samples.filter(~pl.col("omitted").fill_null(value=False))
         kept = kept.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
         kept = kept.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
         for (direction, source), part in sorted(kept.partition_by("direction", "source", as_dict=True).items()):
-            # Parallel streams of one test share the path.
-            whole = part.group_by("unix_ns").agg(
+            # Streams of one test share the path; their intervals begin within a millisecond of each other.
+            whole = part.group_by((pl.col("unix_ns") + 500_000) // 1_000_000).agg(
                 pl.col("goodput_bps").sum().alias("bps"), pl.col("duration_s").max().alias("lasts_s")
             )
             first = int(whole["unix_ns"].min() or 0)  # type: ignore[arg-type]
-            one = whole.sort("unix_ns").with_columns(at_s=(pl.col("unix_ns") - first) / 1e9)
-            found.append(_of_rows(one, str(direction), str(source), first, achieved=True))
+            one = whole.sort("unix_ns").with_columns(at_s=(pl.col("unix_ns") - first) / 1e3)
+            found.append(_of_rows(one, str(direction), str(source), first * 10**6, achieved=True))
     return found
 
 
-def _of_rows(rows: pl.DataFrame, direction: str, source: str, start_unix_ns: int, *, achieved: bool) -> Capacity:
+def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int | None, *, achieved: bool) -> Capacity:
     at, lasts, bps = (rows[name].to_numpy() for name in ("at_s", "lasts_s", "bps"))
     ends = at + lasts
     # A row that says when what was measured is over, where the next interval does not follow at once.
-    hole = np.append(at[1:] - ends[:-1] > 1e-3, True)
+    hole = np.append(at[1:] - np.maximum.accumulate(ends)[:-1] > TOUCH_S, True)
     t = np.concatenate([at - at[0], ends[hole] - at[0]])
     order = np.argsort(t, kind="stable")
     series = Points.of(
@@ -156,7 +160,7 @@ def _of_rows(rows: pl.DataFrame, direction: str, source: str, start_unix_ns: int
     keep = np.concatenate([[True], np.diff(series.t_s) > 0])
     series = Points.of(series.t_s[keep], series.value[keep], series.valid[keep])
     up, down = (series, None) if direction == "up" else (None, series)
-    return Capacity(up, down, float(ends[-1] - at[0]), start_unix_ns + round(float(at[0]) * 1e9), source, achieved)
+    return Capacity(up, down, float(ends.max() - at[0]), begin_unix_ns, source, achieved)
 
 
 def laid_out(

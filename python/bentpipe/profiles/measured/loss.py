@@ -123,8 +123,8 @@ def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
 def _spread(probes: Probes, begin: Nanos, end: Nanos) -> NDArray[np.int64]:
     """Short intervals instead of those around probes that were lost alone; shape (m, 2).
 
-    On the clock that stands still in gaps, those of one lost probe lie in successive mean distances, each at another
-    of as many phases as there are lengths in a distance: a ping at that distance, whatever its phase, meets exactly one.
+    On the clock that stands still in gaps, those of one lost probe lie in successive mean distances, each at another of
+    as many phases as there are lengths in a distance: a ping at that distance, whatever its phase, meets exactly one.
     """
     if not begin.size:
         return np.zeros((0, 2), np.int64)
@@ -140,6 +140,7 @@ def _spread(probes: Probes, begin: Nanos, end: Nanos) -> NDArray[np.int64]:
     reach = step * count
     start = np.where(start < 0, start + reach, np.where(start >= clock[-1], start - reach, start)).ravel()
     start = start[(start >= 0) & (start < clock[-1])]
-    ends = np.round(np.interp(np.stack([start, start + step / count], axis=1), clock, real)).astype(np.int64)
+    met = np.stack([start, start + step / count], axis=1)
+    ends: NDArray[np.int64] = np.round(np.interp(met, clock, real)).astype(np.int64)
     ends[:, 1] = np.maximum(ends[:, 1], ends[:, 0] + 1)
     return ends

@@ -122,7 +122,7 @@ def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
             mine = filled(name, table)
             if name == "probes":
                 mine = mine.with_columns(
-                    pl.lit(site).alias("site"), pl.col("target").fill_null(pl.lit(part.source.name))
+                    pl.col("site").fill_null(pl.lit(site)), pl.col("target").fill_null(pl.lit(part.source.name))
                 )
             elif name == "hops":
                 mine = mine.with_columns(pl.col("probe").fill_null(pl.lit(site)))

@@ -95,14 +95,16 @@ def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
         rate_bps = pl.coalesce("goodput_bps", "sent_bps")
         return (
             table.filter(~pl.col("omitted").fill_null(value=False))
-            .with_columns(rate_bps.alias("rate_bps"), pl.col("unix_ns").min().over("source").alias("start_ns"))
-            .group_by("source", "start_ns", "direction", "flow", maintain_order=True)
+            .with_columns(rate_bps.alias("rate_bps"), pl.col("duration_s").fill_null(1.0))
+            # Of a test the mean over its time; of its flows, which share the path, the sum.
+            .group_by("source", "test", "direction", "flow", maintain_order=True)
             .agg(
+                pl.col("unix_ns").min(),
                 (pl.col("rate_bps") * pl.col("duration_s")).sum() / pl.col("duration_s").sum(),
             )
-            .group_by("source", "start_ns", "direction", maintain_order=True)
-            .agg(pl.col("rate_bps").sum().alias("throughput_bps"))
-            .rename({"start_ns": "unix_ns"})
+            .group_by("source", "test", "direction", maintain_order=True)
+            .agg(pl.col("unix_ns").min(), pl.col("rate_bps").sum().alias("throughput_bps"))
+            .sort("unix_ns")
         )
     return table
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.runs.measured.counting import count_probes
+from bentpipe.runs.measured.importing import Imported
 from bentpipe.runs.measured.store import MeasuredRun
 from bentpipe.times import format_utc
 
@@ -17,13 +18,24 @@ Rows = list[dict[str, Any]]
 
 #: Series in a table at most; chosen here: a screen of them.
 MOST_SERIES = 20
-#: Most lines about what can be done.
+#: What can be done with each table.
 _DO: Mapping[str, str] = {
     "probes": "bentpipe analyze handovers {out} --plot",
     "hops": "bentpipe analyze path {out} --plot",
     "samples": "bentpipe analyze throughput {out} --plot",
     "dish_samples": "bentpipe analyze orientation {out} --plot",
 }
+
+
+def notes_of(imported: Imported) -> list[str]:
+    """What is missing in the files or was assumed about them, each line once."""
+    whose: dict[str, list[str]] = {}
+    for part in imported.parts:
+        for line in part.source.notes:
+            whose.setdefault(line, []).append(part.source.name)
+    if len(imported.parts) == 1:
+        return list(whose)
+    return [f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {line}" for line, names in whose.items()]
 
 
 def rows_of(run: MeasuredRun) -> list[tuple[str, Rows]]:
