@@ -207,6 +207,9 @@ def test_a_burst_is_a_bad_interval_of_its_length_in_both_directions():
         assert loss.t_s[loss.value == 1] == pytest.approx([begins], abs=1e-6)
         assert loss.mean() * profile.duration_s == pytest.approx(0.49 - begins, abs=1e-6)
     assert np.isnan(ping(profile, np.arange(0.385, 0.495, 0.02))).sum() == 5
+    # How late a packet would have been, nobody knows; that it was lost is known.
+    assert view.valid("up").mean() * profile.duration_s == pytest.approx(profile.duration_s - 0.1, abs=1e-6)
+    assert known_at(profile, np.array([0.44])).all()
 
 
 def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():

@@ -48,7 +48,11 @@ def ping_table(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BY
 
 
 def known_at(profile: Profile, t_s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether a packet that leaves the terminal at each time [s] meets a path that was measured, not a gap."""
-    valid = PathView(profile).valid("up")
-    known: NDArray[np.bool_] = held(valid.t_s, valid.value, t_s) > 0
+    """Whether a packet that leaves the terminal at each time [s] meets a path that was measured, not a gap.
+
+    Where everything is lost, that is known, though no delay is.
+    """
+    view = PathView(profile)
+    valid, loss = view.valid("up"), view.loss("up")
+    known: NDArray[np.bool_] = (held(valid.t_s, valid.value, t_s) > 0) | (held(loss.t_s, loss.value, t_s) >= 1)
     return known

@@ -30,7 +30,7 @@ def stepped(bad: Intervals, unknown: Intervals) -> Points:
 
 
 def unknown_within(series: Points, unknown: Intervals) -> Points:
-    """A series of straight lines, marked as not known within intervals; it reads the same everywhere."""
+    """A series of straight lines, marked as not known within intervals too; it reads the same everywhere."""
     if not len(unknown):
         return series
     own = np.round(series.t_s * 1e9).astype(np.int64)
@@ -39,7 +39,8 @@ def unknown_within(series: Points, unknown: Intervals) -> Points:
     values = np.concatenate([series.value, np.interp(added[added > 0], own, series.value)])
     order = np.argsort(times, kind="stable")
     times = times[order]
-    return Points.of(times / 1e9, values[order], ~inside(times, unknown))
+    known = series.valid[np.maximum(np.searchsorted(own, times, side="right") - 1, 0)]
+    return Points.of(times / 1e9, values[order], known & ~inside(times, unknown))
 
 
 def until(series: Points | None, end_s: float, *, linear: bool) -> Points | None:

@@ -46,11 +46,13 @@ class Loss:
     Attributes:
         up: As the terminal's clock has them; None: nothing was lost.
         down: As the far end's clock has them.
+        outages: Those that strike both directions [ns since the start], up and down; shapes (m, 2).
         facts: For the recipe: how many there are, of what lengths.
     """
 
     up: Points | None
     down: Points | None
+    outages: tuple[NDArray[np.int64], NDArray[np.int64]]
     facts: dict[str, Any]
 
 
@@ -80,7 +82,7 @@ def loss_process(probes: Probes, up: Points) -> Loss:
         "alone_s": ALONE_NS / 1e9,
     }
     if not len(intervals):
-        return Loss(None, None, facts)
+        return Loss(None, None, (intervals, intervals), facts)
     way = np.round(np.interp(intervals / 1e9, up.t_s, up.value) * 1e9).astype(np.int64)
     both = intervals[:, 1] - intervals[:, 0] > way[:, 0]
     turn = np.cumsum(~both) % 2 == 1
@@ -91,6 +93,7 @@ def loss_process(probes: Probes, up: Points) -> Loss:
     return Loss(
         stepped(intervals[both | turn], unknown),
         stepped(np.where(both[:, None], later, at_far_end)[both | ~turn], unknown),
+        (intervals[both], later[both]),
         facts,
     )
 

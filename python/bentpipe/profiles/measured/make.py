@@ -16,7 +16,7 @@ from bentpipe.profiles.build import DEFAULT_QUEUE, Points, Provenance, Side, que
 from bentpipe.profiles.convert.rtt import INCLUDES
 from bentpipe.profiles.measured.capacity import Capacity, laid_out
 from bentpipe.profiles.measured.delay import one_way_delays
-from bentpipe.profiles.measured.intervals import until
+from bentpipe.profiles.measured.intervals import unknown_within, until
 from bentpipe.profiles.measured.loss import loss_process
 from bentpipe.profiles.measured.probes import Probes, choose, read_probes
 from bentpipe.scenarios.units import QueueLimit, parse_queue
@@ -117,8 +117,9 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
             (*INCLUDES, "cross_traffic", *(("congestion_control",) if achieved else ())),
             _recipe(probes, handovers, wanted, delays.cut_share, delays.overtaken) | {"loss": loss.facts},
         ),
-        up=_side(delays.up, capacity["up"], loss.up, limit, duration_ns),
-        down=_side(delays.down, capacity["down"], loss.down, limit, duration_ns),
+        # While nothing comes through, nobody knows how late it would be.
+        up=_side(unknown_within(delays.up, loss.outages[0]), capacity["up"], loss.up, limit, duration_ns),
+        down=_side(unknown_within(delays.down, loss.outages[1]), capacity["down"], loss.down, limit, duration_ns),
         events=[_edge(int(at)) for at in edges],
     )
     return Measured(profile, probes, handovers, notes)
