@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(lost(1), lost(1));
         assert_ne!(lost(1), lost(2));
         let count = lost(1).into_iter().filter(|&l| l).count() as f64;
-        let p = 1.0 - 0.9_f64.powi(2);
+        let p = 1.0 - 0.9 * 0.9;
         assert!((count / 400.0 - p).abs() < 4.0 * (p * (1.0 - p) / 400.0).sqrt(), "{count}");
     }
 
