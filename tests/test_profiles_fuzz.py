@@ -18,6 +18,9 @@ READERS = [name for name, entry in FORMATS.items() if entry.read is not None and
 
 IRTT = json.dumps(
     {
+        "version": {"irtt": "0.9.0", "json_format": 1},
+        "config": {"remote_address": "a:2112"},
+        "stats": {},
         "round_trips": [
             {
                 "lost": lost,
@@ -25,23 +28,30 @@ IRTT = json.dumps(
                 "delay": {"rtt": 10**7},
             }
             for i, lost in enumerate(["false", "true", "true_up", "false"])
-        ]
+        ],
     }
 )
 IPERF3 = json.dumps(
     {
-        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
+        "start": {
+            "version": "iperf 3.12",
+            "timestamp": {"timesecs": 1_700_000_000},
+            "test_start": {"protocol": "TCP", "reverse": 1},
+        },
         "intervals": [
             {
-                "streams": [{"rtt": 30_000}],
-                "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2},
+                "streams": [
+                    {"socket": 5, "start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2}
+                    | {"bytes": 10**5, "sender": False, "rtt": 30_000}
+                ],
+                "sum": {},
             }
             for i in range(5)
         ],
     }
 )
 PING = (
-    "PING a\n"
+    "PING a (192.0.2.1) 56(84) bytes of data.\n"
     + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6))
     + "\n--- a ping statistics ---\n"
 )

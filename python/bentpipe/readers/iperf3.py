@@ -140,6 +140,8 @@ def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Read
 def _whole(data: bytes, where: str) -> _Document:
     document = parse_json(where, data)
     error = document.get("error") if isinstance(document, dict) else None
+    if error is not None and "intervals" not in document:
+        raise UserError(f"{where}: the test failed: {shown(error)}")
     intervals = member(where, document, "intervals", list)
     end = document.get("end")
     return _Document(

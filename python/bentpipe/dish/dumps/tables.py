@@ -15,7 +15,7 @@ import sqlite3
 import polars as pl
 
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.readers.columns import parse_instants
 from bentpipe.readers.measurement import Measurement, Said
 
@@ -154,7 +154,7 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
             chosen[ours] = name
     time = next((name for known in _TIMES for name in table.columns if _plain(name) == known), None)
     if time is None:
-        raise UserError(f"{where}: no column says when (found: {', '.join(table.columns[:8])}); wanted timestamp")
+        raise UserError(f"{where}: no column says when (found: {_listed(table.columns)}); wanted timestamp")
     notes = []
     times, naive = _instants(table[time], where)
     if naive:
@@ -168,7 +168,7 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
         raise UserError(f"{where}: no column of a terminal's telemetry; wanted such as pop_ping_latency_ms")
     passed = [name for name in table.columns if name not in (*chosen.values(), time)]
     if passed:
-        notes.append(f"columns passed over: {', '.join(passed[:8])}{', …' if passed[8:] else ''}")
+        notes.append(f"columns passed over: {_listed(passed)}")
     return Measurement({"dish_samples": found.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
 
 
@@ -241,6 +241,11 @@ def _plain(name: str) -> str:
     """`name` without its group and in snake case."""
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2].lstrip("@"))
     return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a message has them: eight, each by its beginning."""
+    return ", ".join(shown(name[:40])[1:-1] for name in names[:8]) + (", …" if names[8:] else "")
 
 
 def _text(value: object) -> str:

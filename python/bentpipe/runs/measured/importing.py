@@ -24,7 +24,6 @@ from bentpipe.readers.formats import HEAD_BYTES, Format
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.runs.measured.store import UNKNOWN_SITE, MeasuredRun, Source, write_measured
 from bentpipe.runs.measured.tables import filled
-from bentpipe.scenarios.tables import unknown_name
 
 #: What says most about itself first: a CSV of a terminal is a CSV too.
 FORMATS: dict[str, Format] = {**DISH_FORMATS, **TOOL_FORMATS}
@@ -195,6 +194,8 @@ def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
 def format_of(name: str) -> Format:
     """A format by its name. Raises `UserError` for an unknown one."""
     if name not in FORMATS:
+        from bentpipe.scenarios.tables import unknown_name
+
         raise unknown_name("format", name, list(FORMATS), f"known: {', '.join(FORMATS)}")
     return FORMATS[name]
 

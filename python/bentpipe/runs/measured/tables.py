@@ -79,7 +79,7 @@ WHEN = {"probes": "unix_ns", "hops": "unix_ns", "samples": "unix_ns", **dict.fro
 
 
 def filled(name: str, table: pl.DataFrame) -> pl.DataFrame:
-    """`table` with all columns of the table `name`, in their order and of their types; absent ones are null.
+    """`table` with all columns of the table `name`, in their order and of their types; absent ones are null, as is NaN.
 
     Raises:
         UserError: A column that the table does not have, or values of another type.
@@ -91,6 +91,6 @@ def filled(name: str, table: pl.DataFrame) -> pl.DataFrame:
         return table.select(
             (pl.col(column) if column in table.columns else pl.lit(None)).cast(kind).alias(column)
             for column, kind in columns.items()
-        )
+        ).with_columns(pl.selectors.float().fill_nan(None))
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{name}: {str(error).partition(chr(10))[0]}") from None
