@@ -143,13 +143,16 @@ def test_default_names_are_beside_the_file(dumbbell: Path) -> None:
     ]
 
 
+WRITTEN = "csv, hypatia, leoreplayer, mahimahi, netem, starrynet"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "--to FORMAT and --from FORMAT"),
         (["--to", "csv", "--from", "csv"], "--to FORMAT and --from FORMAT"),
-        (["--to", "mahimahy"], "did you mean 'mahimahi'? (known: csv, hypatia, mahimahi, netem)"),
-        (["--to", "ping"], "can be read but not written; formats that can: csv, hypatia, mahimahi, netem"),
+        (["--to", "mahimahy"], f"did you mean 'mahimahi'? (known: {WRITTEN})"),
+        (["--to", "ping"], f"can be read but not written; formats that can: {WRITTEN}"),
         (
             ["--to", "parquet"],
             "is Parquet already, and every command takes it as it is; formats to write: csv, hypatia",

@@ -66,9 +66,10 @@ def test_every_command_can_be_pasted(page, tmp_path):
     day = datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)
     (tmp_path / "starlink.tle").write_text(walker_tle(day), encoding="ascii")
     sent = "".join(
-        f"[{1.8e9 + i / 2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=60 time=40.{i} ms\n" for i in range(9)
+        f"[{1.8e9 + i / 2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=60 time={40 + i / 10} ms\n"
+        for i in range(60)
     )
-    (tmp_path / "ping.txt").write_text(sent, encoding="ascii")
+    (tmp_path / "ping.txt").write_text(f"PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n{sent}", encoding="ascii")
     pasted = [line for line in commands(page) if line and not ELSEWHERE.match(line)]
     assert len(pasted) >= 8
     assert all(line.startswith("bentpipe ") for line in pasted), pasted

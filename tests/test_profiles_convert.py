@@ -77,15 +77,15 @@ def test_ping_numbers_wrap_at_16_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ":2: the reply has no time before it; run ping with -D"),
-        ("hello", ":2: 'hello' is not a line of `ping -D`"),
-        ("[1.5] 64 bytes from a: icmp_seq=1 ttl=63 time=99999.0 ms", ":2: a round trip of 99999.0 ms"),
-        ("[0.001] 64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ":2: the reply's time"),
+        ("64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ": has no times; say how far apart"),
+        ("hello", ":2: 'hello' is not a line of ping"),
+        ("[1.5] 64 bytes from a: icmp_seq=1 ttl=63 time=60000.1 ms", ":2: a round trip of 60000.1 ms"),
+        ("[0.001] 64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ": a reply's time is before 1970"),
     ],
 )
 def test_bad_ping_lines_are_named(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
-        read_as("ping", [put(tmp_path, f"PING a\n{line}\n")])
+        read_as("ping", [put(tmp_path, f"PING a (a) 56(84) bytes of data.\n{line}\n")])
     assert said in str(caught.value)
 
 
@@ -140,6 +140,11 @@ def trip(sent_ns: int, rtt_ns: int | None, lost: object = "false") -> dict[str, 
     return {"seqno": 0, "lost": lost, "timestamps": {"client": {"send": {"wall": sent_ns}}}, "delay": delay}
 
 
+def irtt(trips: list[object]) -> str:
+    version = {"irtt": "0.9.0", "json_format": 1}
+    return json.dumps({"version": version, "config": {"remote_address": "a:2112"}, "stats": {}, "round_trips": trips})
+
+
 def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
     start = 1_700_000_000 * 10**9
     trips = [
@@ -147,7 +152,7 @@ def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
         trip(start + 10**9, None, "true_up"),
         trip(start + 2 * 10**9, 30_000_000, lost=False),
     ]
-    text = json.dumps({"round_trips": trips})
+    text = irtt(trips)
     plain = read_as("irtt", [put(tmp_path, text, "a.json")])
     assert delays(plain.profile) == [(0.0, 0.01, True), (1.0, 0.01, False), (2.0, 0.015, True)]
     zipped = tmp_path / "a.json.gz"
@@ -159,12 +164,12 @@ def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
     ("document", "said"),
     [
         ("{", ":1: is not JSON"),
-        ("[]", "has no 'round_trips'"),
-        ('{"round_trips": []}', "is empty"),
-        (json.dumps({"round_trips": [trip(1, 2), {}]}), "round_trips[1]: has no 'timestamps'"),
-        (json.dumps({"round_trips": [trip(1, -5)]}), "round_trips[0].delay.rtt: -5 is out of place"),
-        (json.dumps({"round_trips": [trip(1, 2, "maybe")]}), "round_trips[0].lost: 'maybe'"),
-        (json.dumps({"round_trips": [trip(1, None, "true")]}), "holds no reply"),
+        ("[]", "has no 'version'"),
+        (irtt([]), "is empty"),
+        (irtt([trip(1, 2), {}]), "round_trips[1]: has no 'timestamps'"),
+        (irtt([trip(1, -5)]), "round_trips[0].delay.rtt: -5 is out of place"),
+        (irtt([trip(1, 2, "maybe")]), "round_trips[0].lost: 'maybe'"),
+        (irtt([trip(1, None, "true")]), "holds no reply"),
         ("[" * 100_000, "is not usable JSON"),
     ],
 )
@@ -199,7 +204,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
         return read_unpacked(path, limit)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("bentpipe.profiles.convert.reading.read_unpacked", bounded)
+        patched.setattr("bentpipe.profiles.convert.irtt.read_unpacked", bounded)
         with pytest.raises(UserError, match="is not JSON"):
             read_as("irtt", [path])
     assert limits == [MAX_BYTES]
@@ -212,12 +217,14 @@ def test_long_fields_are_shown_by_their_beginning(tmp_path: Path) -> None:
         "mahimahi": f"1\n{long}\n",
         "rtt": f"{long} {long}\n",
         "hypatia": f"{long},x\n",
+        "leoreplayer": f"12\n{long}\n",
         "irtt": json.dumps({long: 1}),
         "iperf3": json.dumps({"error": long}),
         "netem": f"#!/bin/sh\n# {long}\n",
         "csv": f"t_s,hop,direction,kind,value,valid\n{long},{long},{long},{long},{long},{long}\n",
     }
-    assert set(texts) == {name for name, entry in FORMATS.items() if entry.read is not None}
+    folders = {"starrynet"}
+    assert set(texts) == {name for name, entry in FORMATS.items() if entry.read is not None} - folders
     for name, text in texts.items():
         path = tmp_path / f"{name}.txt"
         path.write_text(text)
@@ -233,12 +240,17 @@ def test_long_fields_are_shown_by_their_beginning(tmp_path: Path) -> None:
 def iperf3(
     intervals: list[tuple[float, float, float]], *, reverse: int = 1, rtt_us: int | None = None
 ) -> dict[str, object]:
-    stream = {} if rtt_us is None else {"rtt": rtt_us}
+    more = {"socket": 5, "sender": not reverse, "omitted": False, "bytes": 1} | (
+        {} if rtt_us is None else {"rtt": rtt_us}
+    )
     return {
-        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": reverse}},
+        "start": {
+            "version": "iperf 3.12",
+            "timestamp": {"timesecs": 1_700_000_000},
+            "test_start": {"protocol": "TCP", "reverse": reverse},
+        },
         "intervals": [
-            {"streams": [stream], "sum": {"start": a, "end": b, "bits_per_second": bps, "omitted": False}}
-            for a, b, bps in intervals
+            {"streams": [{"start": a, "end": b, "bits_per_second": bps, **more}], "sum": {}} for a, b, bps in intervals
         ],
     }
 
@@ -267,12 +279,12 @@ def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"error": "unable to connect"}, "the test failed: unable to connect"),
-        (iperf3([]), "intervals is empty"),
-        (iperf3([(0, 1, -1)]), "intervals[0].sum.bits_per_second: -1 is out of place"),
-        (iperf3([(0, 1, 1), (0.5, 1.5, 1)]), "intervals[1].sum: goes from 0.5 to 1.5"),
-        (iperf3([(1, 1, 1)]), "intervals[0].sum: goes from 1 to 1"),
-        ({"start": 5}, "start"),
+        ({"error": "unable to connect"}, "the test failed: 'unable to connect'"),
+        (iperf3([]), "no interval"),
+        (iperf3([(0, 1, -1)]), "intervals[0].streams[0].bits_per_second: -1 is out of place"),
+        (iperf3([(0, 1, 1), (0.5, 1.5, 1)]), "intervals[1].streams[0]: from 0.5 to 1.5"),
+        (iperf3([(1, 1, 1)]), "intervals[0].streams[0]: from 1 to 1"),
+        ({"start": 5, "intervals": []}, "start"),
     ],
 )
 def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, said: str) -> None:

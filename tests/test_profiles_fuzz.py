@@ -13,10 +13,14 @@ from bentpipe.profiles import preset_profile, read_profile
 from bentpipe.profiles.convert import FORMATS, ReadOptions, read_as, write_as
 
 OPTIONS = ReadOptions(delay_s=0.02)
-READERS = [name for name, entry in FORMATS.items() if entry.read is not None]
+#: StarryNet's is a folder: its own test is below.
+READERS = [name for name, entry in FORMATS.items() if entry.read is not None and name != "starrynet"]
 
 IRTT = json.dumps(
     {
+        "version": {"irtt": "0.9.0", "json_format": 1},
+        "config": {"remote_address": "a:2112"},
+        "stats": {},
         "round_trips": [
             {
                 "lost": lost,
@@ -24,23 +28,30 @@ IRTT = json.dumps(
                 "delay": {"rtt": 10**7},
             }
             for i, lost in enumerate(["false", "true", "true_up", "false"])
-        ]
+        ],
     }
 )
 IPERF3 = json.dumps(
     {
-        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
+        "start": {
+            "version": "iperf 3.12",
+            "timestamp": {"timesecs": 1_700_000_000},
+            "test_start": {"protocol": "TCP", "reverse": 1},
+        },
         "intervals": [
             {
-                "streams": [{"rtt": 30_000}],
-                "sum": {"start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2},
+                "streams": [
+                    {"socket": 5, "start": i, "end": i + 1, "bits_per_second": 1e6 * i, "omitted": i == 2}
+                    | {"bytes": 10**5, "sender": False, "rtt": 30_000}
+                ],
+                "sum": {},
             }
             for i in range(5)
         ],
     }
 )
 PING = (
-    "PING a\n"
+    "PING a (192.0.2.1) 56(84) bytes of data.\n"
     + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6))
     + "\n--- a ping statistics ---\n"
 )
@@ -58,7 +69,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
     folder = tmp_path_factory.mktemp("seeds")
     profile = preset_profile("dumbbell", 1.0)
     texts = {"irtt": IRTT, "iperf3": IPERF3, "ping": PING, "rtt": "1700000000.5,20\n1700000001.5,-1\n1700000002.5,30\n"}
-    for name in ("csv", "hypatia", "mahimahi", "netem"):
+    for name in ("csv", "hypatia", "leoreplayer", "mahimahi", "netem"):
         texts[name] = write_as(name, profile, folder / name).files[0].read_text()
     return Seeds(texts)
 
@@ -124,6 +135,28 @@ def test_good_files_with_something_changed(
     path = tmp_path / "changed"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     harmless(name, path)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["config.json", "bentpipe-Grid-LeastDelay/GS-2/gsl/1.txt"]),
+    at=st.integers(0, 10_000),
+    noise=st.text(max_size=20) | st.sampled_from(["|", ",", "0|||0,0,0,0,1e9", "-1", "9" * 30, "null"]),
+    cut=st.booleans(),
+)
+def test_starrynets_folder_with_something_changed(tmp_path: Path, name: str, at: int, noise: str, cut: bool) -> None:
+    folder = tmp_path / "sn"
+    if not folder.exists():
+        write_as("starrynet", preset_profile("dumbbell", 1.0), folder)
+    file = folder / name
+    good = file.read_bytes()
+    text = good.decode()
+    at %= len(text) + 1
+    file.write_bytes((text[:at] + ("" if cut else noise + text[at:])).encode("utf-8", "surrogatepass"))
+    try:
+        harmless("starrynet", folder)
+    finally:
+        file.write_bytes(good)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -20,6 +20,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::ping, module)?)?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;

@@ -1,4 +1,4 @@
-//! `bentpipe._native.simulate`, `RunData` and `controllers`.
+//! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
@@ -7,7 +7,7 @@ use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::Column;
 use bentpipe_sim::{RunData, Simulation};
 use bentpipe_transport::cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
-use numpy::IntoPyArray;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -62,6 +62,21 @@ pub fn simulate(
         }
     }
     Ok(PyRunData(py.detach(|| simulation.finish())))
+}
+
+/// Round trips of echo requests over a Profile [ms]; NaN: lost.
+#[pyfunction]
+pub fn ping<'py>(
+    py: Python<'py>,
+    profile: &PyProfile,
+    sent_s: PyReadonlyArray1<'_, f64>,
+    bytes: u32,
+    seed: u64,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let sent = sent_s.as_array().to_vec();
+    let trips = py.detach(|| bentpipe_sim::ping(&profile.0, &sent, bytes, seed)).map_err(user_error)?;
+    let rtt_ms: Vec<f64> = trips.into_iter().map(|trip| trip.map_or(f64::NAN, Nanos::as_millis_f64)).collect();
+    Ok(rtt_ms.into_pyarray(py))
 }
 
 /// Every congestion controller: name, status, description, source, what it needs to be told of the path, tunables.

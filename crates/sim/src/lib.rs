@@ -5,10 +5,12 @@
 //! | [`simulation`] | the event loop |
 //! | [`flow`] | a flow: application, sender, receiver |
 //! | [`bodies`] | contents of the packets under way |
+//! | [`pings`] | echo requests instead of flows |
 
 pub mod bodies;
 mod error;
 pub mod flow;
+pub mod pings;
 pub mod simulation;
 
 #[cfg(test)]
@@ -17,4 +19,5 @@ mod behaviour;
 mod testing;
 
 pub use error::SimError;
+pub use pings::ping;
 pub use simulation::{RunData, Simulation};

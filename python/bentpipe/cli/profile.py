@@ -101,6 +101,74 @@ def make(
         note(f"{out}: {made.name}, {made.duration_s:g} s; look at it with `bentpipe profile show {out}`")
 
 
+@app.command("from")
+def from_(
+    source: Annotated[
+        Path, typer.Argument(metavar="OUT", help="A measured Run, or a Parquet table of pings.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
+    site: Annotated[str | None, typer.Option(help="Only probes from this site.", show_default=False)] = None,
+    target: Annotated[str | None, typer.Option(help="Only probes to this target.", show_default=False)] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp.", show_default=False)
+    ] = None,
+    split: Annotated[
+        float, typer.Option(help="Share of a round trip that is up, where one-way delays were not measured.")
+    ] = 0.5,
+    silent: Annotated[
+        str,
+        typer.Option(help="What stretches without probes are: gap, or lost (the prober wrote only what was answered)."),
+    ] = "gap",
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Capacity: [up=|down=] and a rate (100mbit), JSON of iperf3 -J, a packet-delivery trace or a Profile; "
+            "may be repeated. [default: the Run's own tests, else no limit]",
+            show_default=False,
+        ),
+    ] = None,
+    queue: Annotated[str, typer.Option(help="Limit of the queues, which no measurement knows.")] = "1000packets",
+    name: Annotated[
+        str | None, typer.Option(help="The Profile's name. [default: site → target]", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a Profile of the path that a prober saw: its delay, slots, loss and gaps.
+
+    Example:
+        bentpipe profile from out/home -o P.parquet --capacity down=100mbit --capacity up=15mbit
+    """
+    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.profiles import measured, write_profile
+    from bentpipe.runs.measured_profile import profile_from
+    from bentpipe.scenarios.units import parse_queue
+
+    if silent not in ("gap", "lost"):
+        raise UserError(f"--silent: {shown(silent)}; wanted gap or lost")
+    made = profile_from(
+        source,
+        measured.FromPings(
+            site=site,
+            target=target,
+            kind=kind,
+            split=split,
+            silent_is_lost=silent == "lost",
+            capacities=[measured.read_capacity(text) for text in capacity or ()],
+            queue=parse_queue(queue, "--queue"),
+            name=name,
+        ),
+    )
+    write_profile(made.profile, out)
+    agreement = measured.agreement(made)
+    if as_json:
+        print_json({"notes": list(made.notes), "agreement": agreement})
+        return
+    for line in made.notes:
+        note(line)
+    table("", list(agreement[0]), [list(row.values()) for row in agreement])
+    note(f"{out}: {made.profile.name}, {made.profile.duration_s:g} s; a ping over it sees what the last line says")
+
+
 @app.command()
 def show(
     source: Source,
@@ -169,10 +237,17 @@ def convert(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="A Profile with --to; the format's file(s) with --from.")
     ],
-    to: Annotated[str | None, typer.Option("--to", help="csv, hypatia, mahimahi or netem.", show_default=False)] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="csv, hypatia, leoreplayer, mahimahi, netem or starrynet.", show_default=False),
+    ] = None,
     origin: Annotated[
         str | None,
-        typer.Option("--from", help="csv, hypatia, iperf3, irtt, mahimahi, netem, ping or rtt.", show_default=False),
+        typer.Option(
+            "--from",
+            help="csv, hypatia, iperf3, irtt, leoreplayer, mahimahi, netem, ping, rtt or starrynet.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -104,8 +104,9 @@ def single_hop_profile(
     provenance: Provenance,
     up: Side,
     down: Side,
+    events: Sequence[Mapping[str, Any]] = (),
 ) -> Profile:
-    """A path of one hop in use all the time.
+    """A path of one hop in use all the time; `events` as in the metadata.
 
     Raises:
         UserError: What the Profile refuses (times that do not increase, negative values, …).
@@ -123,7 +124,7 @@ def single_hop_profile(
         "provenance": provenance.as_json(),
         "hops": [{"name": hop, "shared_id": None, **queues}],
         "routes": [{"at_ns": 0, "hops": [0]}],
-        "events": [],
+        "events": list(events),
     }
     rows = [(d, kind, points) for d, side in enumerate((up, down)) for kind, points in side.series()]
     lengths = [len(points.t_s) for _, _, points in rows]

@@ -17,11 +17,13 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.convert.hypatia import read_hypatia, write_hypatia
 from bentpipe.profiles.convert.iperf3 import read_iperf3
 from bentpipe.profiles.convert.irtt import read_irtt
+from bentpipe.profiles.convert.leoreplayer import read_leoreplayer, write_leoreplayer
 from bentpipe.profiles.convert.mahimahi import read_mahimahi, write_mahimahi
 from bentpipe.profiles.convert.netem import read_netem, write_netem
 from bentpipe.profiles.convert.ping import read_ping
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.rtt import read_rtt
+from bentpipe.profiles.convert.starrynet import read_starrynet, write_starrynet
 from bentpipe.profiles.convert.table_csv import read_csv, write_csv
 from bentpipe.profiles.convert.writing import WriteOptions, Written
 from bentpipe.scenarios.tables import unknown_name
@@ -51,12 +53,18 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         ),
         "iperf3": Format("JSON of iperf3 -J", read_iperf3),
         "irtt": Format("JSON of irtt client -o", read_irtt),
+        "leoreplayer": Format(
+            "LeoReplayer's delay file, with mm-link's traces beside it", read_leoreplayer, write_leoreplayer
+        ),
         "mahimahi": Format("packet-delivery traces of mm-link, one per direction", read_mahimahi, write_mahimahi),
         "netem": Format(
             "tc netem on a schedule, one script per direction (reads only its own)", read_netem, write_netem
         ),
         "ping": Format("text of ping -D", read_ping),
         "rtt": Format("lines of time rtt_ms, or time seq rtt_ms", read_rtt),
+        "starrynet": Format(
+            "a folder of StarryNet's link files: two ground stations", read_starrynet, write_starrynet, ".starrynet"
+        ),
     }
 )
 

@@ -6,13 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.files import read_unpacked
 from bentpipe.profiles.build import DEFAULT_QUEUE, queue_limit
-from bentpipe.readers.checked import parse_json
 from bentpipe.scenarios.units import QueueLimit, parse_queue
 
 Paths = Sequence[str | os.PathLike[str]]
@@ -60,12 +58,3 @@ def one_path(paths: Paths, what: str) -> str | os.PathLike[str]:
     if len(paths) != 1:
         raise UserError(f"{len(paths)} files given; {what} is read from one")
     return paths[0]
-
-
-def load_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - JSON is anything
-    """The JSON document in a file, plain or gzipped.
-
-    Raises:
-        UserError: It cannot be read or is not JSON; the line is named.
-    """
-    return parse_json(str(path), read_unpacked(path))

@@ -1,0 +1,103 @@
+//! Echo requests over a Profile: what a prober at the terminal would have measured, through the link elements themselves.
+
+use crate::error::SimError;
+use bentpipe_link::{Network, Outcome, Packet};
+use bentpipe_profile::{Direction, Nanos, Profile, ProfileError, Streams, Time};
+
+/// The round trip of each echo request; `None`: it or its reply was lost, or there was no path.
+///
+/// Requests of `bytes` (IP header included) leave the terminal at `sent_s` [s since the Profile's start, any order], pass every hop, turn round at
+/// once and come back. They are on the path together: one that waits holds up those behind it, as it would in a queue. After the Profile's end
+/// the last values hold until the last reply is home. `seed` decides the per-packet draws, as it does in a run.
+///
+/// # Errors
+/// A time outside the Profile, more than 2^32 requests, or what [`Network::new`] refuses.
+pub fn ping(profile: &Profile, sent_s: &[f64], bytes: u32, seed: u64) -> Result<Vec<Option<Nanos>>, SimError> {
+    let mut sends = sent_s.iter().enumerate().map(|(i, &t)| request(profile, t, i)).collect::<Result<Vec<_>, _>>()?;
+    sends.sort_unstable();
+    let mut network = Network::new(&[profile], Streams::new(seed))?;
+    let mut round_trips = vec![None; sends.len()];
+    let (mut next, mut outcomes) = (0, Vec::new());
+    while next < sends.len() || network.packets() > 0 {
+        let send_at = sends.get(next).map_or(Time::MAX, |&(at, _)| at);
+        let wake_at = network.wake_at().unwrap_or(Time::MAX);
+        // Of one instant, the network goes first, as in a run.
+        if send_at < wake_at {
+            let (at, number) = sends[next];
+            next += 1;
+            // Refused for want of a path: lost.
+            let _ = network.send(Packet::new(at, 0, Direction::Up, 0, bytes, number));
+            continue;
+        }
+        network.run_until(wake_at, &mut outcomes);
+        for (outcome, packet) in outcomes.drain(..) {
+            match (outcome, packet.direction) {
+                (Outcome::Dropped(_), _) => {}
+                (Outcome::Delivered, Direction::Up) => {
+                    let mut reply = Packet::new(packet.at, 0, Direction::Down, 0, bytes, packet.body);
+                    reply.entered = packet.entered;
+                    let _ = network.send(reply);
+                }
+                (Outcome::Delivered, Direction::Down) => round_trips[packet.body as usize] = Some(packet.at.since(packet.entered)),
+            }
+        }
+    }
+    Ok(round_trips)
+}
+
+/// When a request leaves, and its number.
+fn request(profile: &Profile, t_s: f64, number: usize) -> Result<(Time, u32), ProfileError> {
+    let span_s = profile.duration().as_secs_f64();
+    let outside = || ProfileError::OutsideSpan { what: "the ping".to_owned(), found_s: t_s, span_s };
+    let at = Time::from_secs_f64(t_s).filter(|at| at.0 <= profile.duration().0).ok_or_else(outside)?;
+    Ok((at, u32::try_from(number).map_err(|_| outside())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::handover_path;
+
+    const MS: f64 = 1e6;
+
+    #[test]
+    fn an_echo_passes_every_hop_twice() {
+        // 5 + 10 ms of delay each way; 84 bytes take 33.6 µs at 20 Mbit/s each way.
+        let trips = ping(&handover_path(10, 0), &[0.5, 1.0], 84, 0).unwrap();
+        assert_eq!(trips, [Some(Nanos(30_067_200)); 2]);
+    }
+
+    #[test]
+    fn one_that_waits_for_an_interruption_holds_up_the_next() {
+        // The path moves at 5 s to a hop of 9 ms that sends nothing for 50 ms.
+        let trips = ping(&handover_path(10, 0), &[5.02, 5.01, 6.0], 84, 0).unwrap();
+        let ms: Vec<f64> = trips.iter().map(|t| t.unwrap().0 as f64 / MS).collect();
+        assert!(ms[1] > 75.0 && ms[0] > 65.0 && ms[1] > ms[0] && ms[2] < 39.0, "{ms:?}");
+    }
+
+    #[test]
+    fn what_is_under_way_at_a_handover_that_drops_it_is_lost() {
+        let trips = ping(&handover_path(10, 0), &[4.998], 84, 0).unwrap();
+        assert_eq!(trips, [None]);
+    }
+
+    #[test]
+    fn loss_comes_with_the_seed_and_repeats_with_it() {
+        let path = handover_path(10, 100_000_000); // 10 % on each of two hops, each way
+        let sent: Vec<f64> = (0..400).map(|i| f64::from(i) / 100.0).collect();
+        let lost = |seed| ping(&path, &sent, 84, seed).unwrap().iter().map(Option::is_none).collect::<Vec<_>>();
+        assert_eq!(lost(1), lost(1));
+        assert_ne!(lost(1), lost(2));
+        let count = lost(1).into_iter().filter(|&l| l).count() as f64;
+        let p = 1.0 - 0.9 * 0.9;
+        assert!((count / 400.0 - p).abs() < 4.0 * (p * (1.0 - p) / 400.0).sqrt(), "{count}");
+    }
+
+    #[test]
+    fn times_outside_are_refused_and_none_is_fine() {
+        let path = handover_path(10, 0);
+        assert!(ping(&path, &[10.1], 84, 0).is_err() && ping(&path, &[f64::NAN], 84, 0).is_err());
+        assert_eq!(ping(&path, &[], 84, 0).unwrap(), []);
+        assert!(ping(&path, &[10.0], 84, 0).unwrap()[0].is_some());
+    }
+}

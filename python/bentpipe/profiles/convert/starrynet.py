@@ -1,0 +1,202 @@
+"""Link files as StarryNet keeps and replays them: a terminal and a server as ground stations, a satellite between them.
+
+In ``GS-2/gsl/T.txt`` a line a ground station, ``gs|removed|updated|added``, with links
+``index,shell,orbit,satellite,delay_ms`` separated by blanks: the changes at step T, of both ways alike. Beside them,
+for each shell, ``isl/T.txt`` (no links between satellites here) and ``position/T+1.txt`` (StarryNet,
+starrynet/sn_observer.py and sn_synchronizer.py, commit 1b43d5d). StarryNet takes files that are there if it is told to
+use what it has cached.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bentpipe._native import Profile
+from bentpipe.errors import UserError, shown
+from bentpipe.files import read_text
+from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
+from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.table import DIRECTIONS
+from bentpipe.readers.checked import MAX_RTT_MS, member, number, parse_json
+
+#: Folder of StarryNet's own naming: name, link style and policy of the configuration.
+_EXPERIMENT = "bentpipe-Grid-LeastDelay"
+#: One shell of two satellites, which take turns at handovers; its name is made of its numbers as StarryNet makes it.
+_SHELL = {"Altitude (km)": 550, "Inclination": 53, "Orbits": 1, "Satellites per orbit": 2, "Phase shift": 1}
+_SHELL_FOLDER = "0_550-53-1-2-1"
+#: Change of delay below which StarryNet keeps the old one [ms].
+_SAME_MS = 0.01
+#: Most steps: each is three files. Chosen here: a day of seconds.
+_MOST_STEPS = 86_400
+
+_LINK = re.compile(r"(\d{1,6}),(\d{1,3}),(\d{1,4}),(\d{1,4}),(\d{1,6}(?:\.\d{1,9})?)\Z")
+
+
+def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Written:
+    """Writes the folder `path`: ``config.json`` and the link files of every step.
+
+    Half of the one-way delay (of a round trip's half: StarryNet's links are alike in both ways) is the terminal's link,
+    half the server's. Without a path both have none.
+
+    Raises:
+        UserError: `path` is there already, a step that is not usable, or more than a day of steps.
+    """
+    view = PathView(profile)
+    times = grid_s(view, options)
+    if times.size > _MOST_STEPS:
+        raise UserError(f"{profile.name}: {times.size} steps; wanted at most {_MOST_STEPS}: give a longer --step")
+    if path.exists():
+        raise UserError(f"{path}: is there already; StarryNet's files are a folder of their own, name a new one")
+    link_ms = view.rtt_ms(times) / 4
+    satellite = np.searchsorted([event["at_ns"] / 1e9 for event in view.handovers()], times, side="right") % 2
+    capacity = [view.capacity(direction) for direction in DIRECTIONS]
+    mean_bps = min((float(c.mean()) for c in capacity if np.isfinite(c.value).all()), default=5e9)
+    loss = [view.loss(direction).mean() for direction in DIRECTIONS]
+    config = {
+        "Name": _EXPERIMENT.split("-", maxsplit=1)[0],
+        "Shells": [_SHELL],
+        "Duration (s)": times.size * options.step_s,
+        "step (s)": options.step_s,
+        'satellite link bandwidth ("X" Gbps)': 5,
+        'sat-ground bandwidth ("X" Gbps)': mean_bps / 1e9,
+        'satellite link loss ("X"% )': 0,
+        'sat-ground loss ("X"% )': round(100 * (1 - (1 - max(loss)) ** 0.5), 6),
+        "antenna number": 1,
+        "antenna elevation angle": 25,
+        "Satellite link": "Grid",
+        "IP version": "IPv4",
+        "Link policy": "LeastDelay",
+        "Handover policy": "instant handover",
+        "Machines": [],
+    }
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=_parent(path)))
+    try:
+        (folder / "config.json").write_text(json.dumps(config, indent=4) + "\n")
+        shell, links = folder / _EXPERIMENT / _SHELL_FOLDER, folder / _EXPERIMENT / "GS-2" / "gsl"
+        for made in (shell / "isl", shell / "position", links):
+            made.mkdir(parents=True)
+        for step, text in enumerate(_steps(link_ms, satellite)):
+            (links / f"{step}.txt").write_text(text)
+            (shell / "isl" / f"{step}.txt").write_text("0,0|||\n0,1|||\n\n")
+            (shell / "position" / f"{step + 1}.txt").write_text("0.000000,0.000000,550.000000\n" * 2 + "\n")
+        folder.chmod(0o755)
+        folder.rename(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Written(
+        [path],
+        [
+            "capacity and loss are one number each in StarryNet (config.json): the lower mean, and the higher mean "
+            "over two links",
+            "positions are not in a Profile: those written are placeholders; add your machines to config.json",
+        ],
+    )
+
+
+def _parent(path: Path) -> Path:
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"{path}: the directory {path.resolve().parent} does not exist; make it first")
+    return path.resolve().parent
+
+
+def _steps(link_ms: NDArray[np.float64], satellite: NDArray[np.int64]) -> Iterator[str]:
+    """The text of each step: what changed of either ground station's link."""
+    old: tuple[int, float] | None = None
+    for ms, sid in zip(link_ms.tolist(), satellite.tolist(), strict=True):
+        new = None if ms != ms else (sid, ms)  # noqa: PLR0124 - NaN: no path
+        lines = []
+        for ground in (0, 1):
+
+            def link(of: tuple[int, float], ground: int = ground) -> str:
+                return f"{2 * ground + of[0]},0,0,{of[0]},{of[1]:.2f}"
+
+            removed = added = updated = ""
+            if old is not None and (new is None or new[0] != old[0]):
+                removed = link(old)
+            if new is not None and (old is None or new[0] != old[0]):
+                added = link(new)
+            elif new is not None and old is not None and abs(new[1] - old[1]) > _SAME_MS:
+                updated = link(new)
+            lines.append(f"{ground}|{removed}|{updated}|{added}\n")
+        if new is None or old is None or new[0] != old[0] or abs(new[1] - old[1]) > _SAME_MS:
+            old = new
+        yield "".join(lines)
+
+
+def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
+    """The Profile between the first two ground stations of such a folder: the sum of their links to one satellite.
+
+    A step without a link at either of them, or with links to two satellites, is a gap.
+
+    Raises:
+        UserError: No ``config.json``, no link files below it, or a line that is not what it should be; it is named.
+    """
+    folder = Path(one_path(paths, "StarryNet's files"))
+    where = folder / "config.json"
+    config = parse_json(str(where), read_text(where))
+    step_s = number(f"{where}: step (s)", member(str(where), config, "step (s)", (int, float)), 0.001, 3600, "s")
+    sources = sorted(folder.glob("*/GS-*/gsl"))
+    if len(sources) != 1:
+        raise UserError(f"{folder}: {len(sources)} folders of ground stations' links (*/GS-*/gsl); wanted one")
+    count = sum(1 for file in sources[0].iterdir() if file.suffix == ".txt")
+    if not 0 < count * step_s <= MAX_DURATION_S:
+        raise UserError(f"{sources[0]}: {count} steps of {step_s:g} s; wanted one at least, and at most 31 days")
+    delay_ms = np.full(count, np.nan)
+    links: dict[int, dict[int, tuple[str, float]]] = {0: {}, 1: {}}
+    for step in range(count):
+        _apply(sources[0] / f"{step}.txt", links)
+        ends = [dict(links[ground].values()) for ground in (0, 1)]
+        common = sorted(set(ends[0]) & set(ends[1]))
+        if common:
+            delay_ms[step] = min(ends[0][name] + ends[1][name] for name in common)
+    known = ~np.isnan(delay_ms)
+    if not known.any():
+        raise UserError(f"{sources[0]}: the first two ground stations share no satellite at any step")
+    last = np.maximum.accumulate(np.where(known, np.arange(count), int(np.argmax(known))))
+    side = Side(Points.of(np.arange(count) * step_s, delay_ms[last] / 1e3, known), queue=options.limit())
+    profile = single_hop_profile(
+        name=options.name_for(folder),
+        hop="path",
+        start_unix_ns=options.start_unix_ns or 0,
+        duration_s=count * step_s,
+        basis="one_way",
+        provenance=Provenance("measured", f"StarryNet's link delays in {options.name_for(folder)}"),
+        up=side,
+        down=side,
+    )
+    gaps = int((~known).sum())
+    return Converted(profile, [f"{gaps} of {count} steps without a path: gaps in the Profile"] if gaps else [])
+
+
+def _apply(path: Path, links: dict[int, dict[int, tuple[str, float]]]) -> None:
+    """Brings the links of the ground stations in `links` to what a file says: by index, satellite and delay."""
+    for count, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        parts = line.split("|")
+        if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) <= 6):
+            raise UserError(f"{path}:{count}: {shown(line)} is not ground station|removed|updated|added")
+        mine = links.get(int(parts[0]))
+        for place, text in enumerate(parts[1:]):
+            for word in text.split():
+                match = _LINK.match(word)
+                if match is None or float(match[5]) > MAX_RTT_MS:
+                    raise UserError(f"{path}:{count}: {shown(word)} is not index,shell,orbit,satellite,delay_ms")
+                if mine is None:
+                    continue
+                if place == 0:
+                    mine.pop(int(match[1]), None)
+                else:
+                    mine[int(match[1])] = (",".join(match.group(2, 3, 4)), float(match[5]))

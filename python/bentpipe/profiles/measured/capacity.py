@@ -1,0 +1,240 @@
+"""Capacity of a measured Profile: a rate, a trace, or a saturation test; and how it comes to lie beside the pings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.profiles.build import Points
+from bentpipe.profiles.convert.iperf3 import read_iperf3
+from bentpipe.profiles.convert.mahimahi import read_mahimahi
+from bentpipe.profiles.convert.reading import ReadOptions
+from bentpipe.profiles.parquet import read_profile
+from bentpipe.profiles.path import PathView, held
+from bentpipe.scenarios.units import parse_rate_bps
+
+if TYPE_CHECKING:
+    from bentpipe._native import Profile
+
+Way = Literal["up", "down"]
+
+#: Intervals whose ends are this close are neighbours [s]; chosen here: programs print milliseconds.
+TOUCH_S = 0.0015
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """A capacity of one direction or both.
+
+    Attributes:
+        up, down: The series [bit/s] from its own start; None: not said.
+        duration_s: How long it was measured; None: it holds for ever.
+        start_unix_ns: When that began; None: it has no clock.
+        source: Where it comes from, in a few words.
+        achieved: Whether it is what one transfer achieved, with its controller and its queue, and not what the path
+            could carry.
+    """
+
+    up: Points | None
+    down: Points | None
+    duration_s: float | None
+    start_unix_ns: int | None
+    source: str
+    achieved: bool = False
+
+
+def read_capacity(text: str) -> Capacity:
+    """A capacity as a user gives it: ``[up=|down=]VALUE``.
+
+    VALUE is a rate (``100mbit``; both directions, unless one is named), or a file: JSON of ``iperf3 -J`` (of the
+    direction it tested), a packet-delivery trace (down, unless up is named), or a Profile (both).
+
+    Raises:
+        UserError: None of these, a file that does not read, or one without a capacity in the direction asked for.
+    """
+    direction, _, value = text.rpartition("=")
+    if direction not in ("", "up", "down"):
+        raise UserError(f"--capacity: {shown(text)}: before = stands up or down")
+    if Path(value).is_file():
+        found = _read_file(value, "up" if direction == "up" else "down")
+    else:
+        try:
+            rate = Points.constant(parse_rate_bps(value, "--capacity"))
+        except UserError as error:
+            raise UserError(f"--capacity: {shown(value)} is no file, and no rate such as 100mbit") from error
+        found = Capacity(rate, rate, None, None, value)
+    if direction == "up":
+        found = replace(found, down=None)
+    elif direction == "down":
+        found = replace(found, up=None)
+    if found.up is None and found.down is None:
+        raise UserError(f"--capacity: {value} says nothing about {direction}; leave {direction}= out")
+    return found
+
+
+def _read_file(path: str | os.PathLike[str], direction: Way) -> Capacity:
+    with Path(path).open("rb") as file:
+        head = file.read(64).lstrip()
+    if head.startswith(b"PAR1"):
+        return of_profile(read_profile(path), clock=True)
+    options = ReadOptions(delay_s=0.0, direction=direction)
+    if head.startswith(b"{"):
+        return replace(of_profile(read_iperf3([path], options).profile, clock=True), achieved=True)
+    if head[:1].isdigit():
+        return of_profile(read_mahimahi([path], options).profile, clock=False)
+    raise UserError(
+        f"--capacity: {path} is neither JSON of `iperf3 -J`, nor a packet-delivery trace (a time in ms a line), "
+        "nor a Profile"
+    )
+
+
+def of_profile(profile: Profile, *, clock: bool) -> Capacity:
+    """The capacity of another Profile's path; `clock`: whether its start means anything."""
+    view = PathView(profile)
+
+    def way(direction: Way) -> Points | None:
+        steps, valid = view.capacity(direction), view.valid(direction)
+        if np.isinf(steps.value).all():
+            return None
+        at = np.unique(np.concatenate([steps.t_s, valid.t_s]))
+        value = held(steps.t_s, steps.value, at)
+        limited = np.isfinite(value)
+        return Points.of(at, np.where(limited, value, 0.0), limited & (held(valid.t_s, valid.value, at) > 0))
+
+    start = profile.start_unix_ns if clock else None
+    description = json.loads(profile.metadata_json())["provenance"]["description"]
+    return Capacity(way("up"), way("down"), profile.duration_s, start, description)
+
+
+def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[Capacity]:
+    """The capacities in tables of a measured Run, by source and direction; what paths could carry goes first.
+
+    Args:
+        samples: Throughput of transfers by interval (`unix_ns` of its begin, `duration_s`, `direction`, `source`,
+            `goodput_bps` or `sent_bps`, `omitted`); streams of one test are added.
+        links: Capacity by window of a trace (`t_s` of its end, `duration_s`, `direction`, null: taken for down,
+            `source`, `capacity_bps`).
+    """
+    found = []
+    if links is not None:
+        rows = links.drop_nulls(["capacity_bps", "t_s", "duration_s"])
+        rows = rows.with_columns(pl.col("direction").fill_null("down"), at_s=pl.col("t_s") - pl.col("duration_s"))
+        for (direction, source), part in sorted(rows.partition_by("direction", "source", as_dict=True).items()):
+            one = part.sort("at_s").select("at_s", lasts_s="duration_s", bps="capacity_bps")
+            found.append(_of_rows(one, str(direction), str(source), None, achieved=False))
+    if samples is not None:
+        kept = samples.filter(~pl.col("omitted").fill_null(value=False))
+        kept = kept.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
+        kept = kept.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
+        for (direction, source), part in sorted(kept.partition_by("direction", "source", as_dict=True).items()):
+            # Streams of one test share the path; their intervals begin within a millisecond of each other.
+            whole = part.group_by((pl.col("unix_ns") + 500_000) // 1_000_000).agg(
+                pl.col("goodput_bps").sum().alias("bps"), pl.col("duration_s").max().alias("lasts_s")
+            )
+            first = int(whole["unix_ns"].min() or 0)  # type: ignore[arg-type]
+            one = whole.sort("unix_ns").with_columns(at_s=(pl.col("unix_ns") - first) / 1e3)
+            found.append(_of_rows(one, str(direction), str(source), first * 10**6, achieved=True))
+    return found
+
+
+def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int | None, *, achieved: bool) -> Capacity:
+    at, lasts, bps = (rows[name].to_numpy() for name in ("at_s", "lasts_s", "bps"))
+    ends = at + lasts
+    # A row that says when what was measured is over, where the next interval does not follow at once.
+    hole = np.append(at[1:] - np.maximum.accumulate(ends)[:-1] > TOUCH_S, True)
+    t = np.concatenate([at - at[0], ends[hole] - at[0]])
+    order = np.argsort(t, kind="stable")
+    series = Points.of(
+        t[order],
+        np.concatenate([bps, bps[hole]])[order],
+        np.concatenate([np.ones(at.size, bool), np.zeros(int(hole.sum()), bool)])[order],
+    )
+    keep = np.concatenate([[True], np.diff(series.t_s) > 0])
+    series = Points.of(series.t_s[keep], series.value[keep], series.valid[keep])
+    up, down = (series, None) if direction == "up" else (None, series)
+    return Capacity(up, down, float(ends.max() - at[0]), begin_unix_ns, source, achieved)
+
+
+def laid_out(
+    capacities: Sequence[Capacity],
+    direction: Way,
+    start_unix_ns: int,
+    duration_s: float,
+    period_s: float | None,
+) -> tuple[Points | None, list[str]]:
+    """The capacity of a direction beside pings, and lines about what was assumed.
+
+    The first that speaks of the direction counts. One that was measured while the pings were lies where it was, and
+    is not known outside; any other is repeated from the start on, moved by whole slots if both have a clock and there
+    are slots.
+
+    Args:
+        capacities: What there is.
+        direction: Which way.
+        start_unix_ns: The Profile's start.
+        duration_s: The Profile's length.
+        period_s: Length of a slot; None: there are none.
+    """
+    for capacity in capacities:
+        series = capacity.up if direction == "up" else capacity.down
+        if series is None:
+            continue
+        notes = [f"capacity {direction}: {capacity.source}"]
+        if capacity.achieved:
+            notes[0] += ", as one transfer achieved it (its controller and queue included)"
+        if capacity.duration_s is None:
+            return series, notes
+        if capacity.start_unix_ns is not None:
+            offset_s = (capacity.start_unix_ns - start_unix_ns) / 1e9
+            if -capacity.duration_s < offset_s < duration_s:
+                notes.append(f"capacity {direction}: measured beside the pings; not known where it was not measured")
+                return _cut(_copy(series, offset_s, capacity.duration_s), duration_s), notes
+        length_s, offset_s = capacity.duration_s, 0.0
+        what = "assumed to repeat from the start on"
+        if capacity.start_unix_ns is not None and period_s is not None and length_s >= period_s:
+            length_s = length_s // period_s * period_s
+            offset_s = (capacity.start_unix_ns - start_unix_ns) / 1e9 % period_s - period_s
+            what = "assumed to repeat, moved by whole slots"
+        notes.append(f"capacity {direction}: measured at another time ({length_s:g} s); {what}")
+        copies = int(np.ceil((duration_s - offset_s) / length_s))
+        return _cut(_repeated(series, offset_s, length_s, copies), duration_s), notes
+    return None, []
+
+
+def _copy(series: Points, offset_s: float, length_s: float) -> Points:
+    """The series moved by `offset_s`, not known before it and after `length_s`."""
+    inside = series.t_s < length_s
+    t = np.concatenate([series.t_s[inside] + offset_s, [offset_s + length_s]])
+    value = np.concatenate([series.value[inside], series.value[inside][-1:]])
+    valid = np.concatenate([series.valid[inside], [False]])
+    if offset_s > 0:
+        t, value = np.concatenate([[0.0], t]), np.concatenate([value[:1], value])
+        valid = np.concatenate([[False], valid])
+    return Points.of(t, value, valid)
+
+
+def _repeated(series: Points, offset_s: float, length_s: float, copies: int) -> Points:
+    inside = series.t_s < length_s
+    starts = offset_s + np.arange(copies) * length_s
+    return Points.of(
+        (starts[:, None] + series.t_s[inside][None, :]).ravel(),
+        np.tile(series.value[inside], copies),
+        np.tile(series.valid[inside], copies),
+    )
+
+
+def _cut(series: Points, duration_s: float) -> Points:
+    """The part within 0 and `duration_s`, on whole nanoseconds, with the value at 0."""
+    before = max(int(np.searchsorted(series.t_s, 0.0, side="right")) - 1, 0)
+    t = np.round(np.maximum(series.t_s[before:], 0.0), 9)
+    value, valid = series.value[before:], series.valid[before:]
+    keep = (t < duration_s) & np.concatenate([[True], np.diff(t) > 0])
+    return Points.of(t[keep], np.round(value[keep]), valid[keep])

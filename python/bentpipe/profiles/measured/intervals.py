@@ -1,0 +1,56 @@
+"""Intervals of time and what they do to series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.profiles.build import Points
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Intervals = NDArray[np.int64]
+
+
+def inside(times: NDArray[np.int64], intervals: Intervals) -> NDArray[np.bool_]:
+    """Whether an interval, from its begin to before its end, holds each time; `intervals` has the shape (m, 2)."""
+    begun = np.searchsorted(np.sort(intervals[:, 0]), times, side="right")
+    ended = np.searchsorted(np.sort(intervals[:, 1]), times, side="right")
+    found: NDArray[np.bool_] = begun > ended
+    return found
+
+
+def stepped(bad: Intervals, unknown: Intervals) -> Points:
+    """A series of steps: 1 within `bad`, otherwise 0; not known within `unknown`. Times before 0 are left out."""
+    times = np.unique(np.concatenate([[0], bad.ravel(), unknown.ravel()]))
+    times = times[times >= 0]
+    return Points.of(times / 1e9, inside(times, bad).astype(np.float64), ~inside(times, unknown))
+
+
+def unknown_within(series: Points, unknown: Intervals) -> Points:
+    """A series of straight lines, marked as not known within intervals too; it reads the same everywhere."""
+    if not len(unknown):
+        return series
+    own = np.round(series.t_s * 1e9).astype(np.int64)
+    added = np.setdiff1d(unknown, own)
+    times = np.concatenate([own, added[added > 0]])
+    values = np.concatenate([series.value, np.interp(added[added > 0], own, series.value)])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    known = series.valid[np.maximum(np.searchsorted(own, times, side="right") - 1, 0)]
+    return Points.of(times / 1e9, values[order], known & ~inside(times, unknown))
+
+
+def until(series: Points | None, end_s: float, *, linear: bool) -> Points | None:
+    """The part of a series up to `end_s`; of straight lines with its value there."""
+    if series is None or series.t_s[-1] <= end_s:
+        return series
+    kept = series.t_s <= end_s
+    t, value, valid = series.t_s[kept], series.value[kept], series.valid[kept]
+    if linear and t[-1] < end_s:
+        t = np.append(t, end_s)
+        value = np.append(value, np.interp(end_s, series.t_s, series.value))
+        valid = np.append(valid, valid[-1])
+    return Points.of(t, value, valid)

@@ -1,0 +1,202 @@
+"""A Profile from pings and, if there is one, a capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis import analyze_handovers
+from bentpipe.analysis.edges import NEAR_S
+from bentpipe.errors import UserError
+from bentpipe.profiles.build import DEFAULT_QUEUE, Points, Provenance, Side, queue_limit, single_hop_profile
+from bentpipe.profiles.convert.rtt import INCLUDES
+from bentpipe.profiles.measured.capacity import Capacity, laid_out
+from bentpipe.profiles.measured.delay import one_way_delays
+from bentpipe.profiles.measured.intervals import unknown_within, until
+from bentpipe.profiles.measured.loss import loss_process
+from bentpipe.profiles.measured.probes import Probes, choose, read_probes
+from bentpipe.scenarios.units import QueueLimit, parse_queue
+from bentpipe.times import format_utc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bentpipe._native import Profile
+    from bentpipe.analysis import Handovers
+
+    Edges = NDArray[np.int64]
+
+#: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
+_FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
+
+
+@dataclass(frozen=True)
+class FromPings:
+    """How a Profile is made from pings.
+
+    Attributes:
+        site, target, kind: Which series of the table; None: the only one there is.
+        split: Share of a round trip that is up, 0 to 1, where one-way delays are not known.
+        silent_is_lost: Stretches without rows are lost probes, not gaps: the prober wrote only what was answered.
+        capacities: Of each direction the first that speaks of it; none: no capacity limit.
+        queue: Limit of the queues; no measurement knows it.
+        name: The Profile's; None: site and target.
+        source: Where the pings come from, in a few words.
+    """
+
+    site: str | None = None
+    target: str | None = None
+    kind: str | None = None
+    split: float = 0.5
+    silent_is_lost: bool = False
+    capacities: Sequence[Capacity] = ()
+    queue: QueueLimit = field(default_factory=lambda: parse_queue(DEFAULT_QUEUE, "queue"))
+    name: str | None = None
+    source: str = "pings"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured Profile, the probes that it was made from, and lines about what was left out or assumed."""
+
+    profile: Profile
+    probes: Probes
+    handovers: Handovers
+    notes: Sequence[str]
+
+
+def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | None = None) -> Measured:
+    """The path that a prober saw, as a Profile; how: ``docs/reference/profile-from.md``.
+
+    Args:
+        table: Pings (`bentpipe.analysis.tables.PINGS`); `up_ms` and `down_ms`, `kind`, `seq` and `duplicate` are used
+            where there are any.
+        options: By default the table's only series, halves of its round trips, and no capacity limit.
+
+    Raises:
+        UserError: Several series; too few replies; impossible values (`read_probes`); a split beyond 0 and 1.
+    """
+    wanted = options or FromPings()
+    if not 0 <= wanted.split <= 1:
+        raise UserError(f"split: {wanted.split:g}; wanted 0 to 1: the share of the round trip that is up")
+    chosen = choose(table, site=wanted.site, target=wanted.target, kind=wanted.kind)
+    probes = read_probes(chosen, silent_is_lost=wanted.silent_is_lost)
+    handovers = analyze_handovers(probes.table())
+    edges = _edges(handovers, probes)
+    delays = one_way_delays(probes, wanted.split, edges)
+    loss = loss_process(probes, delays.up)
+    duration_ns = int(probes.sent_ns[-1]) + probes.spacing_ns
+    one_way = probes.up_ms is not None
+    notes = [*probes.notes, *_told(probes, delays.overtaken, edges), handovers.reason]
+    capacity = {}
+    for direction in ("up", "down"):
+        capacity[direction], lines = laid_out(
+            wanted.capacities,
+            "up" if direction == "up" else "down",
+            probes.start_unix_ns,
+            duration_ns / 1e9,
+            handovers.period_s,
+        )
+        notes += lines
+    limit = queue_limit(wanted.queue)
+    achieved = any(part.achieved for part in wanted.capacities)
+    name = wanted.name or probes.name
+    profile = single_hop_profile(
+        name=name,
+        hop="measured",
+        start_unix_ns=probes.start_unix_ns,
+        duration_s=duration_ns / 1e9,
+        basis="one_way" if one_way else "half_rtt",
+        provenance=Provenance(
+            "measured",
+            f"{wanted.source}: {probes.name}, {probes.sent_ns.size} probes from {format_utc(probes.start_unix_ns)}",
+            (*INCLUDES, "cross_traffic", *(("congestion_control",) if achieved else ())),
+            _recipe(probes, handovers, wanted, delays.cut_share, delays.overtaken) | {"loss": loss.facts},
+        ),
+        # While nothing comes through, nobody knows how late it would be.
+        up=_side(unknown_within(delays.up, loss.outages[0]), capacity["up"], loss.up, limit, duration_ns),
+        down=_side(unknown_within(delays.down, loss.outages[1]), capacity["down"], loss.down, limit, duration_ns),
+        events=[_edge(int(at)) for at in edges],
+    )
+    return Measured(profile, probes, handovers, notes)
+
+
+def _side(delay: Points, capacity: Points | None, loss: Points | None, limit: dict[str, int], duration_ns: int) -> Side:
+    """A direction; what the far end's clock has behind the last probe is left out."""
+    end_s = duration_ns / 1e9
+    whole = until(delay, end_s, linear=True)
+    assert whole is not None
+    return Side(whole, capacity, until(loss, end_s, linear=False), limit)
+
+
+def _edges(handovers: Handovers, probes: Probes) -> Edges:
+    """When slots begin [ns since the first probe], after the first probe and up to the last."""
+    if handovers.edge_unix_ns is None or handovers.period_s is None:
+        return np.zeros(0, np.int64)
+    period_ns = round(handovers.period_s * 1e9)
+    first = (handovers.edge_unix_ns - probes.start_unix_ns) % period_ns
+    return np.arange(first or period_ns, int(probes.sent_ns[-1]), period_ns, dtype=np.int64)
+
+
+def _edge(at_ns: int) -> dict[str, Any]:
+    """A handover of which nothing is known but when; what it did to packets is in the series already."""
+    unknown = dict.fromkeys(("from_satellite", "to_satellite", "from_gateway", "to_gateway"))
+    kind = {"handover": {**unknown, "to_hop": 0}}
+    return {"at_ns": at_ns, "interruption_ns": 0, "hop": 0, "kind": kind, "up": _FATE, "down": _FATE}
+
+
+def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
+    notes = []
+    if probes.gap.any():
+        total_s = float(np.diff(probes.unknown(), axis=1).sum()) / 1e9
+        notes.append(f"{int(probes.gap.sum())} gap(s), {total_s:.3g} s in all, in which nobody probed: gaps stay gaps")
+        at_edges = _at_edges(probes, edges)
+        if not probes.lost.any() and at_edges > probes.gap.sum() / 2:
+            notes.append(
+                f"no probe was lost, but {at_edges} of {int(probes.gap.sum())} gaps lie at slot edges: if the prober "
+                "wrote only what was answered, they are loss (--silent lost)"
+            )
+    if overtaken:
+        notes.append(f"{overtaken} reply(s) overtaken by later ones: cut to the overtaker's, since a path keeps order")
+    if probes.up_ms is None:
+        notes.append("round trips only: which way was late, or lost, is not known")
+    return notes
+
+
+def _at_edges(probes: Probes, edges: Edges) -> int:
+    """How many gaps begin or end within `NEAR_S` of a slot's edge."""
+    if not edges.size:
+        return 0
+    ends = probes.unknown()
+    after = np.searchsorted(edges, ends)
+    before, behind = edges[np.maximum(after - 1, 0)], edges[np.minimum(after, edges.size - 1)]
+    near = np.minimum(np.abs(ends - before), np.abs(ends - behind)) <= NEAR_S * 1e9
+    return int(near.any(axis=1).sum())
+
+
+def _recipe(
+    probes: Probes, handovers: Handovers, wanted: FromPings, cut_share: float, overtaken: int
+) -> dict[str, Any]:
+    """All that was decided on the way."""
+    return {
+        "maker": "pings",
+        "site": probes.site,
+        "target": probes.target,
+        "probes": int(probes.sent_ns.size),
+        "spacing_s": probes.spacing_ns / 1e9,
+        "gaps": int(probes.gap.sum()),
+        "silent_is_lost": wanted.silent_is_lost,
+        "split": None if probes.up_ms is not None else wanted.split,
+        "cut_share": cut_share,
+        "overtaken": overtaken,
+        "slots": {
+            "period_s": handovers.period_s,
+            "phase_s": handovers.phase_s,
+            "p_value": handovers.p_value,
+        },
+        "capacity": [capacity.source for capacity in wanted.capacities],
+    }

@@ -1,0 +1,236 @@
+"""A table of probes, checked, as what a Profile is made from: one series, in order, without what is not a probe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis.evidence import spacing_s
+from bentpipe.analysis.loss import loss_episodes
+from bentpipe.analysis.tables import KEYS, PINGS, check_columns, only_series
+from bentpipe.errors import UserError, shown
+from bentpipe.profiles.build import MAX_DURATION_S
+from bentpipe.readers.checked import MAX_RTT_MS
+from bentpipe.times import format_utc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Nanos = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+#: Replies that there must be; chosen here: fewer have neither a spacing nor a distribution.
+LEAST_REPLIES = 10
+#: What tells series of a table apart: `KEYS`, and how it was probed.
+CHOICES = (*KEYS, "kind")
+#: Two stretches of one table run side by side where the numbers go back this often among so many probes.
+_BACK, _AMONG = 3, 10
+#: Lost probes for each one that is there, at most, that silences may be taken for; chosen here: a record of which nine
+#: tenths are missing is not one of losses.
+_MOST_SILENT = 9
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Probes of one series, by the time they were sent.
+
+    Attributes:
+        site, target: As the table says; None: it does not.
+        start_unix_ns: The first probe [ns since 1970].
+        sent_ns: Since then, increasing [ns]; shape (n,).
+        rtt_ms: Round trips [ms]; NaN: lost; shape (n,).
+        up_ms, down_ms: One way [ms], known wherever `rtt_ms` is; None: not measured.
+        gap: Whether nobody probed between a probe and the next; shape (n - 1,).
+        spacing_ns: The usual distance of successive probes.
+        notes: Lines about what was left out.
+    """
+
+    site: str | None
+    target: str | None
+    start_unix_ns: int
+    sent_ns: Nanos
+    rtt_ms: NDArray[np.float64]
+    up_ms: NDArray[np.float64] | None
+    down_ms: NDArray[np.float64] | None
+    gap: Mask
+    spacing_ns: int
+    notes: tuple[str, ...]
+
+    @property
+    def lost(self) -> Mask:
+        """Which probes were lost."""
+        return np.isnan(self.rtt_ms)
+
+    @property
+    def name(self) -> str:
+        """`site → target`, as much as is known."""
+        return " → ".join(part for part in (self.site, self.target) if part) or "pings"
+
+    def unknown(self) -> NDArray[np.int64]:
+        """From when to when nobody probed [ns since the start]; shape (m, 2). A probe stands for half a spacing."""
+        half = self.spacing_ns // 2
+        return np.stack([self.sent_ns[:-1][self.gap] + half, self.sent_ns[1:][self.gap] - half], axis=1)
+
+    def probed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A clock that stands still in gaps: real times [ns since the start] and its own [ns] at the same moments."""
+        end = float(self.sent_ns[-1] + self.spacing_ns)
+        real = np.concatenate([[0.0], np.sort(self.unknown().ravel()), [end]])
+        lasts = np.diff(real)
+        lasts[1::2] = 0.0
+        return real, np.concatenate([[0.0], np.cumsum(lasts)])
+
+    def table(self) -> pl.DataFrame:
+        """The same probes as analyses read them."""
+        return pl.DataFrame({"unix_ns": self.start_unix_ns + self.sent_ns, "rtt_ms": self.rtt_ms}).with_columns(
+            pl.col("rtt_ms").fill_nan(None)
+        )
+
+
+def choose(table: pl.DataFrame | pl.LazyFrame, **wanted: str | None) -> pl.LazyFrame:
+    """The rows of one series.
+
+    Args:
+        table: Probes.
+        wanted: `site`, `target` and `kind` to keep; None: the only one there is.
+
+    Raises:
+        UserError: A choice that the table does not have, or several left to choose from; they are named.
+    """
+    lazy = table.lazy()
+    columns = lazy.collect_schema().names()
+    for key in CHOICES:
+        value = wanted.get(key)
+        if key not in columns:
+            if value is not None:
+                raise UserError(f"pings: no column {key!r}; --{key} cannot choose")
+            continue
+        found = sorted(str(name) for name in lazy.select(pl.col(key).unique()).collect()[key].drop_nulls())
+        names = ", ".join(found[:6]) + (", …" if found[6:] else "")
+        if value is None and len(found) > 1:
+            raise UserError(f"pings: {len(found)} {key}s ({names}); a Profile is one path: choose with --{key}")
+        if value is not None:
+            if value not in found:
+                raise UserError(f"pings: no probe with {key} {shown(value)}; there are: {names or 'none'}")
+            lazy = lazy.filter(pl.col(key) == value)
+    return lazy
+
+
+def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = False) -> Probes:
+    """The probes of a table of one series (`choose`).
+
+    Args:
+        table: Columns `tables.PINGS`; `up_ms` and `down_ms`, `seq` and `duplicate` where there are any.
+        silent_is_lost: Stretches without rows are probes that were lost: the prober wrote only what was answered.
+
+    Raises:
+        UserError: Several series, none, or fewer replies than `LEAST_REPLIES`; a round trip or a span that is too
+            long; a clock that was set back; or what `tables.series` refuses.
+    """
+    lazy = table.lazy()
+    schema = check_columns(lazy, PINGS, "pings")
+    if "duplicate" in schema:
+        lazy = lazy.filter(~pl.col("duplicate").fill_null(value=False))
+    extra = [name for name in ("seq", "up_ms", "down_ms") if name in schema]
+    rows = lazy.select(*PINGS, *(key for key in KEYS if key in schema), *extra).sort("unix_ns", maintain_order=True)
+    frame = rows.collect()
+    if not frame.height:
+        raise UserError("pings: the table has no rows; wanted one row for each probe")
+    one = only_series(frame)
+    if "seq" in extra:
+        _refuse_side_by_side(frame["seq"].to_numpy(), frame["unix_ns"].to_numpy())
+    sent_ns = frame["unix_ns"].to_numpy() - one.start_unix_ns
+    if sent_ns[-1] > MAX_DURATION_S * 1e9:
+        raise UserError(
+            f"pings: they span {sent_ns[-1] / 86_400e9:.1f} days; wanted at most {MAX_DURATION_S / 86_400:g}"
+        )
+    too_long = one.rtt_ms > MAX_RTT_MS
+    if too_long.any():
+        at = format_utc(one.start_unix_ns + int(sent_ns[int(too_long.argmax())]))
+        raise UserError(
+            f"pings: rtt_ms is {one.rtt_ms[too_long][0]:g} at {at}; wanted at most {MAX_RTT_MS:g} (a minute): "
+            "is it in ms?"
+        )
+    fresh = np.concatenate([[True], np.diff(sent_ns) > 0])
+    notes = [f"{int((~fresh).sum())} probe(s) with the time of another left out"] if not fresh.all() else []
+    replies = int((fresh & ~one.lost).sum())
+    if replies < LEAST_REPLIES:
+        what = "every probe was lost" if replies == 0 else f"only {replies} of {int(fresh.sum())} probes were answered"
+        raise UserError(f"pings: {what}; wanted at least {LEAST_REPLIES} replies to take the delay from")
+    ways = [_one_way(frame, name, fresh, one.rtt_ms) for name in ("up_ms", "down_ms") if name in extra]
+    known = len(ways) == 2 and all(way is not None for way in ways)
+    found = Probes(
+        one.site,
+        one.target,
+        one.start_unix_ns,
+        sent_ns[fresh],
+        one.rtt_ms[fresh],
+        ways[0] if known else None,
+        ways[1] if known else None,
+        np.zeros(int(fresh.sum()) - 1, bool),
+        max(1, round(spacing_s(one.t_s[fresh]) * 1e9)),
+        tuple(notes),
+    )
+    return _with_gaps(found, silent_is_lost)
+
+
+def _one_way(frame: pl.DataFrame, name: str, fresh: Mask, rtt_ms: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """A column of one-way delays if it is known, and can be, for every reply; otherwise None."""
+    delays = frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    answered = ~np.isnan(rtt_ms)
+    # Clocks that do not agree give delays below zero, or beyond the round trip.
+    possible = (delays[answered] >= 0) & (delays[answered] <= rtt_ms[answered])
+    return delays[fresh] if possible.all() else None
+
+
+def _refuse_side_by_side(seq: NDArray[np.float64], unix_ns: Nanos) -> None:
+    """Probes whose numbers jump to and fro were sent at different times by a clock that was set back."""
+    back = np.diff(seq.astype(np.float64)) < -_AMONG  # NaN: not numbered
+    often = np.convolve(back, np.ones(_AMONG), "valid") >= _BACK if back.size >= _AMONG else np.zeros(0, bool)
+    if often.any():
+        first = int(often.argmax())
+        at = first + int(back[first:].argmax())
+        raise UserError(
+            f"pings: from {format_utc(int(unix_ns[at]))} on, two stretches have the same times (number "
+            f"{int(seq[at + 1])} comes after {int(seq[at])}): the prober's clock was set back, or two probers wrote "
+            "it; cut the measurement there"
+        )
+
+
+def _with_gaps(probes: Probes, silent_is_lost: bool) -> Probes:
+    """Gaps marked where the record is silent; or lost probes put there."""
+    silences = loss_episodes(probes.table()).silences
+    places = np.searchsorted(probes.sent_ns, silences["start_unix_ns"].to_numpy() - probes.start_unix_ns)
+    gap = np.zeros(probes.gap.shape, bool)
+    gap[places] = True
+    if not silent_is_lost or not places.size:
+        return replace(probes, gap=gap)
+    # As many as fit at the mean distance of the others, evenly: a usual distance may be shorter than the mean.
+    begin, whole = probes.sent_ns[places], probes.sent_ns[places + 1] - probes.sent_ns[places]
+    mean_ns = (int(probes.sent_ns[-1]) - int(whole.sum())) / max(1, gap.size - places.size)
+    count = np.maximum(np.round(whole / mean_ns).astype(np.int64) - 1, 1)
+    if count.sum() > _MOST_SILENT * probes.sent_ns.size:
+        raise UserError(
+            f"pings: silences would be {int(count.sum())} lost probes beside {probes.sent_ns.size} that are there; "
+            f"wanted at most {_MOST_SILENT} for each: leave them gaps"
+        )
+    number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count) + 1
+    missing_ns = np.repeat(begin, count) + number * np.repeat(whole, count) // np.repeat(count + 1, count)
+    order = np.argsort(np.concatenate([probes.sent_ns, missing_ns]), kind="stable")
+
+    def filled(column: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        return None if column is None else np.concatenate([column, np.full(missing_ns.size, np.nan)])[order]
+
+    rtt_ms = filled(probes.rtt_ms)
+    assert rtt_ms is not None
+    return replace(
+        probes,
+        sent_ns=np.concatenate([probes.sent_ns, missing_ns])[order],
+        rtt_ms=rtt_ms,
+        up_ms=filled(probes.up_ms),
+        down_ms=filled(probes.down_ms),
+        gap=np.zeros(order.size - 1, bool),
+        notes=(*probes.notes, f"{missing_ns.size} probes in {places.size} silent stretches taken as lost, as asked"),
+    )

@@ -1,0 +1,91 @@
+"""A measured Run, a table of pings or a prober's log as a Profile: what ``bentpipe profile from`` does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe.analysis.files import scan_file
+from bentpipe.errors import UserError
+from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
+from bentpipe.runs.measured import read_measured
+from bentpipe.runs.measured.importing import assembled, read_file
+from bentpipe.runs.measured.store import UNKNOWN_SITE
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class _Opened:
+    tables: Mapping[str, pl.DataFrame]
+    source: str
+    notes: tuple[str, ...]
+
+
+def profile_from(source: str | os.PathLike[str], options: FromPings | None = None) -> Measured:
+    """The Profile of a measured Run (its folder), a table of pings (Parquet), or a log that `bentpipe read` reads.
+
+    A Run's own throughput tests and capacity traces are its capacity, unless `options` gives one.
+
+    Args:
+        source: The Run, the table or the log.
+        options: As `profile_from_pings` takes them; its `source` is filled in here.
+
+    Raises:
+        UserError: Nothing that can be read, no probes in it, or what `profile_from_pings` refuses.
+    """
+    wanted = options or FromPings()
+    path = Path(source)
+    if path.is_file() and _is_parquet(path):
+        return profile_from_pings(scan_file(path), replace(wanted, source=path.name))
+    opened = _run(path) if path.is_dir() else _log(path)
+    probes = opened.tables.get("probes")
+    if probes is None:
+        raise UserError(
+            f"{path}: has no probes, only {', '.join(opened.tables) or 'no table'}; the delay of a Profile comes from "
+            "pings"
+        )
+    if not wanted.capacities:
+        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"))
+        wanted = replace(wanted, capacities=found)
+    made = profile_from_pings(probes, replace(wanted, source=opened.source))
+    return replace(made, notes=[*opened.notes, *made.notes])
+
+
+def _run(path: Path) -> _Opened:
+    run = read_measured(path)
+    sources = run.record["sources"]
+    notes = _jumps(int(run.summary.get("clock_jumps") or 0))
+    if any(one.get("clock") == "relative" for one in sources):
+        notes += ("its times are no wall clock's: the phase of slots means nothing",)
+    if not run.record["valid"]:
+        notes += (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
+    tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
+    names = ", ".join(str(one.get("name")) for one in sources[:3])
+    return _Opened(tables, names or "a measured Run", notes)
+
+
+def _log(path: Path) -> _Opened:
+    part = read_file(path)
+    tables = assembled([part], UNKNOWN_SITE)
+    notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
+    return _Opened(tables, path.name, notes)
+
+
+def _jumps(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"the prober's clock jumped {count} time(s) while it measured: times are as it had them",)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error

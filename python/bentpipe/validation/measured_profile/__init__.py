@@ -1,0 +1,153 @@
+"""A ping over a measured Profile sees what the ping saw that it was made from; a coin for each packet does not.
+
+README.md beside this file says what is claimed and how it is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import Profile, profile_from_frame, profile_to_frame
+from bentpipe.profiles.measured import (
+    FromPings,
+    Measured,
+    Seen,
+    given_back,
+    profile_from_pings,
+    regular_times,
+    same_times,
+    seen,
+)
+from bentpipe.runs.measured.importing import read_file
+from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.measured_profile.series import drawn
+
+#: How far apart what was measured and what is given back may be; of quantiles and loss the issue's line, of the mean
+#: run of lost probes chosen here: half a probe more or less at the ends of runs of five is as much.
+TOLERANCE, RUN_TOLERANCE = 0.05, 0.10
+
+#: What is compared: name, attribute of `Seen`, unit, factor to it, tolerance.
+Quantity = tuple[str, str, str, float, float]
+DELAY: Sequence[Quantity] = (
+    ("median", "median_ms", " ms", 1, TOLERANCE),
+    ("p95", "p95_ms", " ms", 1, TOLERANCE),
+    ("p99", "p99_ms", " ms", 1, TOLERANCE),
+)
+LOSS: Sequence[Quantity] = (
+    ("loss", "loss", " %", 100, TOLERANCE),
+    ("mean run of lost probes", "run", "", 1, RUN_TOLERANCE),
+)
+
+
+def check(data: Path | None, on_progress: OnProgress) -> Outcome:
+    """Profiles of the campaigns below `data`, or of a drawn series, and pings over them; a second or two each."""
+    rows: list[Row] = []
+    notes = []
+    found = list(_campaigns(data)) if data is not None else []
+    if not found:
+        notes.append("drawn series only: no ping campaigns given (--data DIR, see the claim's README)")
+    found.insert(0, ("drawn", drawn(), FromPings(), False))
+    for k, (name, table, how, waits) in enumerate(found):
+        made = profile_from_pings(table, how)
+        was = seen(made.probes.table())
+        regular = given_back(made.profile, regular_times(made.probes, made.profile))
+        rows += compared(name, LOSS, was, regular)
+        if waits:
+            rows += compared(f"{name}, as it was sent", DELAY, was, given_back(made.profile, same_times(made.probes)))
+            notes.append(f"{name}, at one distance (its prober waited for replies): {said(regular)}; was {said(was)}")
+        else:
+            rows += compared(name, DELAY, was, regular)
+        if was.run >= 2:
+            rows.append(control(name, made, was))
+        on_progress((k + 1) / len(found))
+    return Outcome("measured-profile", rows, notes)
+
+
+def compared(name: str, quantities: Sequence[Quantity], was: Seen, now: Seen) -> list[Row]:
+    """A row for each quantity."""
+    rows = []
+    for what, key, unit, scale, tolerance in quantities:
+        measured, ours = getattr(was, key) * scale, getattr(now, key) * scale
+        if not was.loss and key == "run":
+            continue
+        within = bool(abs(ours - measured) <= tolerance * measured)
+        rows.append(Row(f"{name}: {what}", f"{ours:.4g}{unit}", f"{measured:.4g}{unit}", f"{tolerance:.0%}", within))
+    return rows
+
+
+def control(name: str, made: Measured, was: Seen) -> Row:
+    """The same share of loss as a coin for each packet must not pass for the bursts that were measured."""
+    now = given_back(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
+    fails = abs(now.run - was.run) > RUN_TOLERANCE * was.run
+    return Row(
+        f"{name}, negative control: {now.loss:.2%} as a coin a packet",
+        f"runs of {now.run:.2f}",
+        f"{was.run:.2f}",
+        "must fail",
+        fails,
+    )
+
+
+def with_coin(profile: Profile, loss: float) -> Profile:
+    """The Profile with the same chance of loss at all times, in both directions, instead of its bad intervals."""
+    frame = profile_to_frame(profile).filter(pl.col("kind") != "loss_probability")
+    one_way = 1 - (1 - loss) ** 0.5
+    hop = frame["hop"][0]
+    coins = pl.DataFrame(
+        {
+            "t_s": [0.0, 0.0],
+            "hop": [hop, hop],
+            "direction": ["up", "down"],
+            "kind": ["loss_probability"] * 2,
+            "value": [one_way] * 2,
+            "valid": [True] * 2,
+        },
+        schema=frame.schema,
+    )
+    return profile_from_frame(pl.concat([frame, coins]), profile.metadata_json())
+
+
+def said(found: Seen) -> str:
+    """One line of what a ping saw."""
+    return (
+        f"{found.median_ms:.1f} / {found.p95_ms:.1f} / {found.p99_ms:.1f} ms, {found.loss:.2%} lost in runs of "
+        f"{found.run:.2f}"
+    )
+
+
+def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]]:
+    """Name, pings, how the Profile is made, and whether the prober waited for replies; of the campaigns there are."""
+    for file in sorted((data / "latency_victoria_10ms").glob("*.csv")):
+        table = _columns(file, ",", 0, 1, 1)
+        name = f"victoria {file.stem.removeprefix('bent_pipe_victoria_').removesuffix('_latency')}"
+        yield name, table, FromPings(), False
+        # Lost probes are absent rows there: what is silent for more than five probes is loss.
+        yield f"{name}, silences as loss", table, FromPings(silent_is_lost=True), False
+    for file in sorted((data / "latency_seattle_250ms").glob("*ping*.txt")):
+        yield (
+            "seattle" if "seattle" in file.name else file.stem[:30],
+            _columns(file, "\t", 0, 2, 10**9),
+            FromPings(),
+            True,
+        )
+    for file in sorted((data / "joint_victoria_20250529").glob("ping-*.txt")):
+        yield "joint", read_file(file).measurement.tables["probes"], FromPings(), False
+
+
+def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> pl.DataFrame:
+    """A table without heading: times of replies, and round trips [ms], below 0 where lost."""
+    try:
+        found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path}: {error}; wanted numbers in columns {time + 1} and {rtt + 1}") from None
+    lost = found[:, 1] < 0
+    replied_ns = np.round(found[:, 0] * unit_ns).astype(np.int64)
+    sent_ns = replied_ns - np.round(np.where(lost, 0, found[:, 1]) * 1e6).astype(np.int64)
+    return pl.DataFrame({"unix_ns": sent_ns, "rtt_ms": np.where(lost, np.nan, found[:, 1])}).with_columns(
+        pl.col("rtt_ms").fill_nan(None)
+    )

@@ -1,0 +1,555 @@
+"""Measured Profiles: a ping over one sees what was measured; what cannot be one is refused in a line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+from bentpipe.profiles import PathView, preset_profile, read_profile, write_profile
+from bentpipe.profiles.convert import ReadOptions, WriteOptions, read_as, write_as
+from bentpipe.profiles.measured import (
+    FromPings,
+    given_back,
+    profile_from_pings,
+    read_capacity,
+    regular_times,
+    seen,
+)
+from bentpipe.profiles.pings import known_at, ping, ping_table
+from bentpipe.runs.measured import Source, write_measured
+from bentpipe.runs.measured_profile import profile_from
+from bentpipe.validation import CLAIMS, check
+from bentpipe.validation.measured_profile import with_coin
+from bentpipe.validation.measured_profile.series import PHASE_S, SLOT_S, START_UNIX_NS, drawn
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+run = CliRunner().invoke
+
+
+def table(sent_s, rtt_ms, **more) -> pl.DataFrame:
+    """Pings; NaN: lost."""
+    unix_ns = START_UNIX_NS + np.round(np.asarray(sent_s, float) * 1e9).astype(np.int64)
+    columns = {"unix_ns": unix_ns, "rtt_ms": np.asarray(rtt_ms, float), **more}
+    return pl.DataFrame(columns).with_columns(pl.col("rtt_ms").fill_nan(None))
+
+
+def even(count: int = 40, every_s: float = 0.1, rtt_ms: float = 30.0) -> pl.DataFrame:
+    return table(np.arange(count) * every_s, np.full(count, rtt_ms))
+
+
+def recipe(profile):
+    return json.loads(profile.metadata_json())["provenance"]["recipe"]
+
+
+@pytest.fixture(scope="module")
+def series():
+    return drawn(seed=7)
+
+
+@pytest.fixture(scope="module")
+def made(series):
+    return profile_from_pings(series)
+
+
+# --- what is given back
+
+
+@pytest.mark.parametrize("shift", [0.1, 0.5, 0.9])
+def test_a_ping_over_it_sees_what_was_measured(made, series, shift):
+    was, now = seen(series), given_back(made.profile, regular_times(made.probes, made.profile, shift))
+    for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
+        assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key
+    assert now.run == pytest.approx(was.run, rel=0.10)
+
+
+def test_the_same_loss_as_a_coin_a_packet_does_not_pass(made, series):
+    was = seen(series)
+    coin = given_back(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
+    assert coin.loss == pytest.approx(was.loss, rel=0.10)
+    assert coin.run < 0.9 * was.run
+
+
+def test_at_the_measured_times_it_sees_the_measured_values(made):
+    sent_s = made.probes.sent_ns / 1e9
+    found = ping(made.profile, sent_s)
+    lost = made.probes.lost
+    assert (np.isnan(found) == lost).mean() > 0.999
+    both = ~np.isnan(found) & ~lost
+    assert (
+        np.quantile(np.abs(found - made.probes.rtt_ms)[both], 0.99) < 0.06
+    )  # printed to 0.1 ms: order is off by half of that
+
+
+def test_a_dense_flow_is_not_held_up_by_falling_delays(made):
+    """A delay that falls faster than time passes would make later packets wait: there is none."""
+    view = PathView(made.profile)
+    for direction in ("up", "down"):
+        points = view.points(0, direction, "delay_s")
+        slope = np.diff(points.value) / np.diff(points.t_s)
+        assert slope.min() > -1.01
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_victoria_is_given_back_within_five_percent(number):
+    file = SHARED / "latency_victoria_10ms" / f"bent_pipe_victoria_{number}_latency.csv"
+    if not file.is_file():
+        pytest.skip(f"{file.name} (clarkzjw/LEOLiveStreaming) is not here")
+    rows = pl.read_csv(file, has_header=False, new_columns=["unix_ns", "rtt_ms"])
+    rows = rows.with_columns(pl.col("unix_ns") - (pl.col("rtt_ms") * 1e6).cast(pl.Int64))
+    for silent_is_lost in (False, True):
+        made = profile_from_pings(rows, FromPings(silent_is_lost=silent_is_lost))
+        was, now = seen(made.probes.table()), given_back(made.profile, regular_times(made.probes, made.profile))
+        assert (was.loss > 0) is silent_is_lost
+        for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
+            assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key
+        assert recipe(made.profile)["slots"]["period_s"] == 15.0
+
+
+# --- delay
+
+
+def test_a_rise_is_a_jump_and_a_fall_keeps_order():
+    rtt_ms = np.full(40, 20.0)
+    rtt_ms[20] = 60.0
+    view = PathView(profile_from_pings(table(np.arange(40) * 0.1, rtt_ms)).profile)
+    up = view.points(0, "up", "delay_s")
+    at = np.array([1.94, 1.96, 2.0, 2.029, 2.05, 2.075])
+    assert np.interp(at, up.t_s, up.value) == pytest.approx([0.01, 0.03, 0.03, 0.03, 0.02, 0.01], abs=1e-6)
+    assert view.rtt_ms(np.array([1.0, 2.0, 2.02])) == pytest.approx([20, 60, 60])
+
+
+def test_the_split_says_how_much_is_up():
+    profile = profile_from_pings(even(), FromPings(split=0.8)).profile
+    assert profile.delay_ms("up", np.array([1.0])) == pytest.approx([24.0])
+    assert profile.delay_ms("down", np.array([1.0])) == pytest.approx([6.0])
+    assert recipe(profile)["split"] == 0.8
+    assert json.loads(profile.metadata_json())["basis"] == "half_rtt"
+
+
+def test_one_way_delays_are_taken_where_they_are_known():
+    rows = even().with_columns(up_ms=pl.lit(22.0), down_ms=pl.lit(8.0))
+    profile = profile_from_pings(rows).profile
+    assert profile.delay_ms("up", np.array([1.0])) == pytest.approx([22.0])
+    assert profile.delay_ms("down", np.array([1.0])) == pytest.approx([8.0])
+    assert json.loads(profile.metadata_json())["basis"] == "one_way"
+    # Clocks that do not agree: a delay below zero is none.
+    wrong = profile_from_pings(rows.with_columns(down_ms=pl.lit(-1.0))).profile
+    assert json.loads(wrong.metadata_json())["basis"] == "half_rtt"
+
+
+def test_replies_that_were_overtaken_do_not_hold_others_up():
+    rtt_ms = np.full(40, 20.0)
+    rtt_ms[10] = 500.0
+    made = profile_from_pings(table(np.arange(40) * 0.1, rtt_ms))
+    assert ping(made.profile, [1.2, 1.5]) == pytest.approx([20, 20], abs=0.01)
+    assert any("overtaken" in note for note in made.notes)
+
+
+def test_it_says_what_the_delays_hold_and_where_they_come_from(made):
+    meta = json.loads(made.profile.metadata_json())
+    assert meta["provenance"]["kind"] == "measured"
+    assert set(meta["provenance"]["includes"]) == {"queueing", "mac_jitter", "cross_traffic"}
+    assert meta["provenance"]["seed"] is None
+    assert made.profile.reseed(5).content_hash() == made.profile.content_hash()
+
+
+# --- slots
+
+
+def test_slots_are_events_at_their_edges(made):
+    events = PathView(made.profile).handovers()
+    phases = np.array([(made.profile.start_unix_ns + event["at_ns"]) / 1e9 % SLOT_S for event in events])
+    assert 50 <= len(events) <= 52
+    assert np.abs((phases - PHASE_S + 7.5) % 15 - 7.5).max() < 0.3
+    assert {event["interruption_ns"] for event in events} == {0}
+
+
+def test_without_slots_there_are_no_events():
+    assert PathView(profile_from_pings(even()).profile).handovers() == []
+
+
+# --- gaps and loss
+
+
+def test_gaps_stay_gaps():
+    sent_s = np.concatenate([np.arange(50) * 0.1, 7200 + np.arange(50) * 0.1])
+    made = profile_from_pings(table(sent_s, np.full(100, 30.0)))
+    profile = made.profile
+    assert known_at(profile, np.array([1.0, 3600.0, 7202.0])).tolist() == [True, False, True]
+    assert PathView(profile).valid("down").mean() < 0.002
+    assert ping_table(profile, np.arange(0, 7205, 1.0)).height == 10
+    assert any("1 gap(s)" in note for note in made.notes)
+
+
+def test_silences_may_be_loss_if_the_user_says_so():
+    sent_s = np.concatenate([np.arange(50) * 0.1, 6 + np.arange(50) * 0.1])
+    rows = table(sent_s, np.full(100, 30.0))
+    lost = profile_from_pings(rows, FromPings(silent_is_lost=True))
+    assert seen(lost.probes.table()).longest_run == 10
+    assert given_back(lost.profile, np.arange(0, 11, 0.1) + 0.01).longest_run == 10
+    assert given_back(profile_from_pings(rows).profile, np.arange(0, 11, 0.1) + 0.01).loss == 0
+
+
+def test_a_burst_is_a_bad_interval_of_its_length_in_both_directions():
+    rtt_ms = np.full(60, 30.0)
+    rtt_ms[20:25] = np.nan
+    profile = profile_from_pings(table(np.arange(60) * 0.02, rtt_ms)).profile
+    view = PathView(profile)
+    for direction, begins in (("up", 0.39), ("down", 0.405)):
+        loss = view.loss(direction)
+        assert loss.t_s[loss.value == 1] == pytest.approx([begins], abs=1e-6)
+        assert loss.mean() * profile.duration_s == pytest.approx(0.49 - begins, abs=1e-6)
+    assert np.isnan(ping(profile, np.arange(0.385, 0.495, 0.02))).sum() == 5
+    # How late a packet would have been, nobody knows; that it was lost is known.
+    assert view.valid("up").mean() * profile.duration_s == pytest.approx(profile.duration_s - 0.1, abs=1e-6)
+    assert known_at(profile, np.array([0.44])).all()
+
+
+def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():
+    rtt_ms = np.full(2000, 30.0)
+    rtt_ms[50:1950:50] = np.nan
+    made = profile_from_pings(table(np.arange(2000) * 0.15, rtt_ms))
+    view = PathView(made.profile)
+    for direction in ("up", "down"):
+        loss = view.loss(direction)
+        assert loss.widths_s()[loss.value == 1].max() < 0.016
+    assert view.loss("up").mean() + view.loss("down").mean() == pytest.approx(38 / 2000, rel=0.05)
+    now = given_back(made.profile, regular_times(made.probes, made.profile, 0.3))
+    assert now.loss == pytest.approx(38 / 2000, rel=0.3)
+
+
+# --- capacity
+
+
+def test_capacity_as_a_rate_for_either_direction():
+    wanted = FromPings(capacities=[read_capacity("down=100mbit"), read_capacity("15mbit")])
+    view = PathView(profile_from_pings(even(), wanted).profile)
+    assert view.capacity("down").value.tolist() == [100e6]
+    assert view.capacity("up").value.tolist() == [15e6]
+
+
+def test_a_trace_without_a_clock_repeats(tmp_path):
+    trace = tmp_path / "bw.txt"
+    trace.write_text("".join(f"{ms}\n" for ms in range(1, 1001)))  # 12 Mbit/s for a second
+    made = profile_from_pings(even(), FromPings(capacities=[read_capacity(str(trace))]))
+    view = PathView(made.profile)
+    assert view.capacity("down").mean() == pytest.approx(12e6)
+    assert np.isinf(view.capacity("up").value).all()
+    assert any("assumed to repeat" in note for note in made.notes)
+
+
+def iperf3(start_s: int, seconds: int = 20) -> str:
+    spans = [
+        {"start": i, "end": i + 1, "seconds": 1, "bytes": 125_000 * (i + 1), "bits_per_second": 1e6 * (i + 1)}
+        for i in range(seconds)
+    ]
+    common = {"omitted": False, "sender": False}
+    intervals = [{"streams": [{"socket": 5, **span, **common}], "sum": {**span, **common}} for span in spans]
+    start = {
+        "version": "iperf 3.16",
+        "timestamp": {"timesecs": start_s},
+        "connecting_to": {"host": "server", "port": 5201},
+        "test_start": {"protocol": "TCP", "num_streams": 1, "reverse": 1},
+    }
+    return json.dumps({"start": start, "intervals": intervals})
+
+
+def test_a_test_beside_the_pings_lies_where_it_was(tmp_path):
+    file = tmp_path / "i.json"
+    file.write_text(iperf3(START_UNIX_NS // 10**9 + 10))
+    made = profile_from_pings(even(400), FromPings(capacities=[read_capacity(str(file))]))
+    steps, valid = PathView(made.profile).capacity("down"), PathView(made.profile).valid("down")
+    assert np.interp([10.5, 15.5], steps.t_s, steps.value) == pytest.approx([1.5e6, 6.5e6])
+    assert valid.mean() == pytest.approx(20 / 40, abs=0.01)
+    assert "congestion_control" in json.loads(made.profile.metadata_json())["provenance"]["includes"]
+
+
+def test_a_test_of_another_day_is_moved_by_whole_slots(tmp_path, series):
+    file = tmp_path / "i.json"
+    file.write_text(iperf3(START_UNIX_NS // 10**9 - 86_400 + 3, 32))
+    made = profile_from_pings(series, FromPings(capacities=[read_capacity(str(file))]))
+    steps = PathView(made.profile).capacity("down")
+    # It began 3 s after an edge's quarter minute, and 32 s hold two slots: so its copies begin, every 30 s.
+    at = steps.t_s[steps.value == 1e6]
+    assert np.allclose(at[1:] % 15, 3.0)
+    assert np.allclose(np.diff(at[1:]), 30.0)
+    assert PathView(made.profile).valid("down").mean() > 0.99
+
+
+def test_a_runs_own_tests_and_traces_are_its_capacity(tmp_path):
+    begin = START_UNIX_NS + np.repeat(np.arange(3), 2) * 10**9
+    samples = pl.DataFrame(
+        {
+            "unix_ns": begin + np.tile([0, 200_000], 3),
+            "source": "i.json",
+            "flow": [0, 1] * 3,
+            "t_s": np.repeat(np.arange(1.0, 4.0), 2),
+            "duration_s": 1.0,
+            "direction": "up",
+            "goodput_bps": [1e6, 2e6] * 3,
+        }
+    )
+    trace = pl.DataFrame(
+        {"source": "bw", "t_s": [1.0, 2.0], "duration_s": 1.0, "direction": "down", "capacity_bps": [4e6, 8e6]}
+    )
+    rows = even(40).with_columns(site=pl.lit("home"), target=pl.lit("pop"), kind=pl.lit("icmp"))
+    made_run = write_measured(tmp_path, {"probes": rows, "samples": samples, "links": trace}, [Source("x", "ping")])
+    made = profile_from(made_run.path)
+    view = PathView(made.profile)
+    assert view.capacity("up").value.tolist()[0] == 3e6
+    assert view.valid("up").mean() == pytest.approx(3 / 4, abs=0.01)
+    assert view.capacity("down").value.tolist() == [4e6, 8e6, 4e6, 8e6]
+    only = write_measured(tmp_path / "other", {"links": trace}, [Source("y", "mahimahi")])
+    with pytest.raises(UserError, match="has no probes, only links"):
+        profile_from(only.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fast", "'fast' is no file, and no rate such as 100mbit"),
+        ("left=1mbit", "'left=1mbit': before = stands up or down"),
+        ("100", "'100' is no file, and no rate"),
+    ],
+)
+def test_what_is_no_capacity_is_said(text, said):
+    with pytest.raises(UserError, match=said.replace("(", r"\(")):
+        read_capacity(text)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200), head=st.sampled_from([b"", b"{", b"PAR1", b"12\n"]))
+def test_any_bytes_as_a_capacity(tmp_path, data, head):
+    file = tmp_path / "noise"
+    file.write_bytes(head + data)
+    line = ""
+    try:
+        read_capacity(str(file))
+    except UserError as error:
+        line = str(error)
+    assert "\n" not in line
+
+
+# --- bad input
+
+
+def refused(rows, **options) -> str:
+    with pytest.raises(UserError) as caught:
+        profile_from_pings(rows, FromPings(**options))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_cannot_be_a_profile_is_said_in_a_line():
+    assert "only 3 of 3 probes were answered; wanted at least 10 replies" in refused(even(3))
+    assert "every probe was lost" in refused(table(np.arange(50), np.full(50, np.nan)))
+    assert "rtt_ms is 180000 at 2024-12-18T18:00:00Z; wanted at most 60000" in refused(even(rtt_ms=180_000.0))
+    assert "wanted above 0 ms" in refused(even(rtt_ms=-1.0))
+    assert "they span 110.0 days; wanted at most 31" in refused(table(np.arange(20) * 5e5, np.full(20, 9.0)))
+    assert "the table has no rows" in refused(even(0))
+    assert "no column 'rtt_ms'" in refused(even().drop("rtt_ms"))
+    assert "split: 1.5; wanted 0 to 1" in refused(even(), split=1.5)
+
+
+def test_several_series_are_named_and_one_can_be_chosen():
+    rows = pl.concat(
+        [even().with_columns(site=pl.lit(site), target=pl.lit(to)) for site in ("home", "van") for to in ("pop", "dns")]
+    )
+    assert "2 sites (home, van); a Profile is one path: choose with --site" in refused(rows)
+    assert "2 targets (dns, pop); a Profile is one path: choose with --target" in refused(rows, site="van")
+    assert "no probe with site 'boat'; there are: home, van" in refused(rows, site="boat")
+    assert "no column 'kind'; --kind cannot choose" in refused(rows, site="van", target="dns", kind="udp")
+    assert profile_from_pings(rows, FromPings(site="van", target="dns")).profile.name == "van → dns"
+
+
+def test_a_clock_that_was_set_back_is_said():
+    sent_s = np.concatenate([np.arange(100) * 0.1, 5 + np.arange(100) * 0.1])
+    rows = table(sent_s, np.full(200, 30.0), seq=np.arange(200)).sort("unix_ns")
+    assert "the prober's clock was set back" in refused(rows)
+    # A prober that was started again counts anew: that is no such thing.
+    again = table(np.arange(200) * 0.1, np.full(200, 30.0), seq=np.arange(200) % 100)
+    assert profile_from_pings(again).profile.duration_s == pytest.approx(20.0)
+
+
+def test_duplicates_do_not_count():
+    rows = pl.concat([even(), even(5)]).with_columns(duplicate=pl.Series([False] * 40 + [True] * 5))
+    assert profile_from_pings(rows).probes.sent_ns.size == 40
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps_ns=st.lists(st.integers(0, 10**10) | st.sampled_from([0, 1, 10**7, 3 * 10**12]), min_size=10, max_size=60),
+    rtts_ms=st.lists(
+        st.floats(0.001, 70_000) | st.none() | st.sampled_from([1e-6, 25.0, 25.1]), min_size=60, max_size=60
+    ),
+    split=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    silent=st.booleans(),
+)
+def test_any_pings_are_a_profile_or_a_line(tmp_path_factory, steps_ns, rtts_ms, split, silent):
+    unix_ns = START_UNIX_NS + np.cumsum(np.array(steps_ns, np.int64))
+    rows = pl.DataFrame({"unix_ns": unix_ns, "rtt_ms": pl.Series(rtts_ms[: len(steps_ns)], dtype=pl.Float64)})
+    made, line = None, ""
+    try:
+        made = profile_from_pings(rows, FromPings(split=split, silent_is_lost=silent))
+    except UserError as error:
+        line = str(error)
+    assert "\n" not in line
+    if made is None:
+        return
+    replies = rows["rtt_ms"].drop_nulls()
+    now = ping(made.profile, made.probes.sent_ns / 1e9)
+    back = now[~np.isnan(now)]
+    # Nothing is later than the latest reply, but for what waits behind it; and nothing earlier than the earliest.
+    assert back.size == 0 or back.max() <= replies.max() + 0.001
+    file = tmp_path_factory.mktemp("p") / "p.parquet"
+    write_profile(made.profile, file)
+    assert read_profile(file).content_hash() == made.profile.content_hash()
+
+
+# --- exports: each is read back
+
+
+@pytest.fixture(scope="module")
+def short():
+    wanted = FromPings(capacities=[read_capacity("down=24mbit"), read_capacity("up=12mbit")])
+    return profile_from_pings(drawn(seed=3, duration_s=420.0), wanted).profile
+
+
+def test_hypatia_has_its_round_trips(short, tmp_path):
+    files = write_as("hypatia", short, tmp_path / "h", WriteOptions(step_s=0.05)).files
+    back = read_as("hypatia", files).profile
+    at = np.arange(0, 415, 0.05)
+    assert 2 * back.delay_ms("up", at) == pytest.approx(PathView(short).rtt_ms(at), abs=1e-4)
+
+
+def test_mahimahi_has_its_capacity(short, tmp_path):
+    files = write_as("mahimahi", short, tmp_path / "m").files
+    back = PathView(read_as("mahimahi", files, ReadOptions(delay_s=0.01)).profile)
+    assert back.capacity("up").mean() == pytest.approx(12e6, rel=0.01)
+    assert back.capacity("down").mean() == pytest.approx(24e6, rel=0.01)
+
+
+def test_leoreplayer_has_delay_and_capacity(short, tmp_path):
+    written = write_as("leoreplayer", short, tmp_path / "l")
+    assert [file.name for file in written.files] == ["l.delay", "l.up", "l.down"]
+    back = read_as("leoreplayer", written.files).profile
+    at = np.arange(0, 415, 0.01) + 0.005
+    for direction in ("up", "down"):
+        assert 2 * back.delay_ms(direction, at) == pytest.approx(PathView(short).rtt_ms(at), abs=1.001)
+    assert PathView(back).capacity("down").mean() == pytest.approx(24e6, rel=0.01)
+    assert PathView(back).capacity("up").mean() == pytest.approx(12e6, rel=0.01)
+
+
+def test_leoreplayers_own_example_reads():
+    folder = SHARED / "throughput_leocc_example"
+    if not folder.is_dir():
+        pytest.skip("the trace of SpaceNetLab/LeoCC is not here")
+    back = read_as("leoreplayer", [folder / "delay_example.txt", folder / "bw_example.txt"]).profile
+    steps = PathView(back).capacity("down")
+    assert back.duration_s == pytest.approx(120, abs=1)
+    assert np.median(steps.value) == pytest.approx(48.6e6, rel=0.02)
+
+
+def test_netem_has_delay_loss_and_rate(short, tmp_path):
+    files = write_as("netem", short, tmp_path / "n").files
+    back = PathView(read_as("netem", files).profile)
+    view = PathView(short)
+    for direction in ("up", "down"):
+        assert back.loss(direction).mean() == pytest.approx(view.loss(direction).mean(), rel=0.02)
+        assert back.capacity(direction).mean() == pytest.approx(view.capacity(direction).mean(), rel=0.02)
+
+
+def test_starrynet_has_delay_and_handovers(short, tmp_path):
+    folder = write_as("starrynet", short, tmp_path / "sn", WriteOptions(step_s=1.0)).files[0]
+    assert len(list(folder.glob("*/GS-2/gsl/*.txt"))) == 420
+    first = (folder / "bentpipe-Grid-LeastDelay" / "GS-2" / "gsl" / "0.txt").read_text().splitlines()
+    assert first[0].startswith("0|||0,0,0,0,")
+    back = read_as("starrynet", [folder]).profile
+    at = np.arange(420.0)
+    assert 2 * back.delay_ms("up", at) == pytest.approx(PathView(short).rtt_ms(at), abs=0.1)
+    # Another satellite at each edge: every 15 s the link goes and another comes.
+    links = folder / "bentpipe-Grid-LeastDelay" / "GS-2" / "gsl"
+    lines = [(links / f"{step}.txt").read_text().splitlines()[0].split("|") for step in range(420)]
+    moved = [step for step, line in enumerate(lines) if line[1] and line[3]]
+    assert len(moved) == len(PathView(short).handovers()) > 20
+    assert set(np.diff(moved)) == {15}
+    with pytest.raises(UserError, match="is there already"):
+        write_as("starrynet", short, folder)
+
+
+def test_starrynet_without_a_path_is_a_gap(tmp_path):
+    config = {"step (s)": 1}
+    links = tmp_path / "x" / "a" / "GS-2" / "gsl"
+    links.mkdir(parents=True)
+    (tmp_path / "x" / "config.json").write_text(json.dumps(config))
+    for step, lines in enumerate(
+        ["0|||0,0,0,0,5.00\n1|||1,0,0,0,6.00\n", "0|0,0,0,0,5.00||\n1|||\n", "0|||4,0,3,1,1.0\n1|||\n"]
+    ):
+        (links / f"{step}.txt").write_text(lines)
+    converted = read_as("starrynet", [tmp_path / "x"])
+    points = PathView(converted.profile).points(0, "up", "delay_s")
+    assert points.value.tolist() == pytest.approx([0.011, 0.011, 0.011])
+    assert points.valid.tolist() == [True, False, False]
+
+
+# --- the command line, and the claim
+
+
+def test_the_command_line_makes_one_and_says_what_a_ping_over_it_sees(series, tmp_path):
+    file, out = tmp_path / "pings.parquet", tmp_path / "P.parquet"
+    series.with_columns(site=pl.lit("home"), target=pl.lit("pop")).write_parquet(file)
+    result = run(app, ["profile", "from", str(file), "-o", str(out), "--capacity", "100mbit", "--json"])
+    assert result.exit_code == 0, result.output
+    was, now = json.loads(result.stdout)["agreement"]
+    assert now["median_ms"] == pytest.approx(was["median_ms"], rel=0.05)
+    assert read_profile(out).name == "home → pop"
+    shown = run(app, ["profile", "show", str(out)])
+    assert shown.exit_code == 0, shown.output
+    plain = run(app, ["profile", "from", str(file), "-o", str(out)])
+    assert plain.exit_code == 0, plain.output
+
+
+def test_the_command_line_takes_logs_and_says_what_is_wrong(tmp_path):
+    log, out = tmp_path / "ping.txt", tmp_path / "P.parquet"
+    lines = [
+        f"[{1_700_000_000 + i * 0.2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=63 time={30 + i % 3} ms"
+        for i in range(60)
+        if i % 20 != 7
+    ]
+    log.write_text("PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n" + "\n".join(lines) + "\n")
+    result = run(app, ["profile", "from", str(log), "-o", str(out), "--json"])
+    assert result.exit_code == 0, result.output
+    was, _ = json.loads(result.stdout)["agreement"]
+    assert was["loss"] == 0.05
+    for arguments, said in (
+        ([str(tmp_path / "none")], "no such file"),
+        ([str(log), "--silent", "maybe"], "wanted gap or lost"),
+        ([str(log), "--target", "x"], "no probe with target 'x'"),
+    ):
+        bad = run(app, ["profile", "from", *arguments, "-o", str(out)])
+        assert bad.exit_code != 0
+        assert said in bad.output
+
+
+def test_the_claim_holds_on_the_drawn_series():
+    assert "measured-profile" in CLAIMS
+    outcome = check("measured-profile")
+    assert outcome.holds, outcome.rows
+    assert any("negative control" in row.what for row in outcome.rows)
+
+
+# --- pings
+
+
+def test_pings_over_a_preset_take_its_round_trip():
+    profile = preset_profile("dumbbell:rate=10mbit,rtt=40ms", 10.0)
+    assert ping(profile, [0.0, 5.0], size_bytes=1250) == pytest.approx([41.0, 41.0], abs=1.1)
+    with pytest.raises(UserError, match=r"10\.5 s is outside"):
+        ping(profile, [10.5])

@@ -1,0 +1,325 @@
+"""What readers find in files: every probe where it was, lost ones counted, nothing repaired."""
+
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+from reader_texts import (
+    ATLAS,
+    CSV,
+    FPING,
+    HISTORY,
+    MACOS,
+    MAPS,
+    PING,
+    RATES,
+    SQLITE,
+    START_S,
+    STATUS,
+    TEXTS,
+    TRACEROUTE,
+)
+
+from bentpipe.analysis import path_segments
+from bentpipe.errors import UserError
+from bentpipe.readers.measurement import Said
+from bentpipe.runs.measured.importing import assembled, import_files, read_file
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+NS = 10**9
+
+
+def read(tmp_path, text, said=None, name="file", **more):
+    path = tmp_path / name
+    path.write_bytes(text)
+    return read_file(path, said=said, **more).measurement
+
+
+def since(table):
+    return [round(ns / 1e9 - START_S, 6) for ns in table["unix_ns"].to_list()]
+
+
+def test_ping_has_a_row_for_each_probe_sent(tmp_path):
+    found = read(tmp_path, PING)
+    table = found.tables["probes"]
+    rows = list(
+        zip(table["seq"], since(table), table["rtt_ms"], table["duplicate"], table["out_of_order"], strict=True)
+    )
+    assert rows == [
+        (1, -0.1, None, False, False),
+        (2, 0.0, 40.0, False, False),
+        (3, 0.1, 40.0, False, False),
+        (3, 0.1, 41.0, True, False),
+        (4, 0.2, None, False, False),
+        (5, 0.3, 141.0, False, True),
+        (6, 0.4, 40.0, False, False),
+        (7, 0.5, None, False, False),
+        (8, 0.6, None, False, False),
+    ]
+    assert (found.clock, found.clock_jumps, list(found.notes)) == ("utc", 0, [])
+
+
+def test_ping_without_times_needs_a_word(tmp_path):
+    with pytest.raises(UserError, match=r"has no times; .*--every 1"):
+        read(tmp_path, MACOS)
+    found = read(tmp_path, MACOS, Said(every_s=1.0))
+    table = found.tables["probes"]
+    assert table["unix_ns"].to_list() == [0, NS, 2 * NS]
+    assert table["rtt_ms"].to_list() == [12.345, None, 13.001]
+    assert found.clock == "relative"
+    assert "begins in 1970" in found.notes[0]
+    whole = read(tmp_path, MACOS, Said(every_s=1.0, start_unix_ns=START_S * NS))
+    assert (since(whole.tables["probes"]), whole.clock) == ([0.0, 1.0, 2.0], "utc")
+    # What the total time says is used, and said.
+    plain = b"\n".join(line.partition(b"] ")[2] or line for line in PING.splitlines()) + b"\n"
+    timed = read(tmp_path, plain)
+    assert timed.tables["probes"]["unix_ns"].to_list()[:2] == [0, NS // 10]
+    assert "0.1 s apart, by the total time" in timed.notes[0]
+
+
+def lines_of_ping(times_s, seqs, rtt_ms=10.0):
+    return b"".join(
+        f"[{START_S + t:.6f}] 64 bytes from 192.0.2.1: icmp_seq={n % 65536} ttl=64 time={rtt_ms} ms\n".encode()
+        for t, n in zip(times_s, seqs, strict=True)
+    )
+
+
+def test_numbers_of_16_bits_are_counted_on_through_long_outages(tmp_path):
+    # 50,000 probes at 10 ms are lost: more than half of all numbers.
+    seqs = [*range(65_000, 65_600), *range(115_600, 115_700)]
+    found = read(tmp_path, lines_of_ping([n / 100 for n in seqs], seqs))
+    table = found.tables["probes"]
+    assert (table.height, table["rtt_ms"].null_count()) == (50_700, 50_000)
+    assert not table["out_of_order"].any()
+    assert table["unix_ns"].diff().drop_nulls().max() <= 10_001_000
+
+
+def test_clock_jumps_are_counted_and_left(tmp_path):
+    seqs = list(range(1, 301))
+    times = [n / 10 + (3600 if n > 100 else 0) - (1800 if n > 200 else 0) for n in seqs]
+    found = read(tmp_path, lines_of_ping(times, seqs))
+    assert found.clock_jumps == 2
+    table = found.tables["probes"]
+    assert (table.height, table["rtt_ms"].null_count()) == (300, 0)
+    assert table["unix_ns"].is_sorted()
+
+
+def test_several_targets_are_series_of_their_own(tmp_path):
+    text = PING + PING.replace(b"192.0.2.1", b"192.0.2.9")
+    table = read(tmp_path, text).tables["probes"]
+    assert table.group_by("target").len().sort("target").rows() == [("192.0.2.1", 9), ("192.0.2.9", 9)]
+
+
+def test_a_log_without_its_beginning_and_end_is_read(tmp_path):
+    text = PING.split(b"\n", 2)[2][:300]
+    found = read(tmp_path, text)
+    table = found.tables["probes"]
+    assert table["target"].unique().to_list() == ["192.0.2.1"]
+    assert table["seq"].to_list()[0] == 3  # nobody knows of those before
+    assert any("is cut off; left out" in note for note in found.notes)
+
+
+def test_some_with_times_and_some_without_is_no_log(tmp_path):
+    with pytest.raises(UserError, match="wanted all or none"):
+        read(tmp_path, PING.replace(b"[1795199963.440000] ", b""))
+
+
+def test_more_missing_than_there_can_be_is_refused(tmp_path):
+    with pytest.raises(UserError, match="are these numbers right"):
+        read(tmp_path, PING.replace(b"icmp_seq=6", b"icmp_seq=99999999"))
+
+
+def test_fping_by_host(tmp_path):
+    found = read(tmp_path, FPING)
+    one = found.tables["probes"].filter(target="192.0.2.1")
+    assert (one["rtt_ms"].to_list(), one["duplicate"].to_list()) == (
+        [40.0, None, 40.0, 41.0],
+        [False, False, False, True],
+    )
+    other = found.tables["probes"].filter(target="host.b")
+    assert (other.height, other["rtt_ms"].null_count()) == (3, 2)  # by its own count
+    for name in ("fping list", "fping JSON"):
+        table = read(tmp_path, TEXTS[name][0], Said(every_s=1.0)).tables["probes"].filter(target="192.0.2.1")
+        assert table["rtt_ms"].to_list() == [40.1, None, 41.2]
+
+
+def test_irtt_and_iperf3(tmp_path):
+    table = read(tmp_path, TEXTS["irtt"][0]).tables["probes"]
+    assert table["up_ms"].to_list() == [20.1, None, 20.1, None, None]
+    assert table["kind"].unique().to_list() == ["udp"]
+    for name in ("iperf3", "iperf3 stream"):
+        samples = read(tmp_path, TEXTS[name][0]).tables["samples"]
+        assert samples.group_by("flow", "direction").len().sort("flow").rows() == [(0, "up", 3), (1, "down", 3)]
+        assert samples.filter(direction="up")["rtt_smoothed_ms"].to_list() == pytest.approx([40.177] * 3)
+        assert samples["unix_ns"].min() == 1_795_199_948 * NS
+
+
+def test_atlas_and_traceroutes_are_what_path_segments_reads(tmp_path):
+    found = read(tmp_path, ATLAS)
+    probes = found.tables["probes"]
+    assert (probes["rtt_ms"].to_list(), probes["site"].unique().to_list()) == ([40.5, None, 41.5, 42.5], ["probe-7"])
+    assert probes["duplicate"].to_list() == [False, False, False, True]
+    assert "1 results of kind dns are left out" in found.notes
+    segments = path_segments(found.tables["hops"])
+    assert segments.traces["bent_pipe"].to_list() == [True]
+    (tmp_path / "t").write_bytes(TRACEROUTE)
+    hops = assembled([read_file(tmp_path / "t")], "home")["hops"]
+    assert hops.filter(ttl=2).select("address", "rtt_ms").rows() == [
+        ("100.64.0.1", 28.2),
+        ("10.1.1.1", 29.0),
+        (None, None),
+    ]
+    assert path_segments(hops).traces["reached"].to_list() == [True]
+    assert read(tmp_path, TEXTS["mtr"][0]).tables["hops"]["rtt_ms"].to_list() == [0.3, None, 40.0]
+
+
+def test_tables_say_their_units(tmp_path):
+    found = read(tmp_path, CSV)
+    table = found.tables["probes"]
+    start = 1_778_403_600
+    assert [(ns / 1e9 - start) for ns in table["unix_ns"].to_list()] == [0.5, 1.5, 2.5, 3.5]  # the third was missing
+    assert table["rtt_ms"].to_list() == [40.5, None, None, 41.5]
+    samples = read(tmp_path, RATES).tables["samples"]
+    assert samples.select("direction", "goodput_bps").rows() == [
+        ("down", 100.5e6),
+        ("up", 10e6),
+        ("down", None),
+        ("up", 12e6),
+    ]
+    given = read(tmp_path, b"1.5,40\n2.5,50\n", Said(units=["t_s", "rtt_us"]), format_name="csv")
+    assert given.tables["probes"]["rtt_ms"].to_list() == [0.04, 0.05]
+    assert given.clock == "relative"
+
+
+@pytest.mark.parametrize(
+    ("text", "units", "said"),
+    [
+        (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; say it: --units, as rtt_ms"),
+        (b"time_s,colour\n1,2\n", None, "of no known format|no column is a round trip"),
+        (b"a_s,rtt_ms\n1,2\n", None, "no column says when"),
+        (b"time_s,rtt_ms\n1,2,3\n", None, r":2: 3 column\(s\); wanted 2"),
+        (b"time_s,rtt_ms\n1,fast\n", None, ":2: 'fast'; wanted a round trip"),
+        (b"time_s,rtt_ms\n1,-7\n", None, ":2: '-7'; wanted a round trip"),
+        (b"time_s,rtt_ms\nnoon,7\n", None, ":2: 'noon'; wanted a time"),
+        (b"timestamp,rtt_ms\n2026-13-01T00:00:00Z,7\n", None, ":2: '2026-13-01T00:00:00Z'; wanted a time"),
+        (b"0.5 1.2\n1.0 1.3\n", None, "of no known format"),
+        (b"1,2\n", ["t_s"], "--units names 1 columns, the table has 2"),
+        (b"1,2\n", ["t_s", "rtt"], "'rtt' is no column with a unit"),
+        (b"time_s,rtt_ms,latency_ms\n1,2,3\n", None, "two columns are rtt"),
+    ],
+)
+def test_tables_that_do_not_are_refused(tmp_path, text, units, said):
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, text, Said(units=units), format_name="csv" if units else None)
+
+
+def test_a_terminal_by_others(tmp_path):
+    status = read(tmp_path, STATUS).tables["dish_samples"]
+    assert status.select("device_id", "state", "pop_ping_latency_ms", "boresight_elevation_deg").row(0) == (
+        "ut1",
+        "CONNECTED",
+        26.5,
+        72.25,
+    )
+    history = read(tmp_path, HISTORY, Said(start_unix_ns=START_S * NS))
+    # The ring's oldest sample is behind the newest; what was lost was not timed.
+    assert history.tables["dish_samples"]["pop_ping_latency_ms"].to_list() == [None, 29.5, 30.5, 31.5]
+    assert history.tables["dish_samples"]["counter"].to_list() == [1, 2, 3, 4]
+    assert history.tables["dish_events"].select("cause", "duration_s").row(0) == ("OBSTRUCTED", 0.5)
+    rows = read(tmp_path, TEXTS["CSV of a terminal"][0]).tables["dish_samples"]
+    assert rows["currently_obstructed"].to_list() == [False, True]
+    assert rows["pop_ping_latency_ms"].to_list() == [26.5, None]
+    base = read(tmp_path, SQLITE).tables["dish_samples"]
+    assert base.select("source", "counter").rows() == [("status", None), ("history", 9)]
+    maps = read(tmp_path, MAPS).tables["dish_maps"]
+    assert maps.select("rows", "columns", "frame", "whole").row(0) == (2, 2, "FRAME_UT", True)
+
+
+def test_gzip_is_unpacked_and_the_file_itself_is_hashed(tmp_path):
+    path = tmp_path / "ping.log.gz"
+    path.write_bytes(gzip.compress(PING))
+    part = read_file(path)
+    assert (part.source.bytes, part.source.format) == (path.stat().st_size, "ping")
+    assert part.measurement.tables["probes"].height == 9
+    path.write_bytes(gzip.compress(PING)[:-20])
+    with pytest.raises(UserError, match=r"ping\.log\.gz: cannot be read"):
+        read_file(path)
+
+
+def test_a_folder_is_read_and_says_what_it_passed_over(tmp_path):
+    folder = tmp_path / "in" / "deeper"
+    folder.mkdir(parents=True)
+    (folder / "ping.log").write_bytes(PING)
+    (folder / "notes.md").write_bytes(b"# what I did\n")
+    (folder / "empty").write_bytes(b"")
+    (folder / ".hidden").write_bytes(b"x")
+    seen = []
+    found = import_files([tmp_path / "in"], tmp_path / "out", site="home", on_progress=seen.append)
+    assert [path.name for path, _ in found.skipped] == ["empty", "notes.md"]
+    assert found.run.tables == ["probes"]
+    assert found.run.summary["lost"] == 4
+    assert seen[-1] <= 1
+    assert seen == sorted(seen)
+    (folder / "ping.log").unlink()
+    with pytest.raises(UserError, match="holds nothing that can be read"):
+        import_files([tmp_path / "in"], tmp_path / "out2")
+
+
+def test_an_unknown_format_names_the_known(tmp_path):
+    with pytest.raises(UserError, match="ping"):
+        read(tmp_path, PING, format_name="pong")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
+@pytest.mark.parametrize(
+    ("file", "wanted"),
+    [
+        ("latency_victoria_10ms/bent_pipe_victoria_2_latency.csv", (13.5, 26.4, 78, 97, 224)),
+        (
+            "latency_seattle_250ms/no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt",
+            "rtt_ms",
+            (16.7, 42.8, 87, 118, 345),
+        ),
+        ("joint_victoria_20250529/ping-10ms-2025-05-29-23-20-13.txt", (15.8, 33.7, 110, 170, 439)),
+    ],
+)
+def test_real_pings_have_the_figures_of_their_source(file, wanted):
+    probes = read_file(SHARED / file).measurement.tables["probes"]
+    known = probes["rtt_ms"].drop_nulls()
+    found = [known.min(), *(known.quantile(q) for q in (0.5, 0.95, 0.99)), known.max()]
+    assert found == pytest.approx(wanted, rel=0.006)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
+def test_real_files_have_the_figures_of_their_source(tmp_path):
+    atlas = SHARED / "traceroute_ripe_atlas"
+    assert read_file(atlas / "ripe_atlas_ping_15min_2023.json").measurement.tables["probes"][
+        "rtt_ms"
+    ].median() == pytest.approx(40.8, abs=0.05)
+    hops = read_file(atlas / "ripe_atlas_traceroute_2023.json").measurement.tables["hops"]
+    passed = hops.filter(address="100.64.0.1")["probe"].n_unique()
+    assert (hops.select("probe", "target", "unix_ns").n_unique(), passed) == (24, 23)
+    for way, median, p95 in (("isl", 35, 101), ("no-isl", 29, 80)):
+        path = SHARED / "throughput_iperf3_downlink" / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
+        rates = read_file(path).measurement.tables["samples"]["goodput_bps"] / 1e6
+        assert (rates.median(), rates.quantile(0.95)) == pytest.approx((median, p95), abs=0.6)
+    links = read_file(SHARED / "throughput_leocc_example" / "bw_example.txt").measurement.tables["links"]
+    assert links["capacity_bps"].median() / 1e6 == pytest.approx(48.6, abs=0.3)
+    for path in sorted((SHARED / "delay_leocc").glob("delay_*.txt")):
+        delays = read_file(path).measurement.tables["links"]["delay_ms"]
+        assert 11 <= delays.median() <= 14
+        assert 14 <= delays.quantile(0.99) <= 25
+    road = read_file(SHARED / "throughput_osnabrueck_road" / "iperf.csv").measurement.tables["samples"]
+    medians = dict(road.group_by("direction").agg(pl.col("goodput_bps").median() / 1e6).rows())
+    assert medians == pytest.approx({"down": 286, "up": 16.9}, rel=0.002)
+    history = read_file(SHARED / "dish_json" / "get_history.json").measurement.tables
+    assert (history["dish_samples"].height, history["dish_events"].height) == (900, 683)
+    assert history["dish_samples"]["pop_ping_drop_rate"].mean() == pytest.approx(0.11, abs=0.005)
+    for path in sorted((SHARED / "dish_history_fjordlink_1hz").glob("*.gzip")):
+        samples = read_file(path).measurement.tables["dish_samples"]
+        assert samples.height == 3600
+        assert 24 <= samples["pop_ping_latency_ms"].median() <= 34
+    maps = read_file(SHARED / "joint_victoria_20250529" / "obstruction_map-2025-05-29-23-20-13.parquet").measurement
+    assert maps.tables["dish_maps"].select("rows", "columns").unique().rows() == [(123, 123)]
+    assert maps.tables["dish_maps"].height == 1411

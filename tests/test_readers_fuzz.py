@@ -1,0 +1,106 @@
+"""Every reader of files on any bytes: tables that a measured Run takes, or one line."""
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reader_texts import TEXTS
+
+from bentpipe.errors import UserError
+from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.runs.measured.importing import FORMATS, Part, assembled, read_file, recognise
+from bentpipe.runs.measured.store import Source
+
+SAID = Said(every_s=1.0)
+ABSURD = (
+    *(b"-1", b"1e400", b"NaN", b"inf", b"[" * 3000, b"9" * 40, b"null", b"{}", b'"', b"\n", b",", b"\x00"),
+    *(b"-9999999999", b"1795199963.5", b"65535", b"999999999"),
+)
+SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def mutated(draw, text):
+    """`text` with some bytes cut out, put in twice or replaced, or cut off: near enough to get past the first look."""
+    data = bytearray(text)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        to = min(len(data), at + draw(st.integers(0, 40)))
+        noise = st.one_of(
+            st.binary(max_size=12),
+            st.sampled_from([*ABSURD, bytes(data[at:to])]),
+        )
+        data[at:to] = draw(noise)
+    if draw(st.booleans()):
+        del data[draw(st.integers(0, len(data))) :]
+    return bytes(data)
+
+
+def harmless(path: Path, format_name: str | None) -> None:
+    try:
+        part = read_file(path, format_name=format_name, said=SAID)
+        tables = assembled([part], "home")
+    except UserError as error:
+        line = str(error)
+        assert "\n" not in line
+        assert len(line) < 1000
+        return
+    assert tables
+    for name, table in tables.items():
+        for column in table.select(pl.selectors.float()):
+            known = column.drop_nulls()
+            assert known.is_finite().all() or name == "dish_samples", (name, column)
+        if name == "probes":
+            assert table["unix_ns"].null_count() == 0
+            assert (table["rtt_ms"].drop_nulls() >= 0).all()
+            assert (table["rtt_ms"].drop_nulls() <= 60_000).all() or part.source.format == "parquet"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_texts_are_good(name: str, tmp_path: Path) -> None:
+    text, wanted = TEXTS[name]
+    assert recognise(text, name) == wanted
+    (tmp_path / "good").write_bytes(text)
+    found = read_file(tmp_path / "good", said=SAID)
+    assert found.measurement.tables
+    assembled([found], "home")
+
+
+def test_every_format_has_a_text() -> None:
+    assert {wanted for _, wanted in TEXTS.values()} == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@settings(SETTINGS, max_examples=60)
+@given(data=st.data())
+def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.DataObject) -> None:
+    text, wanted = TEXTS[name]
+    path = tmp_path / "noise"
+    path.write_bytes(data.draw(st.one_of(st.binary(max_size=300), mutated(text), mutated(text))))
+    harmless(path, data.draw(st.sampled_from([None, wanted])))
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_one_format_taken_for_another_is_refused_or_read(name: str, wanted: str, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(TEXTS[name][0])
+    harmless(path, wanted)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_cut_anywhere_is_refused_or_read(name: str, tmp_path: Path) -> None:
+    text, wanted = TEXTS[name]
+    path = tmp_path / "cut"
+    for end in range(0, len(text), max(1, len(text) // 60)):
+        path.write_bytes(text[:end])
+        harmless(path, wanted)
+
+
+def test_what_is_not_finite_never_gets_into_a_table() -> None:
+    found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
+    table = assembled([Part(Source("x", "y"), found)], "home")["links"]
+    assert table["delay_ms"].to_list() == [None]
