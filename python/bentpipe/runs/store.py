@@ -37,6 +37,9 @@ TABLES = ("samples", "links", "events")
 World = Literal["simulated", "emulated"]
 """Where a Run happened; also the name of its node in the hierarchy, as no terminal took part in either."""
 
+MEASURED = "measured"
+"""The world of Runs that `bentpipe.runs.measured` writes and reads."""
+
 PARTIAL = ".partial-"
 """How the folder of a Run begins while it is being written."""
 
@@ -126,13 +129,16 @@ class Run:
         return self._table("events")
 
     def _table(self, name: str) -> pl.DataFrame:
-        file = self.path / f"{name}.parquet"
-        data = read_bytes(file)
-        if hashlib.sha256(data).hexdigest() != self.record["files"].get(file.name):
-            raise UserError(
-                f"{file}: its SHA-256 is not the one in run.json: damaged or edited; run the race again with --fresh"
-            )
-        return pl.read_parquet(io.BytesIO(data))
+        return read_table(self.path, self.record, name, "run the race again with --fresh")
+
+
+def read_table(folder: Path, record: Mapping[str, Any], name: str, then: str) -> pl.DataFrame:
+    """A table of a Run, its file's hash checked. Raises `UserError` that ends in what to do `then`."""
+    file = folder / f"{name}.parquet"
+    data = read_bytes(file)
+    if hashlib.sha256(data).hexdigest() != record["files"].get(file.name):
+        raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; {then}")
+    return pl.read_parquet(io.BytesIO(data))
 
 
 def run_folder(root: Path, experiment: str, world: World, start_unix_ns: int, run: str) -> Path:
@@ -160,11 +166,18 @@ def write_run(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.D
 
     `tables` has the three of `TABLES`. Raises `StoreError` where the disk refuses; nothing is left behind then.
     """
+    return Run(folder, write_folder(folder, record, {name: tables[name] for name in TABLES}))
+
+
+def write_folder(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
+    """Write a folder with `run.json` and `tables`, as `write_run` does; returns what is in `run.json`."""
     with storing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder.parent))
         try:
-            files = {f"{name}.parquet": _write_table(partial / f"{name}.parquet", tables[name]) for name in TABLES}
+            files = {
+                f"{name}.parquet": _write_table(partial / f"{name}.parquet", table) for name, table in tables.items()
+            }
             whole = {**record, "files": files}
             (partial / "run.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
             partial.chmod(0o755)  # mkdtemp's 0700 would hide the Run from the group's other users
@@ -172,7 +185,7 @@ def write_run(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.D
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-    return Run(folder, whole)
+    return whole
 
 
 def _move_in(partial: Path, folder: Path) -> None:
@@ -203,7 +216,7 @@ def _write_table(file: Path, table: pl.DataFrame) -> str:
     """Write a table and return the file's SHA-256. Through memory, so that a full disk is an OSError and no panic."""
     buffer = io.BytesIO()
     table.write_parquet(buffer, compression="zstd")
-    data = buffer.getvalue()
+    data = buffer.getbuffer()
     file.write_bytes(data)
     return hashlib.sha256(data).hexdigest()
 
@@ -221,24 +234,33 @@ def read_run(folder: Path) -> Run:
 
     Raises `UserError` saying which file, what was found and what to do; `DamagedRunError` if that is to run it again.
     """
+    record = read_record(folder, "run the race again")
     file = folder / "run.json"
-    if folder.is_dir() and not file.exists():
-        raise DamagedRunError(f"{file}: no such file; run the race again")
-    data = read_bytes(file)
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise DamagedRunError(f"{file}: not JSON ({error}); run the race again") from error
-    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
-        raise DamagedRunError(f"{file}: no field 'format'; wanted the run.json of a Run")
-    if record["format"] > FORMAT:
-        raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
+    if record.get("world") == MEASURED:
+        raise UserError(f"{file}: this Run was measured; wanted one of a race (bentpipe analyze takes measured ones)")
     for key, kind in REQUIRED.items():
         if type(record.get(key)) is not kind:
             found = type(record[key]).__name__ if key in record else "nothing"
             raise DamagedRunError(f"{file}: field {key!r} holds {found}; wanted {kind.__name__}; run the race again")
     _check_inside(file, record)
     return Run(folder, record)
+
+
+def read_record(folder: Path, then: str) -> dict[str, Any]:
+    """A `run.json` of whatever world. Raises as `read_run`; `then` is what a message says to do."""
+    file = folder / "run.json"
+    if folder.is_dir() and not file.exists():
+        raise DamagedRunError(f"{file}: no such file; {then}")
+    data = read_bytes(file)
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRunError(f"{file}: not JSON ({error}); {then}") from error
+    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
+        raise DamagedRunError(f"{file}: no field 'format'; wanted the run.json of a Run")
+    if record["format"] > FORMAT:
+        raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
+    return record
 
 
 def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
@@ -282,7 +304,7 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
 
 
 def find_runs(root: str | os.PathLike[str]) -> list[Run]:
-    """Every Run below `root`, sorted by path; damaged ones are warned of (`DamagedRunWarning`) and left out.
+    """Every simulated or emulated Run below `root`, by path; damaged ones are left out (`DamagedRunWarning`).
 
     Raises `UserError` if there is none, or one is of a newer format.
     """
@@ -294,10 +316,16 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     for file in sorted(root.glob("*/*/*/*/run.json")):
         if not file.parent.name.startswith(PARTIAL):
             try:
-                runs.append(read_run(file.parent))
+                # Another kind of Run, with another reader: `bentpipe.runs.measured`.
+                if read_record(file.parent, "run the race again").get("world") != MEASURED:
+                    runs.append(read_run(file.parent))
             except DamagedRunError as error:
                 warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
     if not runs:
+        if any(root.glob("*/*/run.json")) or (root / "run.json").exists():
+            raise UserError(
+                f"{root}: holds measured Runs only; wanted those of a race (`bentpipe analyze` takes these)"
+            )
         raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
     return runs
 
