@@ -5,7 +5,7 @@ writes to its standard output, a JSON list a line, the first element saying what
 
 - ``"s"``: it begins; when the first probe is due [ns since 1970].
 - ``"p"``: a probe's fate, as `ledger.Row`.
-- ``"h"``: a hop, as `trace.Hop`. ``"r"``: a round of hops began: target, how late [ns].
+- ``"h"``: a hop, as `trace.Hop`.
 - ``"e"``: an event: when [ns since 1970], kind, target or None, text, by how much [s].
 - ``"c"``: counts: one object, as `Counts`; every second and at the end.
 - ``"x"``: it cannot; a sentence.
@@ -53,6 +53,7 @@ class Counts(TypedDict):
         lost_up: For each target of ``owd``, probes that the reflector did not get; None for others.
         same_clock: For each target of ``owd``, whether the reflector is on this machine; None for others.
         overruns: Packets that found a socket's buffer full.
+        over: Whether this is the end, and nothing is under way any more.
     """
 
     skipped: list[int]
@@ -60,6 +61,7 @@ class Counts(TypedDict):
     lost_up: list[int | None]
     same_clock: list[bool | None]
     overruns: int
+    over: bool
 
 
 class Prober(Protocol):
@@ -108,9 +110,9 @@ class Engine:
         gc.freeze()
         gc.disable()  # nothing here makes cycles, and a collection would make probes late
         self._loop.run()
+        self._count(over=True)
         for prober in self._probers:
             prober.close()
-        self._count()
         self._out.drain()
 
     def _prober(self, number: int, target: Target) -> Prober:
@@ -145,8 +147,6 @@ class Engine:
             seq, due_ns, late_ns = seq + skip, due_ns + skip * every_ns, late_ns % every_ns
             if self._last_due_ns is not None and due_ns >= self._last_due_ns:
                 return
-        if self._spec.method == "trace":
-            self._out.write(["r", number, late_ns])
         self._probers[number].send(seq, late_ns)
         self._plan(number, seq + 1, due_ns + every_ns)
 
@@ -174,7 +174,7 @@ class Engine:
                 self._ending = True
                 self._loop.forget(0)
 
-    def _count(self) -> None:
+    def _count(self, *, over: bool = False) -> None:
         owds = [prober if isinstance(prober, Owd) else None for prober in self._probers]
         counts = Counts(
             skipped=self._skipped,
@@ -183,6 +183,7 @@ class Engine:
             same_clock=[owd.same_clock if owd else None for owd in owds],
             overruns=sum(sock.overruns() for sock in self._sockets.values())
             + sum(owd.overruns() for owd in owds if owd),
+            over=over,
         )
         self._out.write(["c", counts])
 

@@ -16,8 +16,9 @@ METHODS: tuple[Method, ...] = get_args(Method)
 #: `kind` of the rows of `probes`.
 KINDS: dict[Method, str] = {"ping": "icmp", "tcp": "tcp", "owd": "udp", "trace": "icmp"}
 
-#: Shortest interval [ns]: a millisecond. Chosen here: what ping allows whoever is not root is twice that.
-LEAST_EVERY_NS = 10**6
+#: Shortest intervals [ns]: a millisecond of probes, half of what ping allows whoever is not root; and of traceroutes a tenth of
+#: a second, as routers answer some tens of packets a second. Chosen here.
+LEAST_EVERY_NS: dict[Method, int] = {"ping": 10**6, "tcp": 10**6, "owd": 10**6, "trace": 10**8}
 #: Most targets. Chosen here: above, every interval that somebody would want is too short for one thread.
 MOST_TARGETS = 100
 
@@ -56,12 +57,21 @@ class Spec:
         targets: Where to.
         every_ns: Interval of probes to one target.
         for_ns: When it ends; None: when it is told to.
+
+    Raises:
+        UserError: The interval is shorter than `LEAST_EVERY_NS`.
     """
 
     method: Method
     targets: tuple[Target, ...]
     every_ns: int
     for_ns: int | None
+
+    def __post_init__(self) -> None:
+        """Refuses an interval that is none."""
+        least_ns = LEAST_EVERY_NS[self.method]
+        if self.every_ns < least_ns:
+            raise UserError(f"--every: {self.every_ns / 1e9:g} s; wanted {least_ns / 1e9:g} s or more for {self.method}")
 
     def to_json(self) -> str:
         """One line."""

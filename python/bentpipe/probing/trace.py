@@ -22,13 +22,14 @@ MOST_HOPS = 30
 #: From one hop's packet to the next one's, at most [ns]. Chosen here: no burst, and a round of 30 within a second.
 GAP_NS = 20_000_000
 
-#: target, when the round began [ns since 1970], TTL, address or None, round trip [ns] or None.
-Hop = tuple[int, int, int, str | None, int | None]
+#: target, when the round began [ns since 1970], TTL, address or None, round trip [ns] or None, how late it began [ns].
+Hop = tuple[int, int, int, str | None, int | None, int]
 
 
 @dataclass(slots=True)
 class _Round:
     unix_ns: int
+    late_ns: int
     last: int
     final: bool = False
     """`last` is where it ends: the target, or who refused."""
@@ -69,13 +70,13 @@ class Trace:
     def send(self, seq: int, late_ns: int) -> None:
         """Begins a round."""
         del seq
-        self._next(_Round(time.time_ns(), self._distance), 1, late_ns)
+        self._next(_Round(time.time_ns(), late_ns, self._distance), 1)
 
-    def _next(self, now: _Round, ttl: int, late_ns: int) -> None:
+    def _next(self, now: _Round, ttl: int) -> None:
         number = next(self._numbers)
         self._of[number] = (now, ttl)
         now.open += 1
-        self.ledger.sending(number, late_ns)
+        self.ledger.sending(number, now.late_ns)
         try:
             self._send(number, ttl)
         except OSError:
@@ -88,7 +89,7 @@ class Trace:
 
     def _go_on(self, now: _Round, ttl: int) -> None:
         if ttl <= now.last:
-            self._next(now, ttl, 0)
+            self._next(now, ttl)
         else:  # the end was found meanwhile
             now.sent_all = True
             self._finish(now)
@@ -154,4 +155,4 @@ class Trace:
         last = now.last if now.final else max(now.found, default=1)
         for ttl in range(1, last + 1):
             address, rtt_ns = now.found.get(ttl, (None, None))
-            self._write((self.ledger.target, now.unix_ns, ttl, address, rtt_ns))
+            self._write((self.ledger.target, now.unix_ns, ttl, address, rtt_ns, now.late_ns))

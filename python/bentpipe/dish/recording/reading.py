@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe.dish.recording.tables import LAYOUT
+from bentpipe.dish.recording.tables import LAYOUT, TABLES
 from bentpipe.errors import UserError, shown
 from bentpipe.segments import about, parts
 
@@ -25,16 +25,16 @@ def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl
     Raises:
         UserError: No recording, no such table, a newer layout or a file that does not read.
     """
-    if table not in LAYOUT.tables:
-        raise UserError(f"no table {shown(table)}; wanted {', '.join(LAYOUT.tables)}")
+    if table not in TABLES:
+        raise UserError(f"no table {shown(table)}; wanted {', '.join(TABLES)}")
     root = Path(directory)
     found = parts(root / table, LAYOUT)
-    if not found and not any(parts(root / name, LAYOUT) for name in LAYOUT.tables):
+    if not found and not any(parts(root / name, LAYOUT) for name in TABLES):
         raise UserError(f"{directory}: holds no recording; wanted the folder given to `bentpipe dish record`")
     for path in found:
         _check(path)
     if not found:
-        return pl.LazyFrame(schema=dict(LAYOUT.tables[table]))
+        return pl.LazyFrame(schema=dict(TABLES[table]))
     return pl.scan_parquet(found).sort("t_unix_ns", maintain_order=True)
 
 

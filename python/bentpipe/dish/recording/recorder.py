@@ -18,7 +18,7 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.clocks import Clock
 from bentpipe.dish.following import Change, Follower, Sample
 from bentpipe.dish.history import History
-from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS
+from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
 from bentpipe.segments import Segments, parts
 
@@ -246,7 +246,7 @@ def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
     """Columns of the files that may reach into the time that a terminal's history holds."""
     newest = parts(folder, LAYOUT)[-2 * HISTORY_HOLDS_S // 60 :]
     if not newest:
-        return pl.LazyFrame(schema={name: LAYOUT.tables[folder.name][name] for name in columns})
+        return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
     return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])
 
 

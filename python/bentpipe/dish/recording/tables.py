@@ -6,6 +6,8 @@ Samples have one row for each answer and for each second filled in later; `STATU
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from bentpipe.segments import Columns, Layout
@@ -83,12 +85,14 @@ MAPS: Columns = {
     "pixel": pl.List(pl.UInt32),
     "quality": pl.List(pl.Float32),
 }
+TABLES: Mapping[str, Columns] = {"samples": SAMPLES, "events": EVENTS, "maps": MAPS}
+
 #: Segments of a minute, chosen here: that keeps what is written each second at some 14 kB; rows bound it where time is
 #: sped up.
 LAYOUT = Layout(
     key="bentpipe.dish",
     format=1,
-    tables={"samples": SAMPLES, "events": EVENTS, "maps": MAPS},
+    tables=TABLES,
     segment_ns=60 * 10**9,
     segment_rows=3600,
 )
