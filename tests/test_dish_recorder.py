@@ -16,12 +16,12 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.following import Follower
 from bentpipe.dish.recording import maps, scan_recording
 from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.segments import Segments
 from bentpipe.dish.recording.tables import LAYOUT, STATUS
 from bentpipe.dish.simulation import LocalTransport
 from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.status import Status
 from bentpipe.errors import UserError
+from bentpipe.segments import Segments
 from bentpipe.validation import dish_recorder
 
 

@@ -134,7 +134,9 @@ class Segments:
         said = {"format": self._layout.format, "made_by": self._made_by, "table": self._table, "replaces": replaces}
         with atomic_write(path) as file:
             # Statistics are a third of a small file, which is written every second, and of use in a large one.
-            frame.write_parquet(file, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)})
+            frame.write_parquet(
+                file, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)}
+            )
 
     def _free_name(self, t_unix_ns: int) -> Path:
         at = datetime.fromtimestamp(t_unix_ns // 10**9, UTC)

@@ -15,7 +15,15 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min|m|h|d|)\Z")
-_UNITS_NS = {"ms": 10**6, "": 10**9, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_UNITS_NS = {
+    "ms": 10**6,
+    "": 10**9,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
 #: When a Profile or a series of routes starts if nobody says. Any instant would do; this is the example in the docs, so
 #: that what is made without ``--start`` is the same on every day.
 DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
@@ -84,5 +92,7 @@ def parse_duration_ns(text: str, what: str) -> int:
     match = _DURATION.match(text.strip().lower())
     found_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else 0
     if found_ns <= 0:
-        raise UserError(f"{what}: {shown(text)} is not a duration; wanted seconds, or for example 10ms, 90s, 15m, 2h, 7d")
+        raise UserError(
+            f"{what}: {shown(text)} is not a duration; wanted seconds, or for example 10ms, 90s, 15m, 2h, 7d"
+        )
     return found_ns

@@ -1,9 +1,10 @@
 """How two clocks stand to each other, from one-way delays both ways.
 
 What was stamped is delay plus or minus the offset of the clocks. The packets that met the least queue say it best (the
-clock filter of RFC 5905, section 10): of each window that with the shortest round trip, and a straight line through those of all windows,
-whose slope is the drift. It takes the way there and the way back to be equally long where there is no queue: by that
-much, half the shortest round trip at most, the offset may be wrong. Differences between delays of one direction do not suffer from it.
+clock filter of RFC 5905, section 10): of each window that with the shortest round trip, and a straight line through
+those of all windows, whose slope is the drift. It takes the way there and the way back to be equally long where there
+is no queue: by that much, half the shortest round trip at most, the offset may be wrong. Differences between delays of
+one direction do not suffer from it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-#: A step of the time of day from here on is a jump [ns]. Chosen here: adjusting moves it by 500 ppm at most (adjtimex(2)),
-#: 0.05 ms in the tenth of a second between two looks.
+#: A step of the time of day from here on is a jump [ns]. Chosen here: adjusting moves it by 500 ppm at most
+#: (adjtimex(2)), 0.05 ms in the tenth of a second between two looks.
 STEP_NS = 1_000_000
 #: Two clocks are read one after the other; a reading in which this process was put aside for longer says nothing [ns].
 _APART_NS = 100_000

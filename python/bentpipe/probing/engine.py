@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import io
 import json
 import os
 import resource
@@ -214,10 +215,12 @@ class _Out:
 def main() -> int:
     """The process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the session, which closes our input
-    spec = Spec.from_json(sys.stdin.buffer.raw.readline().decode())
+    spec = Spec.from_json(io.FileIO(0, closefd=False).readline().decode())
     os.set_blocking(0, False)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.suppress(OSError):  # who may, goes before what else the machine does: this takes little time of it
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
         engine = Engine(spec)
     except UserError as error:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from bentpipe.probing.engine import Counts
 
-#: A Run is not valid if more than this share of probes found no room in a buffer of this machine, or were not sent in their
-#: turn. Chosen here: a tenth of the loss that is usual on these paths, and a cadence that nobody would notice.
+#: A Run is not valid if more than this share of probes found no room in a buffer of this machine, or were not sent in
+#: their turn. Chosen here: a tenth of the loss that is usual on these paths, and a cadence that nobody would notice.
 OVERRUNS_BOUND, SKIPPED_BOUND = 0.001, 0.01
 #: Most events that the summary has.
 _MOST_EVENTS = 1000
@@ -218,8 +218,8 @@ def _quantiles(values: NDArray[np.float64]) -> dict[str, float | None]:
 def _notes(clocks: dict[int, dict[str, Any]], asked: Asked) -> list[str]:
     return [
         f"{asked.spec.targets[number].name}: the clocks' offset is estimated, {found['offset_ms']:.3f} ms and "
-        f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the two is known "
-        f"within {found['uncertain_ms']:.3f} ms"
+        f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the two is "
+        f"known within {found['uncertain_ms']:.3f} ms"
         for number, found in clocks.items()
         if found["known"] == "estimated"
     ]

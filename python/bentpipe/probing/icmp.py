@@ -136,7 +136,12 @@ class IcmpSocket:
                 self._told(self._codec.quoted(data), address, seen_ns, stamp, error)
 
     def _told(
-        self, echo: Echo | None, address: tuple[str, int] | None, seen_ns: int, stamp: int | None, error: kernel.IcmpError
+        self,
+        echo: Echo | None,
+        address: tuple[str, int] | None,
+        seen_ns: int,
+        stamp: int | None,
+        error: kernel.IcmpError,
     ) -> None:
         if echo is None:
             return

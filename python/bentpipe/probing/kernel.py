@@ -16,7 +16,8 @@ from dataclasses import dataclass
 # include/uapi/asm-generic/socket.h
 SO_TIMESTAMPING = 37
 SO_MEMINFO = 55
-#: Of SO_MEMINFO's words the one that counts packets which found the socket's buffer full (include/uapi/linux/sock_diag.h).
+#: Of SO_MEMINFO's words the one that counts packets which found the socket's buffer full
+#: (include/uapi/linux/sock_diag.h).
 SK_MEMINFO_DROPS, SK_MEMINFO_VARS = 8, 9
 # include/uapi/linux/net_tstamp.h. Software stamps are of CLOCK_REALTIME: when a packet left for the device, and when it
 # came from it. Without OPT_TSONLY the packet comes back with its stamp, and so says itself which one it is: counters

@@ -57,10 +57,9 @@ class Sent:
         """
         flags = (KERNEL_SENT if self.tx_ns is not None else 0) | (KERNEL_CAME if came_ns is not None else 0)
         ours_ns = seen_mono_ns - self.mono_ns
-        if came_ns is not None and jumps == self.jumps:
-            # Between our sending and our seeing lies all that the kernel saw: more cannot be.
-            if 0 < came_ns - self.at_ns <= ours_ns:
-                return came_ns - self.at_ns, flags
+        # Between our sending and our seeing lies all that the kernel saw: more cannot be.
+        if came_ns is not None and jumps == self.jumps and 0 < came_ns - self.at_ns <= ours_ns:
+            return came_ns - self.at_ns, flags
         return max(1, ours_ns), 0
 
 

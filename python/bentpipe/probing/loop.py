@@ -1,7 +1,7 @@
 """The engine's loop: what is due at a time, what can be read, and a clock that is watched.
 
-A probe's time is start + its number × interval, whatever the ones before did: a late one makes no other late. One that is a whole
-interval late is not sent at all but counted as skipped: two at a time would be another load than was asked for.
+A probe's time is start + its number × interval, whatever the ones before did: a late one makes no other late. One that
+is a whole interval late is not sent at all but counted as skipped: two at a time would be another load than was asked.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Loop:
             if self._timers and self._timers[0][0] <= now:
                 due_ns, _, call = heapq.heappop(self._timers)
                 call(due_ns)
-                timeout_s = 0.0
+                timeout_s: float | None = 0.0
             else:
                 timeout_s = (self._timers[0][0] - now) / 1e9 if self._timers else None
             # epoll itself waits whole milliseconds.

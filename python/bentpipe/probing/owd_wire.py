@@ -4,11 +4,11 @@
 hello     the prober's number; token zero
 welcome   the same number; a token that only whoever gets mail at that address can know; which machine this is
 probe     token, its number, how many were sent with this token
-echo      the same; when the probe came and the echo left, by the reflector's clock; how many probes came with this token
+echo      the same; when the probe came and the echo left, by the reflector's clock; how many came with this token
 ========  =====================================================================
 
-A reflector answers with as many bytes as it was asked with, echoes nothing but to a token that it gave to that very address,
-and so makes no traffic that somebody else did not ask for.
+A reflector answers with as many bytes as it was asked with, echoes nothing but to a token that it gave to that very
+address, and so makes no traffic that somebody else did not ask for.
 """
 
 from __future__ import annotations

@@ -43,9 +43,7 @@ class Ping:
             self._sock.read_stamps()
         self.ledger.answered(seq, seen_ns, came_ns)
 
-    def on_error(
-        self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError
-    ) -> None:
+    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError) -> None:
         """It is lost, and somebody says why."""
         found = self.ledger.nearest(low_bits) if seq is None else seq
         if found is not None:

@@ -1,4 +1,4 @@
-"""``reflect``: the other end of ``owd``. It is made to stand in the open Internet: see `owd_wire` and the limits here."""
+"""``reflect``: the other end of ``owd``, made to stand in the open Internet: see `owd_wire` and the limits here."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from bentpipe.probing.picture import Picture
 from bentpipe.probing.recording import Asked, Recording
 from bentpipe.runs.measured import MeasuredRun
 
-#: Longest time that a row waits for the disk [s]. Chosen here: half of what may be lost, for a slow disk needs some too.
+#: Longest time that a row waits for the disk [s]. Chosen here: half of what may be lost; a slow disk needs some too.
 FLUSH_S = 0.4
 #: A Run is made after a day, or after as many rows: what one gigabyte of memory makes a Run of. Chosen here.
 RUN_S, RUN_ROWS = 86_400, 10_000_000
@@ -132,7 +132,7 @@ class Session:
             self._flushed_s = time.monotonic()
 
     def _next_run(self) -> None:
-        """Has a Run made of what there is, by a process that takes no time from the engine, and goes on in another recording."""
+        """Has a Run made of what there is, by a process that takes no time from the engine; goes on in another one."""
         assert self._recording is not None
         self._keep_counts(over=True)
         self._recording.close()
@@ -199,7 +199,7 @@ def _interrupts(process: subprocess.Popen[bytes]) -> Iterator[_Interrupts]:
 
 @contextlib.contextmanager
 def _engine(spec: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The engine's process, told what to do. Ctrl-C does not reach it; whatever ends us closes its input and so ends it."""
+    """The engine's process, told what to do. Ctrl-C does not reach it; what ends us closes its input and so ends it."""
     command = [sys.executable, "-m", "bentpipe.probing.engine"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as process:
         try:

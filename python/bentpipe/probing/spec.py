@@ -16,8 +16,8 @@ METHODS: tuple[Method, ...] = get_args(Method)
 #: `kind` of the rows of `probes`.
 KINDS: dict[Method, str] = {"ping": "icmp", "tcp": "tcp", "owd": "udp", "trace": "icmp"}
 
-#: Shortest intervals [ns]: a millisecond of probes, half of what ping allows whoever is not root; and of traceroutes a tenth of
-#: a second, as routers answer some tens of packets a second. Chosen here.
+#: Shortest intervals [ns]: a millisecond of probes, half of what ping allows whoever is not root; and of traceroutes a
+#: tenth of a second, as routers answer some tens of packets a second. Chosen here.
 LEAST_EVERY_NS: dict[Method, int] = {"ping": 10**6, "tcp": 10**6, "owd": 10**6, "trace": 10**8}
 #: Most targets. Chosen here: above, every interval that somebody would want is too short for one thread.
 MOST_TARGETS = 100
@@ -71,7 +71,9 @@ class Spec:
         """Refuses an interval that is none."""
         least_ns = LEAST_EVERY_NS[self.method]
         if self.every_ns < least_ns:
-            raise UserError(f"--every: {self.every_ns / 1e9:g} s; wanted {least_ns / 1e9:g} s or more for {self.method}")
+            raise UserError(
+                f"--every: {self.every_ns / 1e9:g} s; wanted {least_ns / 1e9:g} s or more for {self.method}"
+            )
 
     def to_json(self) -> str:
         """One line."""

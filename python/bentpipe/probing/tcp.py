@@ -2,7 +2,8 @@
 
 The kernel measures the first round trip of a connection itself, from the SYN's transmission to the SYN-ACK's arrival,
 and TCP_INFO says it in microseconds. Of a refused connection it keeps none: that is timed here, from before connect()
-until epoll says so. The connection is reset at once: no end keeps anything of it, and ports do not run out in TIME_WAIT.
+until epoll says so. The connection is reset at once: no end keeps anything of it, and ports do not run out in
+TIME_WAIT.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Tcp:
         if sent is None:
             return
         ours_ns = max(1, seen_ns - sent.mono_ns)
-        if number == errno.ECONNREFUSED:
+        if ours_ns >= TIMEOUT_NS:
+            self.ledger.lost(seq, None)
+        elif number == errno.ECONNREFUSED:
             self.ledger.answered(seq, seen_ns, rtt=(ours_ns, 0))
         elif number:
             self.ledger.lost(seq, _cause(number))

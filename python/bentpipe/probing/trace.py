@@ -110,9 +110,7 @@ class Trace:
         """The target itself."""
         self._hop(seq, seen_ns, came_ns, address, ends=True)
 
-    def on_error(
-        self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError
-    ) -> None:
+    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError) -> None:
         """A hop on the way; whoever says anything but that the TTL is used up lets nothing pass."""
         found = self.ledger.nearest(low_bits) if seq is None else seq
         if found is None:

@@ -59,4 +59,6 @@ def _check(path: Path) -> None:
     if said is None:
         raise UserError(f"{path}: does not read as part of a recording; move it away")
     if said["format"] > LAYOUT.format:
-        raise UserError(f"{path}: has format {said['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one")
+        raise UserError(
+            f"{path}: has format {said['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one"
+        )
