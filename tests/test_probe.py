@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -110,8 +111,9 @@ def test_one_way_delays_are_the_paths_each_way(tmp_path):
     (target,) = run.summary["targets"]
     assert target["clocks"] == {"known": "same"}
     lost = drops(emulated)
-    assert target["lost"] == pytest.approx(sum(lost.values()), abs=2)  # hellos and welcomes are packets too
-    assert target["lost_up"] == pytest.approx(lost["up"], abs=2)
+    # Hellos and welcomes are packets too, and the last echo does not know of what was lost after it.
+    assert target["lost"] == pytest.approx(sum(lost.values()), abs=3)
+    assert target["lost_up"] == pytest.approx(lost["up"], abs=3)
 
 
 LISTENER = (
@@ -143,8 +145,11 @@ def test_a_syn_that_is_lost_is_lost(tmp_path):
 
 
 @contextlib.contextmanager
-def three_hops():
-    """What goes before a command so that it runs on a host with two routers between it and 10.0.3.2."""
+def three_hops(allowed="0 0"):
+    """What goes before a command so that it runs on a host with two routers between it and 10.0.3.2.
+
+    `allowed` is the range of groups that may have ping sockets; others need a raw one.
+    """
     machines = [
         subprocess.Popen(
             ["unshare", "--net", "sh", "-c", "echo ready; exec sleep 600"], stdout=subprocess.PIPE, text=True
@@ -154,7 +159,7 @@ def three_hops():
 
     def on(number, command):
         before = ["nsenter", "--target", str(machines[number].pid), "--net"]
-        subprocess.run([*before, *command.split()], check=True, capture_output=True)
+        subprocess.run([*before, *shlex.split(command)], check=True, capture_output=True)
 
     try:
         if [machine.stdout.readline() for machine in machines] != ["ready\n"] * 4:
@@ -170,6 +175,7 @@ def three_hops():
                 on(number, "ip link set near up")
                 on(number, f"ip route add default via 10.0.{number}.1")
         on(0, "ip route add 10.0.0.0/16 via 10.0.1.2")
+        on(0, f"sysctl -qw net.ipv4.ping_group_range='{allowed}'")
         on(1, "ip route add 10.0.3.0/24 via 10.0.2.2")
         yield ["nsenter", "--target", str(machines[0].pid), "--net"]
     finally:
@@ -183,9 +189,13 @@ def need_root():
         pytest.skip("makes routers of network namespaces, which needs root")
 
 
-def test_trace_sees_the_hops_that_there_are(tmp_path):
+PING_SOCKET, RAW_SOCKET = "0 0", "1 0"
+
+
+@pytest.mark.parametrize("allowed", [PING_SOCKET, RAW_SOCKET])
+def test_trace_sees_the_hops_that_there_are(tmp_path, allowed):
     need_root()
-    with three_hops() as before:
+    with three_hops(allowed) as before:
         options = ("--every", 0.5, "--for", 2, "-o", tmp_path)
         done = bentpipe("probe", "trace", "10.0.3.2", "10.0.3.77", *options, before=before)
         assert done.returncode == 0, done.stderr
@@ -202,6 +212,20 @@ def test_trace_sees_the_hops_that_there_are(tmp_path):
     # Nobody there: the last router says so, by its own address.
     nobody = run.hops.filter(pl.col("target") == "10.0.3.77")
     assert nobody["address"].drop_nulls().unique(maintain_order=True).to_list()[:1] == ["10.0.1.2"]
+
+
+@pytest.mark.parametrize("allowed", [PING_SOCKET, RAW_SOCKET])
+def test_who_says_that_nobody_is_there_is_believed(tmp_path, allowed):
+    need_root()
+    with three_hops(allowed) as before:
+        options = ("--every", 0.1, "--for", 2, "-o", tmp_path, "--json")
+        done = bentpipe("probe", "ping", "10.0.3.2", "10.0.3.77", *options, before=before)
+    assert done.returncode == 0, done.stderr
+    there, nobody = json.loads(done.stdout)["targets"]
+    assert there["lost"] == 0
+    assert nobody["lost"] == nobody["probes"] >= 15
+    assert nobody["lost_by_cause"].get("host unreachable", 0) > 0
+    assert set(nobody["lost_by_cause"]) <= {"host unreachable", "no answer"}
 
 
 def test_a_host_that_becomes_unreachable_is_lost_with_the_cause(tmp_path):
@@ -341,15 +365,3 @@ def test_what_cannot_be_is_one_line(tmp_path):
         assert says in done.stderr
         assert done.stderr.startswith("error: ")
         assert len(done.stderr.splitlines()) == 1
-
-
-def test_without_permission_it_says_what_to_do(tmp_path):
-    before = ["unshare", "--user", "--net", "--", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
-    probe = subprocess.run([*before, "true"], capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip("no user namespaces: nobody without rights can be had here")
-    # In a namespace of its own this user is mapped to nobody and has no capabilities after exec.
-    done = bentpipe("probe", "ping", "127.0.0.1", "-o", tmp_path, before=before)
-    assert done.returncode == 2
-    assert "ping_group_range" in done.stderr or "no way there" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

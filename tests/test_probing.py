@@ -16,12 +16,15 @@ from bentpipe.probing import clock_offset, kernel, owd_wire
 from bentpipe.probing.clocks import Clocks
 from bentpipe.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
 from bentpipe.probing.finishing import finish, finish_all
+from bentpipe.probing.icmp import IcmpSocket
 from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER, Ledger
 from bentpipe.probing.loop import Loop
 from bentpipe.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
 from bentpipe.probing.recording import Asked, Recording
 from bentpipe.probing.reflector import ECHOES_PER_S, HELLOS_PER_S, Desk
+from bentpipe.probing.session import Session
 from bentpipe.probing.spec import Spec, Target, look_up
+from bentpipe.runs.measured import find_measured
 from bentpipe.times import parse_duration_ns
 
 NONCE = b"nonce678"
@@ -332,6 +335,15 @@ def test_a_recording_that_is_none_is_refused(tmp_path, content):
         finish(folder)
 
 
+def test_what_a_disk_damaged_is_named(tmp_path):
+    folder = recorded(tmp_path, [(SECOND, 0, 0, MS, None, None, 12, 0, None)], counts())
+    (part,) = (folder / "probes").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(UserError, match="does not read as part of a recording"):
+        finish(folder)
+    assert folder.exists()
+
+
 def test_a_recording_is_finished_by_one(tmp_path):
     recording = Recording(tmp_path, asked(), 1_000 * SECOND)
     with pytest.raises(UserError, match="is being written"):
@@ -349,3 +361,28 @@ def test_times_of_a_recording_do_not_need_to_be_in_order(tmp_path):
     run = finish(recorded(tmp_path, rows, counts()))
     assert run.probes["unix_ns"].to_list() == sorted(t for t, *_ in rows)
     assert isinstance(run.probes, pl.DataFrame)
+
+
+def test_without_permission_it_says_what_to_do(monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("bentpipe.probing.icmp.socket.socket", refused)
+    with pytest.raises(UserError, match=r"permission denied: .*ping_group_range.*CAP_NET_RAW"):
+        IcmpSocket(4, Loop())
+
+
+def test_memory_stays_small_because_a_run_follows_another(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    spec = Spec("tcp", look_up(["127.0.0.1"], "tcp", port, None), 10 * MS, 2 * SECOND)
+    last = Session(Asked("here", spec, synchronised=False), tmp_path, print, run_rows=60).run()
+    runs = sorted(find_measured(tmp_path), key=lambda run: run.summary["part"])
+    assert [run.summary["part"] for run in runs] == list(range(len(runs)))
+    assert len(runs) >= 3
+    assert runs[-1].path == last.path
+    assert sum(run.summary["probes"] + run.summary["skipped"] for run in runs) == 200
+    assert all(run.summary["complete"] for run in runs)
+    assert sorted(pl.concat([run.probes for run in runs])["seq"]) == sorted(
+        {seq for run in runs for seq in run.probes["seq"]}
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import time
 
@@ -17,6 +16,7 @@ from bentpipe.probing.spec import Target
 
 #: How often a hello is said again, and for how long at the start [ns].
 _HELLO_NS, _PATIENCE_NS = 500_000_000, 3 * 10**9
+_LOOK_S = 0.005
 #: After this long, and this many probes, without an echo the reflector may have forgotten us, or begun anew [ns].
 _SILENT_NS, _SILENT_PROBES = 3 * 10**9, 2
 _AT_ONCE = 8
@@ -46,7 +46,8 @@ class Owd:
         kernel.ask_for_stamps(self._sock)
         kernel.ask_for_errors(self._sock)
         self._sock.connect((target.address, target.port))
-        self._heard_ns = self._said_ns = time.monotonic_ns()
+        self._heard_ns = time.monotonic_ns()
+        self._said_ns = self._heard_ns - _HELLO_NS
         self._wait_for_welcome()
         loop.watch(self._sock, self._read)
 
@@ -104,10 +105,10 @@ class Owd:
                     f"{target.name} port {target.port}: no reflector answers there; start one with `bentpipe probe "
                     f"reflect --port {target.port}`, and let UDP to that port through"
                 )
-            self._hello(now)
-            select.select([self._sock], [], [], _HELLO_NS / 1e9)
+            if now - self._said_ns >= _HELLO_NS:
+                self._hello(now)
+            time.sleep(_LOOK_S)  # select would return at each stamp of our own
             self._read(time.monotonic_ns())
-            time.sleep(0.001)  # a refused hello makes the socket readable at once
 
     def _read(self, seen_ns: int) -> None:
         self._read_errors()

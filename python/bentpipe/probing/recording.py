@@ -20,7 +20,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
 from bentpipe.probing.spec import Spec
 from bentpipe.runs.store import basic_utc, safe_name
-from bentpipe.segments import Columns, Layout, Segments, parts
+from bentpipe.segments import Columns, Layout, Segments, about, parts
 
 #: As `ledger.Row`, the time first.
 PROBES: Columns = {
@@ -136,8 +136,14 @@ def taken(folder: Path) -> Iterator[Asked]:
 
 
 def table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a recording, sorted by time."""
+    """A table of a recording, sorted by time.
+
+    Raises:
+        UserError: A file does not read: a disk damaged it.
+    """
     found = parts(folder / name, LAYOUT)
+    if damaged := [path for path in found if about(path, LAYOUT) is None]:
+        raise UserError(f"{damaged[0]}: does not read as part of a recording; move it away")
     if not found:
         return pl.DataFrame(schema=dict(LAYOUT.tables[name]))
     return pl.concat([pl.read_parquet(path) for path in found]).sort("unix_ns", maintain_order=True)
