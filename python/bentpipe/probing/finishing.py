@@ -216,13 +216,15 @@ def _quantiles(values: NDArray[np.float64]) -> dict[str, float | None]:
 
 
 def _notes(clocks: dict[int, dict[str, Any]], asked: Asked) -> list[str]:
-    return [
-        f"{asked.spec.targets[number].name}: the clocks' offset is estimated, {found['offset_ms']:.3f} ms and "
-        f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the two is "
-        f"known within {found['uncertain_ms']:.3f} ms"
-        for number, found in clocks.items()
-        if found["known"] == "estimated"
-    ]
+    notes = [] if asked.part == 0 else [f"goes on where the Run before ended; part {asked.part}, counted from 0"]
+    for number, found in clocks.items():
+        if found["known"] == "estimated":
+            notes.append(
+                f"{asked.spec.targets[number].name}: the clocks' offset is estimated, {found['offset_ms']:.3f} ms and "
+                f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the "
+                f"two is known within {found['uncertain_ms']:.3f} ms"
+            )
+    return notes
 
 
 def _why_invalid(summary: dict[str, Any]) -> str | None:

@@ -48,8 +48,8 @@ EVENTS: Columns = {"unix_ns": pl.Int64, "kind": pl.String, "target": pl.Int16, "
 #: `engine.Counts` as JSON, whenever they are others than before.
 COUNTS: Columns = {"unix_ns": pl.Int64, "counts": pl.String}
 
-#: Segments of six seconds, chosen here: of 100 probes a second some 7 kB are written anew twice a second, 1.2 GB a day,
-#: which is what a terminal's recorder writes.
+#: Segments of six seconds, chosen here: of 100 probes a second some 7 kB are written anew twice a second, 1.4 GB a day,
+#: about what a terminal's recorder writes.
 LAYOUT = Layout(
     key="bentpipe.probe",
     format=1,
