@@ -25,7 +25,7 @@ from bentpipe.runs.measured import MeasuredRun
 #: Longest time that a row waits for the disk [s]. Chosen here: half of what may be lost; a slow disk needs some too.
 FLUSH_S = 0.4
 #: A Run is made after a day, or after as many rows: what one gigabyte of memory makes a Run of. Chosen here.
-RUN_S, RUN_ROWS = 86_400, 10_000_000
+RUN_S, RUN_ROWS = 86_400, 4_000_000
 _READ_BYTES = 1 << 20
 
 
