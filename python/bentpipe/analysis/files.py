@@ -13,23 +13,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def open_table(path: Path, site: str | None = None, target: str | None = None) -> pl.LazyFrame:
-    """A Parquet file as a lazy table, of one site or target only if asked for.
+def scan_file(path: Path) -> pl.LazyFrame:
+    """A Parquet file as a lazy table.
 
     Raises:
-        UserError: It is no readable Parquet file, or has no rows from that site or to that target.
+        UserError: It is no readable Parquet file.
     """
     try:
         table = pl.scan_parquet(path)
-        columns = table.collect_schema()
+        table.collect_schema()
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; wanted a Parquet table (docs/reference/analyze.md)") from None
+        raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)") from None
     # Polars panics on some damaged files: that is no Exception.
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         reason = str(error).partition("\n")[0]
         raise UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table") from error
+    return table
+
+
+def chosen(table: pl.LazyFrame, path: Path, site: str | None = None, target: str | None = None) -> pl.LazyFrame:
+    """Rows of one site or target only, if asked for; `path` names the table in messages.
+
+    Raises:
+        UserError: There are no rows from that site or to that target.
+    """
+    columns = table.collect_schema()
     for key, wanted in zip(KEYS, (site, target), strict=True):
         if wanted is None:
             continue

@@ -8,18 +8,31 @@ from typing import Annotated, Any
 import typer
 
 from bentpipe.cli import options
+from bentpipe.cli.options import PlotCommand, plot_file
 
 app = typer.Typer(
     no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
 )
 
-Table = Annotated[Path, typer.Argument(metavar="FILE", help="A Parquet table (docs/reference/analyze.md).")]
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="OUT", help="A measured Run, a folder of some, a Parquet table, or a log as it is: ping, irtt, …"
+    ),
+]
 Site = Annotated[str | None, typer.Option(help="Only probes from this site.")]
 Target = Annotated[str | None, typer.Option(help="Only probes to this target.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw it into this file (png, svg or pdf).", show_default=False)]
+Plot = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[FILE]",
+        help="Draw it into this file (png, svg or pdf); without one, into OUT or, where that is a file, here.",
+        show_default=False,
+    ),
+]
 
 
-@app.command()
+@app.command(cls=PlotCommand)
 def latency(
     file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
 ) -> None:
@@ -28,14 +41,14 @@ def latency(
     Example: bentpipe analyze latency pings.parquet
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_table(file, site, target)
+    table = open_measured(file, "probes", site, target)
     _print(analysis.latency_summary(table).to_dicts(), as_json)
     if plot:
         from bentpipe.plots.analysis import plot_latency
 
-        _save(plot_latency(analysis.cdf(table)), plot)
+        _save(plot_latency(analysis.cdf(table)), plot_file(plot, file, "latency"))
 
 
 @app.command()
@@ -45,9 +58,9 @@ def spikes(file: Table, site: Site = None, target: Target = None, as_json: optio
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_table(file, site, target)
+    table = open_measured(file, "probes", site, target)
     found = analysis.latency_spikes(table, analysis.analyze_handovers(table).period_s)
     rows = found.spikes.to_dicts()
     if as_json:
@@ -57,7 +70,7 @@ def spikes(file: Table, site: Site = None, target: Target = None, as_json: optio
         _print([row for row in rows if row["lasting"]], as_json)
 
 
-@app.command()
+@app.command(cls=PlotCommand)
 def handovers(
     file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
 ) -> None:
@@ -66,10 +79,10 @@ def handovers(
     Example: bentpipe analyze handovers pings.parquet --json
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
     from bentpipe.analysis.tables import only_series
+    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_table(file, site, target)
+    table = open_measured(file, "probes", site, target)
     found = analysis.analyze_handovers(table)
     if as_json:
         _print(found.to_dict(), as_json)
@@ -79,7 +92,7 @@ def handovers(
     if plot:
         from bentpipe.plots.analysis import plot_handovers
 
-        _save(plot_handovers(only_series(table), found), plot)
+        _save(plot_handovers(only_series(table), found), plot_file(plot, file, "handovers"))
 
 
 @app.command()
@@ -89,9 +102,9 @@ def loss(file: Table, site: Site = None, target: Target = None, as_json: options
     Example: bentpipe analyze loss pings.parquet --json
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_table(file, site, target)
+    table = open_measured(file, "probes", site, target)
     slots = analysis.analyze_handovers(table)
     found = analysis.loss_episodes(table, slots.period_s, slots.edge_unix_ns)
     whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
@@ -102,44 +115,44 @@ def loss(file: Table, site: Site = None, target: Target = None, as_json: options
         _print([{"probes": found.probes, "lost": found.lost, **counts, "multi_share": found.multi_share}], as_json)
 
 
-@app.command()
+@app.command(cls=PlotCommand)
 def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
     """Segments S1 to S6 of paths, and the bent pipe's share, from traceroutes.
 
     Example: bentpipe analyze path hops.parquet
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.path_segments(open_table(file))
+    found = analysis.path_segments(open_measured(file, "hops"))
     rows = found.segments.to_dicts()
     _print({"traces": found.traces.to_dicts(), "segments": rows} if as_json else rows, as_json)
     if plot:
         from bentpipe.plots.analysis_maps import plot_path
 
-        _save(plot_path(found), plot)
+        _save(plot_path(found), plot_file(plot, file, "path"))
 
 
-@app.command()
+@app.command(cls=PlotCommand)
 def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
     """Where a terminal points, and its latency there.
 
     Example: bentpipe analyze orientation dish.parquet
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.orientation_maps(open_table(file))
+    found = analysis.orientation_maps(open_measured(file, "orientation"))
     names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
     rows = found.bins.to_dicts()
     _print({**{name: getattr(found, name) for name in names}, "bins": rows} if as_json else rows, as_json)
     if plot:
         from bentpipe.plots.analysis_maps import plot_orientation
 
-        _save(plot_orientation(found), plot)
+        _save(plot_orientation(found), plot_file(plot, file, "orientation"))
 
 
-@app.command()
+@app.command(cls=PlotCommand)
 def throughput(
     file: Table,
     zone: Annotated[str, typer.Option(help="Time zone of the terminal, as Europe/Brussels.")] = "UTC",
@@ -151,16 +164,16 @@ def throughput(
     Example: bentpipe analyze throughput tests.parquet --zone Australia/Sydney
     """
     from bentpipe import analysis
-    from bentpipe.analysis.files import open_table
+    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.throughput_series(open_table(file), zone)
+    found = analysis.throughput_series(open_measured(file, "throughput"), zone)
     rows = found.summary.to_dicts()
     tables = {"summary": rows, "months": found.months.to_dicts(), "hours": found.hours.to_dicts()}
     _print(tables if as_json else rows, as_json)
     if plot:
         from bentpipe.plots.analysis_maps import plot_throughput
 
-        _save(plot_throughput(found), plot)
+        _save(plot_throughput(found), plot_file(plot, file, "throughput"))
 
 
 def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anything

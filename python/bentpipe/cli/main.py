@@ -14,6 +14,7 @@ from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand, ProgramCommand
 from bentpipe.cli.race import race
+from bentpipe.cli.read import read
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
 from bentpipe.cli.run import run, shell
@@ -67,6 +68,7 @@ app.command(cls=ProgramCommand)(run)
 app.command()(shell)
 app.command()(race)
 app.command()(report)
+app.command()(read)
 app.command()(demo)
 app.command(cls=PlaceCommand)(sky)
 app.command(cls=PlaceCommand)(route)

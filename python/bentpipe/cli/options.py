@@ -53,6 +53,25 @@ class PlaceCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+class PlotCommand(TyperCommand):
+    """A command whose ``--plot`` may go without the name of a file, which Typer's options cannot."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """Gives a ``--plot`` that no figure's name follows the value that `plot_file` knows."""
+        words = list(args)
+        for place, word in enumerate(args):
+            if word == "--plot" and not _FIGURE.search("".join(args[place + 1 : place + 2])):
+                words[place] = f"--plot={_UNNAMED}"
+        return super().parse_args(ctx, words)
+
+
+def plot_file(given: str, measured: Path, name: str) -> Path:
+    """Where ``--plot`` draws: the file given, or one called `name` in a folder, or here, that was `measured`."""
+    if given != _UNNAMED:
+        return Path(given)
+    return measured / f"{name}.png" if measured.is_dir() else Path(f"{measured.stem}.{name}.png")
+
+
 class ProgramCommand(TyperCommand):
     """A command that takes a Profile and then a program with its own options.
 
@@ -90,5 +109,7 @@ def _behind_dashes(found: str) -> UserError:
     return error
 
 
+_UNNAMED = "-"
+_FIGURE = re.compile(r"\.[A-Za-z]{2,4}\Z")
 _PLACES = ("--site", "--to", "--from")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?,?\Z")

@@ -1,7 +1,8 @@
-"""What measuring tools print, as tables: iperf3, ping, irtt and curl.
+"""What measuring tools print and keep, as tables.
 
-Pure functions from bytes to a `Reading`; where the bytes come from (a program's standard output, a file) is the
-caller's business. A format that is added is a file here and a line in `TOOLS`.
+Pure functions from bytes to a `Reading` (`TOOLS`: what a program writes to its standard output, flow by flow) or to a
+`Measurement` (`FORMATS`: files, as tables of a measured Run); where the bytes come from is the caller's business. A
+format that is added is a file here and a line in one of the two, or in both.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.checked import (
     MAX_BPS,
@@ -18,6 +20,7 @@ from bentpipe.readers.checked import (
     parse_json,
     text_of,
 )
+from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 #: Longest test accepted [s]: 30 days.
@@ -68,7 +71,50 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     Raises:
         UserError: Not such a document, a test that failed before its first interval; the place is named.
     """
-    document = _streamed(data, where) if data.lstrip().startswith(_STREAM) else _whole(data, where)
+    return _reading(_parsed(data, where), where, arrivals)
+
+
+def measure(data: bytes, where: str, said: Said) -> Measurement:
+    """The intervals of all streams, as rows of `samples`.
+
+    The client is taken for the end behind the path: what it sends goes up. Counts are those of the interval.
+
+    Raises:
+        UserError: See `read`.
+    """
+    document = _parsed(data, where)
+    reading = _reading(document, where, None)
+    served = "accepted_connection" in document.start
+    peer = document.start.get("accepted_connection" if served else "connecting_to")
+    host = peer.get("host") if isinstance(peer, dict) else None
+    controller = reading.tool_summary.get("sender_tcp_congestion")
+    tables = []
+    for number_of_flow, flow in enumerate(reading.flows):
+        rows = {"rtt_smoothed_ms" if name == "rtt_ms" else name: values for name, values in flow.intervals.items()}
+        rows.pop("rttvar_ms", None)
+        table = pl.DataFrame({name: pl.Series(values, strict=False) for name, values in rows.items()})
+        begin_ns = (flow.start_unix_ns or 0) + ((pl.col("t_s") - pl.col("duration_s")) * 1e9).round().cast(pl.Int64)
+        tables.append(
+            table.with_columns(
+                begin_ns.alias("unix_ns"),
+                pl.lit(str(host)[:200] if host else None, pl.String).alias("target"),
+                pl.lit(0, pl.Int64).alias("test"),
+                pl.lit(number_of_flow, pl.Int64).alias("flow"),
+                pl.lit("up" if flow.sends != served else "down").alias("direction"),
+                pl.lit(str(controller)[:40] if isinstance(controller, str) else None, pl.String).alias("controller"),
+            )
+        )
+    notes = [*reading.notes]
+    if served:
+        notes.append("written by the server: what it received is taken for up")
+    return Measurement({"samples": pl.concat(tables, how="diagonal_relaxed")}, notes=tuple(notes))
+
+
+def _parsed(data: bytes, where: str) -> _Document:
+    return _streamed(data, where) if data.lstrip().startswith(_STREAM) else _whole(data, where)
+
+
+def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Reading:
     start = document.start
     version = text_of(f"{where}: start", start, "version").removeprefix("iperf").strip() or None
     stamp = member(f"{where}: start", start, "timestamp", dict)

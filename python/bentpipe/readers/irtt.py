@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.checked import MAX_RTT_MS, count_if, member, number, parse_json, text_of
+from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 #: What a document of irtt holds at its top, and nothing else does.
@@ -63,6 +67,43 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     }
     name = text_of(f"{where}: config", config, "remote_address")
     return Reading("irtt", version, [Flow(name, "UDP", None, start_ns, samples=columns, counts=counts)], stats)
+
+
+def measure(data: bytes, where: str, said: Said) -> Measurement:
+    """The probes of one test. Duplicates are in irtt's counts only: it keeps no times of theirs.
+
+    Raises:
+        UserError: See `read`.
+    """
+    reading = read(data, where)
+    (flow,) = reading.flows
+    samples = flow.samples
+    rtt_ms = np.array(samples["rtt_ms"], np.float64)
+    sent_ns = (flow.start_unix_ns or 0) + np.round(np.array(samples["t_s"], np.float64) * 1e9).astype(np.int64)
+    arrived = sent_ns + np.nan_to_num(rtt_ms) * 1e6
+    # In order of arrival, which the document is not in: later than the answer to a later probe.
+    after = np.minimum.accumulate(np.where(np.isnan(rtt_ms), np.inf, arrived)[::-1])[::-1]
+    late = np.append(after[1:] < arrived[:-1], False) & ~np.isnan(rtt_ms)
+    table = pl.DataFrame(
+        {
+            "unix_ns": sent_ns,
+            "target": pl.repeat(flow.name, sent_ns.size, eager=True),
+            "kind": pl.repeat("udp", sent_ns.size, eager=True),
+            "seq": pl.Series(samples["seq"], dtype=pl.Int64),
+            "rtt_ms": pl.Series(samples["rtt_ms"], dtype=pl.Float64),
+            "up_ms": pl.Series(samples["owd_up_ms"], dtype=pl.Float64),
+            "down_ms": pl.Series(samples["owd_down_ms"], dtype=pl.Float64),
+            "duplicate": pl.repeat(False, sent_ns.size, eager=True),
+            "out_of_order": late,
+        }
+    ).sort("unix_ns", maintain_order=True)
+    notes = [*reading.notes]
+    if table["up_ms"].count():
+        notes.append("its one-way delays are between two clocks: right only as far as those agree")
+    if duplicates := flow.counts.get("duplicates"):
+        notes.append(f"irtt counted {duplicates} duplicates, and keeps no times of theirs")
+    back = int((np.diff(sent_ns) < 0).sum())
+    return Measurement({"probes": table}, clock_jumps=back, notes=tuple(notes))
 
 
 def _sent_ns(place: str, trip: Any) -> int:  # noqa: ANN401 - JSON is anything

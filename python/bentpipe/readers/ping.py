@@ -1,4 +1,4 @@
-"""The text of ``ping``: iputils' (Linux distributions), with ``-D``, ``-O``, ``-q``, and busybox's; IPv4 and IPv6.
+"""The text of ``ping``: iputils' (Linux), with ``-D``, ``-O``, ``-A``, ``-q``; busybox's; BSD's and macOS'.
 
 A reply is ``[1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=47.1 ms``; busybox has ``seq=0``.
 """
@@ -6,56 +6,317 @@ A reply is ``[1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import polars as pl
 
 from bentpipe.errors import UserError, shown
+from bentpipe.readers.blocks import WORKERS, blocks_of, lines_of
 from bentpipe.readers.checked import MAX_COUNT, MAX_RTT_MS
+from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.probes import Answers, series, unwrapped
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
-_HEADING = re.compile(r"PING ([^\s(]*)(?: ?\(([^)]{1,300})\))?.{0,300}bytes")
-_TIME = r"(?:\[(?P<unix_s>\d{1,10})\.(?P<unix_us>\d{6})\] )?"
-_REPLY = re.compile(
-    _TIME + r"\d{1,6} bytes from .{1,400}?:(?: icmp_seq| seq)=(?P<seq>\d{1,9})(?: ident=\d+)?(?: (?:ttl|hlim)=\d{1,3})?"
-    r"(?: time[=<](?P<rtt>\d{1,9}(?:\.\d{1,9})?) ms)?(?P<marks>(?: \((?:DUP!|BAD CHECKSUM!|truncated|DIFFERENT ADDRESS!"
+_HEADING = re.compile(
+    r"PING6?\(?(?: ([^\s(]*)(?: ?\(([^)]{1,300})\))?.{0,300}bytes|.{1,30} bytes\) .{1,300} --> (.{1,300}))"
+)
+#: BSD's and busybox's begin to count at 0, iputils' at 1; their headings differ in a colon.
+_FROM_ZERO = re.compile(r"PING6\(|PING .{0,600}\)?: \d+ data bytes")
+_STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
+#: The reply of iputils and nothing else, for speed: nine lines of ten.
+_USUAL = (
+    r"^\[([0-9]{10})\.([0-9]{6})\] [0-9]{1,6} bytes from [ -<>-~]{1,}: icmp_seq=([0-9]{1,5}) "
+    r"(?:ttl|hlim)=[0-9]{1,3} time=([0-9]{1,5}(?:\.[0-9]{1,3})?) ms$"
+)
+_REPLY = (
+    _STAMP
+    + r"[0-9]{1,6} bytes from [^=]+[:,] (?:icmp_)?seq=([0-9]{1,9})(?: ident=[0-9]+)?(?: (?:ttl|hlim)=[0-9]{1,3})?"
+    r"(?: time[=<]([0-9]{1,9}(?:\.[0-9]{1,9})?) ms)?((?: \((?:DUP!|BAD CHECKSUM!|truncated|DIFFERENT ADDRESS!"
     r"|different address)\))*)$"
 )
-_SILENT = re.compile(_TIME + r"no answer yet for icmp_seq=(?P<seq>\d{1,9})$")
-_ERROR = re.compile(_TIME + r"From .{1,400}?(?::|,)? ?icmp_seq=(?P<seq>\d{1,9}) (?P<says>.{1,200})$")
-_STATISTICS = re.compile(r"--- .{0,300} ping statistics ---$")
+_SILENT = _STAMP + r"(?:no answer yet for icmp_seq=|Request timeout for icmp_seq )([0-9]{1,9})$"
+_ERROR = _STAMP + r"From .{1,400}?(?::|,)? ?icmp_seq=([0-9]{1,9}) (.{1,200})$"
+_FIRST_REPLY = re.compile(
+    r"(?:\[[0-9.]{1,20}\] )?\d{1,6} bytes from (?:\S{1,255} \()?([^\s=]{1,255}?)\)?[:,] (?:icmp_)?seq="
+)
+_STATISTICS = re.compile(r"(?:\^C)?--- .{0,300} ping6? statistics ---$")
 _TOTALS = re.compile(
     r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+(\d{1,18}) duplicates)?"
-    r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}% packet loss(?:, time \d{1,18}ms)?$"
+    r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}% packet loss"
+    r"(?:, time (\d{1,18})ms|, \d{1,18} packets out of wait time)?$"
 )
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _ROUND_TRIPS = re.compile(
-    rf"(?:rtt|round-trip) min/avg/max(?:/mdev)? = (?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
+    r"(?:rtt|round-trip) min/avg/max(?:/(?:mdev|std-?dev))? = "
+    rf"(?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
 )
-#: Lines without a number: what a corrupted payload looked like, what -v adds, marks of -f, answers to Ctrl-\.
+#: Lines without a number: what a corrupted payload looked like, what -v adds, marks of -f, answers to Ctrl-\, and the
+#: header of an ICMP error as BSD dumps it.
 _ASIDE = re.compile(
-    r"wrong data byte #|#\d+\t|(?:ping|PING|WARNING): |ai->ai_family|[.\x08 EC]*$|(?:ipg/ewma|pipe) |\d+/\d+ packets, "
+    r"wrong data byte #|#\d+\t|(?:ping6?|PING|WARNING): |ai->ai_family|[.\x08 EC]*$|(?:ipg/ewma|pipe) "
+    r"|\d+/\d+ packets, "
+    r"|\d+ bytes from .{1,400}: (?:Destination|Time to live|Time exceeded|Redirect|Source Quench|Communication)"
+    r"|Vr HL TOS |[ 0-9a-f.]{40,}$|\^C$"
 )
-#: The sequence number has 16 bits.
-_WRAP = 65_536
+KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")
+_REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
+
+#: What `_block` finds: `line` from 1, `stamp_ns` (null: not printed), `seq`, `rtt_ms`, `kind` (of `KINDS`), `says`.
+_COLUMNS = {
+    "line": pl.Int64,
+    "stamp_ns": pl.Int64,
+    "seq": pl.Int64,
+    "rtt_ms": pl.Float64,
+    "kind": pl.UInt8,
+    "says": pl.String,
+}
 
 
 def is_ping(head: bytes) -> bool:
     """Whether a text that begins so is ping's."""
     lines = head.decode("utf-8", "replace").split("\n")
-    return any(_HEADING.match(line) for line in lines[:4])
+    return any(_HEADING.match(line) or _FIRST_REPLY.match(line) for line in lines[:4])
 
 
 @dataclass
-class _Target:
+class Target:
+    """What ping printed from one heading to the next.
+
+    Attributes:
+        name: Of the target.
+        first: The number it begins to count at; None: there was no heading.
+        table: Columns `_COLUMNS`, in order of lines.
+        totals: Packets sent and received, duplicates, corrupted, errors; None: ping was ended before its end.
+        span_s: The time that it says it took [s]; None: it does not.
+        round_trips: Its own summary.
+    """
+
     name: str
-    columns: dict[str, Column] = field(
-        default_factory=lambda: {name: [] for name in ("seq", "t_s", "rtt_ms", "kind", "says")}
-    )
-    sent_ns: list[int | None] = field(default_factory=list)
-    #: Of the replies that count.
-    seen: set[int] = field(default_factory=set)
-    last: int = 0
+    first: int | None
+    line: int
+    table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_COLUMNS))
     totals: tuple[int, int, int, int, int] | None = None
+    totals_line: int = 0
+    span_s: float | None = None
     round_trips: dict[str, float] = field(default_factory=dict)
+
+
+def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]:
+    """The targets in a text, given in pieces that each end with a line (the last may not), and notes.
+
+    Raises:
+        UserError: A line that ping does not print, numbers that contradict each other; the line is named.
+    """
+    targets: list[Target] = []
+    notes: list[str] = []
+    tables: list[pl.DataFrame] = []
+    in_statistics = False
+    for block, table, others, last in _parsed(blocks, where):
+        tables.append(table)
+        if not targets and table.height and (not others or table["line"][0] < others[0][0]):
+            reply = next(filter(None, map(_FIRST_REPLY.match, block.decode("utf-8", "replace").split("\n"))), None)
+            targets.append(Target("" if reply is None else reply[1], None, 0))
+        for count, line in others:
+            place = f"{where}:{count}"
+            if heading := _HEADING.match(line):
+                name = (heading[1] or heading[2] or heading[3] or "")[:200]
+                targets.append(Target(name, 0 if _FROM_ZERO.match(line) else 1, count))
+                in_statistics = False
+            elif _STATISTICS.match(line):
+                in_statistics = True
+            elif (in_statistics and targets and _take_statistics(targets[-1], line, place, count)) or _ASIDE.match(
+                line
+            ):
+                continue
+            elif count == last:  # no end of line behind it
+                notes.append(f"line {count} is cut off; left out")
+            else:
+                raise UserError(f"{place}: {shown(line)} is not a line of ping")
+    if not targets:
+        raise UserError(f"{where}: has no line of `PING` and no reply")
+    whole = pl.concat(tables)
+    begins = [target.line for target in targets] + [2**62]
+    for target, begin, end in zip(targets, begins, begins[1:], strict=False):
+        if len(targets) == 1:
+            target.table = whole
+        else:
+            low, high = (whole["line"].search_sorted(line, "left") for line in (begin, end))
+            target.table = whole.slice(low, high - low)
+        _check_totals(target, where)
+    notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
+    return targets, notes
+
+
+def _parsed(
+    blocks: Iterable[bytes], where: str
+) -> Iterator[tuple[bytes, pl.DataFrame, list[tuple[int, str]], int | None]]:
+    """Each block with its lines parsed, two at a time; and the number of the line that has no end."""
+    first = 1
+    pieces = iter(blocks)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        while batch := list(islice(pieces, WORKERS)):
+            firsts = []
+            for block in batch:
+                firsts.append(first)
+                first += block.count(b"\n")
+            cut = None if batch[-1].endswith(b"\n") else first
+            # Polars leaves the interpreter free while it works.
+            for block, (table, others) in zip(
+                batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True
+            ):
+                yield block, table, others, cut
+
+
+def _block(text: bytes, first: int, where: str) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """The lines of a block that have a number, and the others, with their own numbers."""
+    lines = lines_of(text)
+    rows = lines.to_frame("text").with_row_index("line", first).with_columns(pl.col("line").cast(pl.Int64))
+    usual = rows.with_columns(pl.col("text").str.extract_groups(_USUAL).struct.rename_fields(["s", "f", "seq", "rtt"]))
+    usual = usual.unnest("text").with_columns(
+        pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").cast(pl.Int64) * 1000,
+        pl.col("seq").cast(pl.Int64),
+        pl.col("rtt").cast(pl.Float64),
+    )
+    found = usual.select(
+        "line",
+        stamp_ns="s",
+        seq="seq",
+        rtt_ms="rtt",
+        kind=pl.lit(_REPLIED, pl.UInt8),
+        says=pl.lit(None, pl.String),
+    )
+    others: list[tuple[int, str]] = []
+    if missed := found["seq"].null_count():
+        known = found["seq"].is_not_null()
+        rest, others = _rarer(rows.filter(~known), where)
+        found = found.filter(known) if missed < rows.height else found.clear()
+        found = pl.concat([found, rest]).sort("line")
+    over = found.filter(pl.col("rtt_ms") > MAX_RTT_MS)
+    if over.height:
+        line, rtt_ms = over.select("line", "rtt_ms").row(0)
+        raise UserError(f"{where}:{line}: a round trip of {rtt_ms:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
+    return found, others
+
+
+def _rarer(rows: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """All other lines with a number, and those without, which are no empty ones."""
+    rows = rows.with_columns(pl.col("text").str.strip_chars_end("\r"))
+    parts = []
+    marks = pl.col("marks")
+    for pattern, names, kind, rtt_ms, says in (
+        (
+            _REPLY,
+            ["s", "f", "seq", "rtt", "marks"],
+            pl.when(marks.str.contains("BAD|truncated"))
+            .then(_CORRUPT)
+            .when(marks.str.contains("DUP"))
+            .then(_DUPLICATE)
+            .otherwise(_REPLIED),
+            pl.col("rtt").cast(pl.Float64),
+            pl.lit(None, pl.String),
+        ),
+        (_SILENT, ["s", "f", "seq"], pl.lit(_UNANSWERED), pl.lit(None, pl.Float64), pl.lit(None, pl.String)),
+        (_ERROR, ["s", "f", "seq", "says"], pl.lit(_FAILED), pl.lit(None, pl.Float64), pl.col("says")),
+    ):
+        if not rows.height:
+            break
+        groups = rows.with_columns(
+            pl.col("text").str.extract_groups(pattern).struct.rename_fields(names).alias("groups")
+        ).unnest("groups")
+        parts.append(
+            groups.filter(pl.col("seq").is_not_null()).select(
+                "line",
+                (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
+                pl.col("seq").cast(pl.Int64),
+                rtt_ms.alias("rtt_ms"),
+                kind.cast(pl.UInt8).alias("kind"),
+                says.alias("says"),
+            )
+        )
+        rows = rows.filter(groups["seq"].is_null())
+    left = rows.filter(pl.col("text") != "")
+    table = pl.concat(parts) if parts else pl.DataFrame(schema=_COLUMNS)
+    return table, list(left.select("line", "text").iter_rows())
+
+
+def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
+    if match := _TOTALS.match(line):
+        sent, received, duplicates, corrupt, errors, time_ms = (int(group or 0) for group in match.groups())
+        if sent > MAX_COUNT:
+            raise UserError(f"{place}: {sent} packets sent; wanted at most {MAX_COUNT}")
+        if received > sent:
+            raise UserError(f"{place}: {received} of {sent} packets received")
+        target.totals, target.totals_line = (sent, received, duplicates, corrupt, errors), count
+        target.span_s = time_ms / 1e3 if match[6] else None
+        return True
+    if match := _ROUND_TRIPS.match(line):
+        values = [float(value) for value in match["all"].split("/")]
+        if max(values) > MAX_RTT_MS or not values[0] <= values[1] <= values[2]:
+            raise UserError(f"{place}: {shown(line)}; wanted min, avg, max in order, at most {MAX_RTT_MS:g} ms")
+        target.round_trips = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
+        return True
+    return False
+
+
+def _check_totals(target: Target, where: str) -> None:
+    if target.totals is not None:
+        replied = target.table.filter(pl.col("kind") == _REPLIED)["seq"]
+        seen = replied.n_unique() if replied.len() < 2**16 else 0  # numbers of 16 bits come again
+        if seen > target.totals[0]:
+            raise UserError(f"{where}:{target.totals_line}: {seen} of {target.totals[0]} packets received")
+
+
+def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
+    """The probes of all targets in a text, which comes in pieces.
+
+    Times are those at which a probe was sent: what ``-D`` prints, less the round trip. Replies whose payload was
+    damaged, or that have no round trip, are lost probes.
+
+    Raises:
+        UserError: See `parse`; or no reply, or no times.
+    """
+    targets, notes = parse(blocks, where)
+    tables = []
+    clock_jumps, clock = 0, "utc"
+    for target in targets:
+        place = where if len(targets) == 1 else f"{where}:{target.line}"
+        found = series(_answers(target, place), said, place)
+        tables.append(
+            found.table.with_columns(
+                pl.lit(target.name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind")
+            )
+        )
+        clock_jumps += found.clock_jumps
+        clock = found.clock if found.clock != "utc" else clock
+        notes += [note for note in found.notes if note not in notes]
+    return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes))  # type: ignore[arg-type]
+
+
+def _answers(target: Target, where: str) -> Answers:
+    table = target.table
+    stamps = table["stamp_ns"]
+    answered = table["kind"].is_between(_REPLIED, _DUPLICATE) & table["rtt_ms"].is_not_null()
+    with_times = stamps.filter(answered).null_count()
+    if 0 < with_times < int(answered.sum()):
+        raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
+    rtt_ms = table["rtt_ms"].set(~answered, None).fill_null(np.nan).to_numpy()
+    sent_ns = None
+    if not with_times and answered.any():
+        sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
+        if sent_ns[answered.to_numpy()].min() < 0:
+            raise UserError(f"{where}: a reply's time is before 1970")
+    return Answers(
+        table["seq"].to_numpy(),
+        sent_ns,
+        rtt_ms,
+        target.first,
+        None if target.totals is None else target.totals[0],
+        span_s=target.span_s,
+    )
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
@@ -67,105 +328,53 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     probe has no row: without ``-O`` ping says nothing of it.
 
     Raises:
-        UserError: A line that ping does not print, numbers that contradict each other; the line is named.
+        UserError: See `parse`.
     """
-    targets: list[_Target] = []
-    notes = []
-    end = 0
-    in_statistics = False
-    lines = data.split(b"\n")
-    for count, raw in enumerate(lines, 1):
-        end += len(raw) + 1
-        line = raw.decode("utf-8", "replace").rstrip("\r")
-        place = f"{where}:{count}"
-        if heading := _HEADING.match(line):
-            targets.append(_Target((heading[1] or heading[2] or "")[:200]))
-            in_statistics = False
-        elif not targets:
-            if not _ASIDE.match(line):
-                raise UserError(f"{place}: {shown(line)} is before any line of `PING`")
-        elif _STATISTICS.match(line):
-            in_statistics = True
-        elif in_statistics and _take_statistics(targets[-1], line, place):
-            continue
-        elif not _take_sample(targets[-1], line, place, None if arrivals is None else arrivals.at(end)):
-            if _ASIDE.match(line):
-                continue
-            if count == len(lines):  # no end of line behind it
-                notes.append(f"line {count} is cut off; left out")
-                continue
-            raise UserError(f"{place}: {shown(line)} is not a line of ping")
-    if not targets:
-        raise UserError(f"{where}: has no line of `PING`")
-    notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
-    flows = [_flow(target, where) for target in targets]
+    targets, notes = parse(blocks_of(data), where)
+    ends = None if arrivals is None else np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    flows = []
+    for target in targets:
+        table = target.table
+        arrived: list[int | None] = table["stamp_ns"].to_list()
+        if arrivals is not None and ends is not None:
+            at = [int(ends[line - 1]) if line <= ends.size else len(data) + 1 for line in table["line"].to_list()]
+            arrived = [arrivals.at(end) if stamp is None else stamp for stamp, end in zip(arrived, at, strict=True)]
+        flows.append(_flow(target, arrived, where))
     summary = {"targets": [{"name": target.name, **target.round_trips} for target in targets]}
     return Reading("ping", None, flows, summary, notes)
 
 
-def _take_sample(target: _Target, line: str, place: str, arrived_ns: int | None) -> bool:
-    match = _REPLY.match(line) or _SILENT.match(line) or _ERROR.match(line)
-    if match is None:
-        return False
-    groups = match.groupdict()
-    rtt_ms = None if groups.get("rtt") is None else float(groups["rtt"])
-    if rtt_ms is not None and rtt_ms > MAX_RTT_MS:
-        raise UserError(f"{place}: a round trip of {groups['rtt']} ms; wanted at most {MAX_RTT_MS:g} ms")
-    seq = int(groups["seq"])
-    seq = max(seq, seq + round((target.last - seq) / _WRAP) * _WRAP)
-    target.last = max(target.last, seq)
-    if groups["unix_s"] is not None:
-        arrived_ns = int(groups["unix_s"]) * 10**9 + int(groups["unix_us"]) * 1000
-    target.sent_ns.append(None if arrived_ns is None else arrived_ns - round((rtt_ms or 0.0) * 1e6))
-    kind = _kind(match, target, seq)
-    if kind == "reply":
-        target.seen.add(seq)
-    row = {"seq": seq, "rtt_ms": rtt_ms, "kind": kind, "says": groups.get("says")}
-    for name, value in row.items():
-        target.columns[name].append(value)
-    return True
-
-
-def _kind(match: re.Match[str], target: _Target, seq: int) -> str:
-    if match.re is not _REPLY:
-        return "unanswered" if match.re is _SILENT else "error"
-    marks = match["marks"]
-    if "BAD" in marks or "truncated" in marks:
-        return "corrupt"
-    return "duplicate" if "DUP" in marks or seq in target.seen else "reply"
-
-
-def _take_statistics(target: _Target, line: str, place: str) -> bool:
-    if match := _TOTALS.match(line):
-        sent, received, duplicates, corrupt, errors = (int(group or 0) for group in match.groups())
-        if not max(received, len(target.seen)) <= sent <= MAX_COUNT:
-            raise UserError(f"{place}: {max(received, len(target.seen))} of {sent} packets received")
-        target.totals = (sent, received, duplicates, corrupt, errors)
-        return True
-    if match := _ROUND_TRIPS.match(line):
-        values = [float(value) for value in match["all"].split("/")]
-        if max(values) > MAX_RTT_MS or not values[0] <= values[1] <= values[2]:
-            raise UserError(f"{place}: {shown(line)}; wanted min, avg, max in order, at most {MAX_RTT_MS:g} ms")
-        target.round_trips = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
-        return True
-    return False
-
-
-def _flow(target: _Target, where: str) -> Flow:
-    known = [sent for sent in target.sent_ns if sent is not None]
+def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
+    table = target.table
+    rtt_ms: list[float | None] = table["rtt_ms"].to_list()
+    sent_ns = [
+        None if at is None else at - round((rtt or 0.0) * 1e6) for at, rtt in zip(arrived_ns, rtt_ms, strict=True)
+    ]
+    seqs = unwrapped(table["seq"].to_numpy(), None).tolist()
+    kinds, seen = [], set()
+    for kind, seq in zip(table["kind"].to_list(), seqs, strict=True):
+        again = kind == _REPLIED and seq in seen
+        kinds.append(KINDS[_DUPLICATE if again else kind])
+        if kind == _REPLIED:
+            seen.add(seq)
+    known = [sent for sent in sent_ns if sent is not None]
     start_ns = min(known, default=None)
     if start_ns is not None and (start_ns < 0 or max(known) - start_ns > 10**9 * 10**9):  # thirty years
         raise UserError(f"{where}: its times go from {start_ns} to {max(known)} ns since 1970")
-    target.columns["t_s"] = [
-        None if sent is None or start_ns is None else (sent - start_ns) / 1e9 for sent in target.sent_ns
-    ]
-    of_kind = target.columns["kind"].count
+    t_s: Column = [None if sent is None or start_ns is None else (sent - start_ns) / 1e9 for sent in sent_ns]
+    columns: dict[str, Column] = {
+        "seq": seqs,
+        "t_s": t_s,
+        "rtt_ms": list(rtt_ms),
+        "kind": list(kinds),
+        "says": table["says"].to_list(),
+    }
     sent, received, duplicates, corrupt, errors = target.totals or (
         None,
-        len(target.seen),
-        of_kind("duplicate"),
-        of_kind("corrupt"),
-        of_kind("error"),
+        len(seen),
+        kinds.count("duplicate"),
+        kinds.count("corrupt"),
+        kinds.count("error"),
     )
     counts = {
         "sent_packets": sent,
@@ -175,4 +384,4 @@ def _flow(target: _Target, where: str) -> Flow:
         "corrupted_packets": corrupt,
         "icmp_errors": errors,
     }
-    return Flow(target.name, "ICMP", None, start_ns, samples=target.columns, counts=counts)
+    return Flow(target.name, "ICMP", None, start_ns, samples=columns, counts=counts)

@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError, shown
-from bentpipe.files import atomic_write, read_text
-from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_unpacked
+from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, limited_capacity, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.show import delay_times_s, known_at
 from bentpipe.profiles.table import DIRECTIONS, Direction
-
-#: What one opportunity carries [bit]: 1500 bytes.
-OPPORTUNITY_BITS = 12_000
+from bentpipe.readers.traces import OPPORTUNITY_BITS, binned_bps, opportunities_ms
 
 
 def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Written:
@@ -87,7 +85,10 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
     if not 0.001 <= options.bin_s <= 3600:
         raise UserError(f"bin: {options.bin_s:g} s; wanted 0.001 to 3600")
     directions: tuple[Direction, ...] = ("up", "down") if len(paths) == 2 else (options.direction,)
-    times = {direction: _opportunities_ms(path) for direction, path in zip(directions, paths, strict=True)}
+    times = {
+        direction: opportunities_ms(read_unpacked(path), str(path))
+        for direction, path in zip(directions, paths, strict=True)
+    }
     duration_s = max(int(ms[-1]) for ms in times.values()) / 1e3
     notes = []
     if len({int(ms[-1]) for ms in times.values()}) > 1:
@@ -122,34 +123,9 @@ def _without_direction(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix("") if Path(path).suffix in {f".{d}" for d in DIRECTIONS} else Path(path)
 
 
-def _opportunities_ms(path: str | os.PathLike[str]) -> NDArray[np.int64]:
-    times: list[int] = []
-    last = 0
-    for count, line in enumerate(read_text(path).splitlines(), 1):
-        text = line.strip()
-        if not text:
-            continue
-        if not (text.isascii() and text.isdigit() and len(text) <= 12):
-            raise UserError(f"{path}:{count}: {shown(text)} is not a time in whole milliseconds")
-        ms = int(text)
-        if ms < last:
-            raise UserError(f"{path}:{count}: {ms} ms comes after {last} ms; times must not decrease")
-        last = ms
-        times.append(ms)
-    if last == 0:
-        raise UserError(f"{path}: holds no time above 0 ms; wanted a packet-delivery trace (one time in ms a line)")
-    if last > MAX_DURATION_S * 1e3:
-        raise UserError(f"{path}: ends at {last} ms; wanted at most {MAX_DURATION_S * 1e3:g} (31 days)")
-    return np.array(times, np.int64)
-
-
 def _capacity(times_ms: NDArray[np.int64], bin_s: float, duration_s: float) -> Points:
     """Bits per bin over the bin's length; the last bin ends with the trace, and a gap fills the rest of the span."""
-    end_s = int(times_ms[-1]) / 1e3
-    edges = np.append(np.arange(0.0, end_s - 1e-9, bin_s), end_s)
-    # An opportunity at t belongs to the millisecond that ends at t; one at 0 to the first bin.
-    place = np.maximum(np.searchsorted(edges, times_ms / 1e3 - 1e-9, side="left") - 1, 0)
-    bps = np.bincount(place, minlength=edges.size - 1) * OPPORTUNITY_BITS / np.diff(edges)
-    if end_s < duration_s:
+    edges, bps = binned_bps(times_ms, bin_s)
+    if edges[-1] < duration_s:
         return Points.of(edges, np.append(bps, 0.0), np.arange(edges.size) < bps.size)
     return Points.of(edges[:-1], bps)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError, shown
@@ -38,13 +39,24 @@ class Probes:
         sent_ns: When each was sent [ns since 1970].
         rtt_ms: Its round-trip time [ms]; NaN: lost.
         numbered: Whether lost probes stand among them; otherwise they are absent, and only holes tell of them.
-        lost: How many were lost, where `rtt_ms` holds one NaN for several in a row; None: as many as there are NaN.
     """
 
     sent_ns: NDArray[np.int64]
     rtt_ms: NDArray[np.float64]
     numbered: bool
-    lost: int | None = None
+
+
+def probes_of(table: pl.DataFrame, source: str) -> Probes:
+    """Probes of a reader's table (columns of `bentpipe.runs.measured.PROBES`); `source` names the file in messages.
+
+    Raises:
+        UserError: There are several targets.
+    """
+    targets = table["target"].unique().sort().to_list()
+    if len(targets) > 1:
+        raise UserError(f"{source}: {len(targets)} targets ({targets[0]}, {targets[1]}, …); wanted one")
+    rows = table.filter(~pl.col("duplicate")) if table["duplicate"].any() else table
+    return Probes(rows["unix_ns"].to_numpy(), rows["rtt_ms"].fill_null(np.nan).to_numpy(), numbered=True)
 
 
 def rtt_profile(probes: Probes, source: str, description: str, options: ReadOptions) -> Converted:
@@ -69,7 +81,7 @@ def rtt_profile(probes: Probes, source: str, description: str, options: ReadOpti
     if not probes.numbered:
         t_s, rtt, lost = _holes(t_s, rtt, lost, interval_s)
     if lost.any():
-        replies, count = int((~lost).sum()), int(lost.sum()) if probes.lost is None else probes.lost
+        replies, count = int((~lost).sum()), int(lost.sum())
         what = (
             f"{count} of {replies + count} probes lost"
             if probes.numbered

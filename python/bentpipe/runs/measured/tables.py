@@ -40,6 +40,7 @@ SAMPLES: Columns = {
     "target": pl.String,
     "t_s": pl.Float64,
     "duration_s": pl.Float64,
+    "test": pl.Int64,
     "flow": pl.Int64,
     "direction": pl.String,
     "controller": pl.String,

@@ -1,0 +1,161 @@
+"""A terminal's answers as JSON, as grpcurl prints them: status, history, obstruction map.
+
+One answer or several behind each other. protobuf's JSON has names in camel case, 64-bit numbers as text, and
+enumerations by name (protobuf.dev, "ProtoJSON Format"); what is not known here is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import polars as pl
+
+from bentpipe.dish.extra import require_extra
+from bentpipe.dish.recording.tables import EVENTS, MAPS, SAMPLES
+from bentpipe.errors import UserError, shown
+from bentpipe.readers.measurement import Measurement, Said
+
+_MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":')
+_MORE = re.compile(r"\S")
+_SECOND_NS = 10**9
+
+Rows = list[dict[str, Any]]
+
+
+def is_grpcurl(head: bytes) -> bool:
+    """Whether a text that begins so is such an answer."""
+    return head.lstrip().startswith(b"{") and bool(_MARK.search(head))
+
+
+def measure(data: bytes, where: str, said: Said) -> Measurement:
+    """Status and history as `dish_samples`, outages as `dish_events`, maps as `dish_maps`.
+
+    An answer does not say when it came. Answers are put a second apart; a history's newest sample is the answer's, and
+    the others are a second apart before it. Outages have the terminal's own times.
+
+    Raises:
+        UserError: Not such answers; the place is named; or the extra `dish` is not installed.
+    """
+    require_extra()
+    samples: Rows = []
+    events: Rows = []
+    maps: Rows = []
+    at_ns = (said.start_unix_ns or 0) + _behind_ns(data, where)
+    for index, answer in enumerate(_answers(data, where)):
+        place = f"{where}: answer {index + 1}"
+        for name, take in (("dishGetStatus", _status), ("dishGetHistory", _history), ("dishGetObstructionMap", _map)):
+            if isinstance(answer.get(name), dict):
+                take(answer[name], place, at_ns, samples, events, maps)
+        at_ns += _SECOND_NS
+    tables = {
+        name: pl.DataFrame(rows, schema=dict(columns)).sort("t_unix_ns", maintain_order=True)
+        for name, rows, columns in (
+            ("dish_samples", samples, SAMPLES),
+            ("dish_events", events, EVENTS),
+            ("dish_maps", maps, MAPS),
+        )
+        if rows
+    }
+    if not tables:
+        raise UserError(f"{where}: holds no answer of a terminal with anything in it")
+    notes = ["no times in it: " + ("it begins at --start" if said.start_unix_ns is not None else "it begins in 1970")]
+    return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=tuple(notes))
+
+
+def _answers(data: bytes, where: str) -> list[dict[str, Any]]:
+    """The objects one behind the other."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: byte {error.start} is not UTF-8 text") from None
+    decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    place = 0
+    while more := _MORE.search(text, place):
+        try:
+            entry, place = decoder.raw_decode(text, more.start())
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where}: answer {len(found) + 1}: is not JSON ({error})") from None
+        if not isinstance(entry, dict):
+            raise UserError(f"{where}: answer {len(found) + 1}: {shown(entry)} is no object")
+        found.append(entry)
+    return found
+
+
+def _behind_ns(data: bytes, where: str) -> int:
+    """How far back the first answer's history goes [ns], so that nothing is before the beginning."""
+    for answer in _answers(data, where):
+        history = answer.get("dishGetHistory")
+        series = history.get("popPingLatencyMs") if isinstance(history, dict) else None
+        return max(0, len(series) - 1) * _SECOND_NS if isinstance(series, list) else 0
+    return 0
+
+
+def _message(name: str, value: dict[str, Any], place: str) -> Any:  # noqa: ANN401 - protobuf has no types of its own
+    from google.protobuf import json_format
+
+    from bentpipe.dish.wire import everything
+
+    wire = everything()
+    try:
+        return json_format.ParseDict(value, wire.message(name)(), ignore_unknown_fields=True, descriptor_pool=wire.pool)
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise UserError(f"{place}: is no {name} ({str(error).partition(chr(10))[0][:120]})") from None
+
+
+def _status(value: dict[str, Any], place: str, at_ns: int, samples: Rows, _: Rows, __: Rows) -> None:
+    from bentpipe.dish.status import status_of
+
+    message = _message("DishGetStatusResponse", value, place)
+    status = status_of(message, message.SerializeToString())
+    row = {name: getattr(status, name) for name in SAMPLES if hasattr(status, name)}
+    samples.append({"t_unix_ns": at_ns, "source": "status", **row})
+
+
+def _history(
+    value: dict[str, Any], place: str, at_ns: int, samples: list[Any], events: list[Any], _: list[Any]
+) -> None:
+    from bentpipe.dish.history import history_of
+
+    try:
+        history = history_of(_message("DishGetHistoryResponse", value, place))
+    except UserError as error:
+        raise UserError(f"{place}: {error}" if place not in str(error) else str(error)) from None
+    times = history.times_unix_ns(at_ns)
+    columns = {
+        "pop_ping_drop_rate": history.pop_ping_drop_rate,
+        "pop_ping_latency_ms": history.pop_ping_latency_ms,
+        "downlink_throughput_bps": history.downlink_throughput_bps,
+        "uplink_throughput_bps": history.uplink_throughput_bps,
+        "power_in_w": history.power_in_w,
+    }
+    known = {name: values.tolist() for name, values in columns.items() if len(values)}
+    for index, (at, counter) in enumerate(zip(times.tolist(), history.counter.tolist(), strict=True)):
+        row = {name: None if values[index] != values[index] else values[index] for name, values in known.items()}
+        samples.append({"t_unix_ns": at, "source": "history", "counter": counter, **row})
+    for outage in history.outages:
+        ended = min(outage.start_unix_ns + round(outage.duration_s * 1e9), 2**63 - 1)
+        about = {"start_unix_ns": outage.start_unix_ns, "duration_s": outage.duration_s, "cause": outage.cause}
+        events.append({"t_unix_ns": ended, "kind": "outage", **about, "did_switch": outage.did_switch})
+
+
+def _map(value: dict[str, Any], place: str, at_ns: int, _: Rows, __: Rows, maps: Rows) -> None:
+    message = _message("DishGetObstructionMapResponse", value, place)
+    rows, columns = int(message.num_rows), int(message.num_cols)
+    quality = [float(number) for number in message.snr]
+    if not 0 < rows * columns == len(quality):
+        raise UserError(f"{place}: a map of {rows} x {columns} with {len(quality)} pixels")
+    seen = [pixel for pixel, number in enumerate(quality) if number >= 0]
+    maps.append(
+        {
+            "t_unix_ns": at_ns,
+            "rows": rows,
+            "columns": columns,
+            "max_theta_deg": message.max_theta_deg or None,
+            "whole": True,
+            "pixel": seen,
+            "quality": [quality[pixel] for pixel in seen],
+        }
+    )

@@ -1,0 +1,247 @@
+"""Tables that others keep of a terminal: starlink-grpc-tools' CSV, SQLite and Parquet, LEOViz's CSV and maps.
+
+Columns are found by their names, without the prefix of a group (``dish_status.``) and in snake case; those that
+starlink-grpc-tools calls otherwise than we do are in `_ALIASES` (its ``starlink_grpc.py`` says what they are).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+import sqlite3
+
+import polars as pl
+
+from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
+from bentpipe.errors import UserError
+from bentpipe.readers.columns import parse_instants
+from bentpipe.readers.measurement import Measurement, Said
+
+_SQLITE = b"SQLite format 3\x00"
+_PARQUET = b"PAR1"
+_TIMES = ("t_unix_ns", "time", "timestamp", "datetimestamp_utc", "datetime")
+_ALIASES = {
+    "id": "device_id",
+    "uptime": "uptime_s",
+    "seconds_to_first_nonempty_slot": "seconds_to_first_nonempty_slot_s",
+    "direction_azimuth": "boresight_azimuth_deg",
+    "direction_elevation": "boresight_elevation_deg",
+    "valid_s": "obstruction_valid_s",
+    "gps_sats": "gps_sats",
+    "attitude_estimation_state": "attitude_state",
+    "quaternion_q_scalar": "quaternion_scalar",
+    "quaternion_q_x": "quaternion_x",
+    "quaternion_q_y": "quaternion_y",
+    "quaternion_q_z": "quaternion_z",
+    "power_in": "power_in_w",
+}
+#: Any of these makes a table one of a terminal.
+_TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
+_OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS} - {"raw", "unknown"}
+
+
+def is_dish_csv(head: bytes) -> bool:
+    """Whether a text that begins so is a table of a terminal with a heading."""
+    first = head.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    return bool(_TELLING.search(first)) and b"," in first and not first.lstrip().startswith((b"{", b"["))
+
+
+def is_sqlite(head: bytes) -> bool:
+    """Whether a file that begins so is an SQLite database."""
+    return head.startswith(_SQLITE)
+
+
+def is_parquet(head: bytes) -> bool:
+    """Whether a file that begins so is Parquet."""
+    return head.startswith(_PARQUET)
+
+
+def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
+    """Rows as `dish_samples`.
+
+    Raises:
+        UserError: No such table, no time, a cell that is not of its column's kind; the row is named.
+    """
+    try:
+        cells = pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise UserError(f"{where}: is not a CSV table ({str(error).partition(chr(10))[0]})") from None
+    return _samples(cells, where)
+
+
+def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
+    """The tables ``status`` and ``history`` as `dish_samples`.
+
+    Raises:
+        UserError: It is damaged, or has neither.
+    """
+    parts = []
+    try:
+        with contextlib.closing(sqlite3.connect(":memory:")) as base:
+            base.deserialize(data)
+            names = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            for name in ("status", "history"):
+                if name in names:
+                    found = base.execute(f'SELECT * FROM "{name}"')
+                    columns = [entry[0] for entry in found.description]
+                    rows = [[None if value is None else _text(value) for value in row] for row in found]
+                    if rows:
+                        schema = dict.fromkeys(columns, pl.String)
+                        part = _samples(pl.DataFrame(rows, schema=schema, orient="row"), f"{where}: table {name}")
+                        source = pl.lit("status" if name == "status" else "history").alias("source")
+                        parts.append(part.tables["dish_samples"].with_columns(source))
+    except (sqlite3.Error, OverflowError, ValueError, MemoryError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{where}: does not read as an SQLite database ({str(error).lower()})") from None
+    if not parts:
+        raise UserError(f"{where}: has no table `status` or `history` with a row, as dish_grpc_sqlite.py writes")
+    return Measurement(
+        {"dish_samples": pl.concat(parts, how="diagonal_relaxed").sort("t_unix_ns", maintain_order=True)}
+    )
+
+
+def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
+    """A terminal's telemetry as `dish_samples`, its maps as `dish_maps`, pings (`unix_ns`, `rtt_ms`) as `probes`.
+
+    Raises:
+        UserError: It does not read, or is none of these.
+    """
+    try:
+        table = pl.read_parquet(io.BytesIO(data))
+    # Polars panics on some damaged files: that is no Exception.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise UserError(f"{where}: does not read as Parquet ({str(error).partition(chr(10))[0]})") from error
+    if {"unix_ns", "rtt_ms"} <= set(table.columns):
+        return _pings(table, where)
+    if "obstruction_map" in table.columns:
+        return _maps(table, where)
+    if any(_TELLING.search(name.encode()) for name in table.columns):
+        return _samples(table, where)
+    raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
+
+
+def _pings(table: pl.DataFrame, where: str) -> Measurement:
+    names = ("unix_ns", "site", "target", "kind", "seq", "rtt_ms", "up_ms", "down_ms", "duplicate", "out_of_order")
+    try:
+        rows = table.select(name for name in names if name in table.columns).cast(
+            {"unix_ns": pl.Int64, "rtt_ms": pl.Float64}
+        )
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{where}: {str(error).partition(chr(10))[0]}") from None
+    if rows["unix_ns"].null_count():
+        raise UserError(f"{where}: {rows['unix_ns'].null_count()} rows have no unix_ns; wanted a time for each probe")
+    rtt_ms = rows["rtt_ms"].fill_nan(None)
+    if not (rtt_ms.drop_nulls() >= 0).all():
+        raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
+    rows = rows.with_columns(rtt_ms)
+    if "kind" not in rows.columns:
+        rows = rows.with_columns(pl.lit("icmp").alias("kind"))
+    return Measurement({"probes": rows})
+
+
+def _samples(table: pl.DataFrame, where: str) -> Measurement:
+    """Columns that a recording has too, of its types."""
+    chosen: dict[str, str] = {}
+    for name in table.columns:
+        plain = _plain(name)
+        ours = _ALIASES.get(plain, plain)
+        if ours in _OWN and ours not in chosen:
+            chosen[ours] = name
+    time = next((name for known in _TIMES for name in table.columns if _plain(name) == known), None)
+    if time is None:
+        raise UserError(f"{where}: no column says when (found: {', '.join(table.columns[:8])}); wanted timestamp")
+    notes = []
+    times, naive = _instants(table[time], where)
+    if naive:
+        notes.append("its times have no zone: taken for UTC")
+    columns = {"t_unix_ns": times}
+    for ours, theirs in chosen.items():
+        if ours != "t_unix_ns" and not isinstance(table.schema[theirs], pl.List | pl.Struct):
+            columns[ours] = _typed(table[theirs], SAMPLES[ours], ours, where)
+    found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
+    if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
+        raise UserError(f"{where}: no column of a terminal's telemetry; wanted such as pop_ping_latency_ms")
+    passed = [name for name in table.columns if name not in (*chosen.values(), time)]
+    if passed:
+        notes.append(f"columns passed over: {', '.join(passed[:8])}{', …' if passed[8:] else ''}")
+    return Measurement({"dish_samples": found.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
+
+
+def _maps(table: pl.DataFrame, where: str) -> Measurement:
+    """Whole maps, one a row, as LEOViz keeps them: `timestamp`, `obstruction_map` (row by row), `frame_type`."""
+    if "timestamp" not in table.columns or not isinstance(table.schema["obstruction_map"], pl.List):
+        raise UserError(f"{where}: wanted timestamp, and obstruction_map as a list")
+    times, _ = _instants(table["timestamp"], where)
+    try:
+        quality = table["obstruction_map"].cast(pl.List(pl.Float32))
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{where}: obstruction_map: {str(error).partition(chr(10))[0]}") from None
+    sizes = quality.list.len().unique().to_list()
+    side = math.isqrt(sizes[0]) if len(sizes) == 1 and sizes[0] else 0
+    if side == 0 or side * side != sizes[0]:
+        raise UserError(f"{where}: its maps have {sizes[:3]} pixels; wanted square ones of one size")
+    frame = table["frame_type"].cast(pl.Int64, strict=False) if "frame_type" in table.columns else None
+    names = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
+    rows = pl.DataFrame({"t_unix_ns": times, "quality": quality}).with_columns(
+        pl.lit(side, pl.UInt32).alias("rows"),
+        pl.lit(side, pl.UInt32).alias("columns"),
+        pl.lit(value=True).alias("whole"),
+        (pl.lit(None, pl.String) if frame is None else frame.replace_strict(names, default=None)).alias("frame"),
+        pl.lit(list(range(side * side)), pl.List(pl.UInt32)).alias("pixel"),
+    )
+    return Measurement({"dish_maps": rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")})
+
+
+def _instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
+    """Nanoseconds since 1970, from numbers (s, or ns of ours) or ISO-8601; whether any has no zone."""
+    if column.name == "t_unix_ns" and column.dtype == pl.Int64:
+        found, naive = column, False
+    elif column.dtype.is_numeric() or column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all():
+        seconds = column.cast(pl.Float64, strict=False)
+        seconds = seconds.set(~seconds.is_between(0, 4e9).fill_null(value=False), None)
+        found, naive = (seconds * 1e9).round().cast(pl.Int64), False
+    else:
+        found, naive = parse_instants(column)
+    if found.null_count():
+        row = int(found.is_null().arg_max() or 0)
+        raise UserError(
+            f"{where}: row {row + 1}: {column.name} is {column[row]!r:.60}; wanted a time since 1970, or ISO-8601"
+        )
+    return found, naive
+
+
+def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
+    """A column of the type that a recording has; empty cells are null."""
+    text = column.cast(pl.String, strict=False).str.strip_chars()
+    empty = text.is_null() | text.str.to_lowercase().is_in(["", "none", "null", "nan"])
+    if kind == pl.Boolean:
+        lower = text.str.to_lowercase()
+        found = pl.select(
+            pl.when(lower.is_in(["true", "1"])).then(True).when(lower.is_in(["false", "0"])).then(False)
+        ).to_series()
+    elif kind == pl.String:
+        found = text.str.slice(0, 200)
+    else:
+        found = text.cast(pl.Float64, strict=False)
+        found = found.set((found.is_infinite() | (found.abs() > 1e18)).fill_null(value=False), None)
+        found = found.cast(kind, strict=False)  # type: ignore[arg-type]
+    bad = found.is_null() & ~empty
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; wanted a value of its kind")
+    return found.set(empty, None) if kind == pl.String else found
+
+
+def _plain(name: str) -> str:
+    """`name` without its group and in snake case."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2].lstrip("@"))
+    return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,168 @@
+"""The output of fping (fping.org): lines of ``-c``, ``-l``, ``-C``, with ``-D``; lists of ``-C``; JSON of ``-J`` (5.5).
+
+A line is ``[1795212159.37619] 192.0.2.1 : [0], 64 bytes, 40.5 ms (40.5 avg, 0% loss)``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.readers.blocks import lines_of
+from bentpipe.readers.checked import MAX_RTT_MS
+from bentpipe.readers.measurement import Clock, Measurement, Said
+from bentpipe.readers.probes import Answers, series
+
+_STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+_LINE = (
+    _STAMP + r"(\S{1,255})\s+: (?:\[([0-9]{1,9})\]|duplicate for \[([0-9]{1,9})\]), "
+    rf"(?:[0-9]{{1,6}} bytes, ({_NUMBER}) ms.*|timed out.*)$"
+)
+_LIST = re.compile(rf"(\S{{1,255}})\s+:((?: (?:-|{_NUMBER}))+)$")
+_COUNTS = re.compile(r"(\S{1,255})\s+: xmt/rcv/%loss = (\d{1,9})/(\d{1,9})/")
+_ASIDE = re.compile(
+    r"\[\d\d:\d\d:\d\d\]|\s*$|ICMP .* from .* for ICMP Echo|.{1,255} error while sending|\^C|\s+[-\d.]+ "
+)
+_JSON = re.compile(r'\{"(?:resp|timeout|vSum|summary|intSum|stats)": ?\{')
+
+#: Answers of one host: number, printed at [ns] (None: no time), round trip [ms] (None: timed out).
+_Rows = list[tuple[int, int | None, float | None]]
+
+
+def is_fping(head: bytes) -> bool:
+    """Whether a text that begins so is fping's."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    first = re.compile(_LINE)
+    return any(first.match(line) or _JSON.match(line) or _COUNTS.match(line) for line in lines[:6]) or (
+        bool(lines) and all(_LIST.match(line) for line in lines[:3] if line.strip()) and bool(_LIST.match(lines[0]))
+    )
+
+
+def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
+    """The probes of all hosts. Times are those at which a probe was sent: what ``-D`` prints, less the round trip.
+
+    Raises:
+        UserError: A line that fping does not print, no reply, or no times; the line is named.
+    """
+    tables: list[pl.DataFrame] = []
+    lists: dict[str, list[float | None]] = {}
+    sent: dict[str, int] = {}
+    notes: list[str] = []
+    first = 1
+    for piece in pieces:
+        table, others = _block(piece, first)
+        first += piece.count(b"\n")
+        for count, line in others:
+            place = f"{where}:{count}"
+            if _JSON.match(line):
+                tables.append(_event(line, place, lists, sent))
+            elif match := _LIST.match(line):
+                lists[match[1]] = [None if value == "-" else float(value) for value in match[2].split()]
+            elif match := _COUNTS.match(line):
+                sent[match[1]] = int(match[2])
+            elif count == first and not piece.endswith(b"\n"):  # no end of line behind it
+                notes.append(f"line {count} is cut off; left out")
+            elif not _ASIDE.match(line):
+                raise UserError(f"{place}: {shown(line)} is not a line of fping")
+        tables.append(table)
+    whole = pl.concat(tables) if tables else pl.DataFrame(schema=_SCHEMA)
+    over = max([float(whole["rtt_ms"].max() or 0)] + [value or 0 for values in lists.values() for value in values])  # type: ignore[arg-type]
+    if over > MAX_RTT_MS:
+        raise UserError(f"{where}: a round trip of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
+    found = []
+    jumps, clock = 0, "utc"
+    for host, answers in _answers(whole, lists, sent, where).items():
+        one = series(answers, said, f"{where}: {host}")
+        found.append(one.table.with_columns(pl.lit(host).alias("target"), pl.lit("icmp").alias("kind")))
+        jumps += one.clock_jumps
+        clock = one.clock if one.clock != "utc" else clock
+        notes += [note for note in one.notes if note not in notes]
+    if not found:
+        raise UserError(f"{where}: holds no reply; wanted at least one")
+    return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes))
+
+
+_SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64}
+
+
+def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    lines = lines_of(piece).str.strip_chars_end("\r \t")
+    rows = lines.to_frame("text").with_row_index("line", first)
+    groups = rows.with_columns(
+        pl.col("text").str.extract_groups(_LINE).struct.rename_fields(["s", "f", "host", "seq", "again", "rtt"])
+    ).unnest("text")
+    found = groups.filter(pl.col("host").is_not_null()).select(
+        "host",
+        pl.coalesce("seq", "again").cast(pl.Int64).alias("seq"),
+        (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
+        pl.col("rtt").cast(pl.Float64).alias("rtt_ms"),
+    )
+    left = rows.filter(groups["host"].is_null() & (rows["text"] != ""))
+    return found, [(int(line), text) for line, text in left.iter_rows()]
+
+
+def _event(line: str, place: str, lists: dict[str, list[float | None]], sent: dict[str, int]) -> pl.DataFrame:
+    """A line of JSON: what is unknown is to be ignored (fping-json.md)."""
+    try:
+        event: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{place}: is not JSON ({error})") from None
+    rows = []
+    for kind, entry in event.items() if isinstance(event, dict) else ():
+        host = entry.get("host") if isinstance(entry, dict) else None
+        if not isinstance(host, str):
+            continue
+        if kind in ("resp", "timeout"):
+            rows.append((host[:255], _count(entry.get("seq"), place), None, _rtt(entry.get("rtt"), place)))
+        elif kind == "vSum" and isinstance(entry.get("values"), list):
+            lists[host[:255]] = [_rtt(value, place) for value in entry["values"]]
+        elif kind == "summary" and entry.get("xmt") is not None:
+            sent[host[:255]] = _count(entry["xmt"], place)
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _count(value: Any, place: str) -> int:  # noqa: ANN401 - JSON is anything
+    if type(value) is not int or not 0 <= value < 10**9:
+        raise UserError(f"{place}: {shown(value)} is out of place; wanted a count")
+    return int(value)
+
+
+def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anything
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_RTT_MS:
+        raise UserError(f"{place}: a round trip of {shown(value)}; wanted 0 to {MAX_RTT_MS:g} ms")
+    return float(value)
+
+
+def _answers(
+    whole: pl.DataFrame, lists: dict[str, list[float | None]], sent: dict[str, int], where: str
+) -> dict[str, Answers]:
+    """By host; a list counts only where no lines say the same with more."""
+    found: dict[str, Answers] = {}
+    for (host,), rows in whole.group_by("host", maintain_order=True):
+        stamps, answered = rows["stamp_ns"], rows["rtt_ms"].is_not_null()
+        missing = stamps.filter(answered).null_count()
+        if 0 < missing < int(answered.sum()):
+            raise UserError(f"{where}: some replies of {host} have a time and others have none; wanted all or none")
+        rtt_ms = rows["rtt_ms"].fill_null(np.nan).to_numpy()
+        sent_ns = None
+        if not missing and answered.any():
+            sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
+        found[str(host)] = Answers(rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, sent.get(str(host)), wraps=False)
+    for host, values in lists.items():
+        if host not in found:
+            rtt_ms = np.array([np.nan if value is None else value for value in values])
+            found[host] = Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, sent.get(host), wraps=False)
+    return {host: answers for host, answers in found.items() if not np.isnan(answers.rtt_ms).all()}
+
+
+def _clock(clock: str) -> Clock:
+    return "utc" if clock == "utc" else "relative"

@@ -1,0 +1,47 @@
+"""What a reader makes of a whole file: tables as a measured Run has them, and what was counted or assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+
+Clock = Literal["utc", "relative"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a user says about files that do not say it themselves.
+
+    Attributes:
+        every_s: Time between probes [s], of logs without times.
+        start_unix_ns: When the file begins [ns since 1970], of files without a wall clock.
+        units: Names with units of a table's columns, left to right; ``-`` passes one over (docs/reference/read.md).
+        direction: Which way a trace goes that does not say.
+    """
+
+    every_s: float | None = None
+    start_unix_ns: int | None = None
+    units: Sequence[str] | None = None
+    direction: Literal["up", "down"] | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A file, read.
+
+    Attributes:
+        tables: By name of `bentpipe.runs.measured.TABLES`, with columns of theirs; neither the site, which no
+            file knows, nor `source`, its name.
+        clock: ``utc``: times are those of a wall clock. ``relative``: they count from 1970, or from what the user said,
+            and only their differences mean anything.
+        clock_jumps: How often the clock went back, or forward while the numbers went on.
+        notes: Lines on what is missing or was assumed.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    clock: Clock = "utc"
+    clock_jumps: int = 0
+    notes: Sequence[str] = field(default_factory=tuple)

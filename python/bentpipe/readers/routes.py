@@ -1,0 +1,128 @@
+"""Traceroutes as text (Linux's and BSD's ``traceroute``) and ``mtr --json``."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.readers.checked import MAX_RTT_MS, member, number_of, parse_json, text_of
+from bentpipe.readers.measurement import Measurement, Said
+
+_HEADING = re.compile(r"traceroute6? to (\S{1,255}) \(([0-9A-Fa-f.:]{2,45})\)")
+_HOP = re.compile(r"\s{0,3}(\d{1,3})\s+(\S.{0,2000})$")
+_WORD = re.compile(
+    r"\*|(?P<rtt>\d{1,6}(?:\.\d{1,6})?) ms|\((?P<inside>[0-9A-Fa-f.:]{2,45}(?:%\w{1,15})?)\)|(?P<mark>!\S{0,4})"
+    r"|\[[^\]]{1,60}\]|(?P<word>\S{1,255})"
+)
+_MTR = (b'"report"', b'"mtr"', b'"hubs"')
+_SCHEMA = {"target": pl.String, "unix_ns": pl.Int64, "ttl": pl.Int64, "address": pl.String, "rtt_ms": pl.Float64}
+
+
+def is_traceroute(head: bytes) -> bool:
+    """Whether a text that begins so is traceroute's."""
+    return any(_HEADING.match(line) for line in head.decode("utf-8", "replace").split("\n")[:3])
+
+
+def is_mtr(head: bytes) -> bool:
+    """Whether a text that begins so is mtr's JSON."""
+    return head.lstrip().startswith(b"{") and all(mark in head for mark in _MTR)
+
+
+def measure(data: bytes, where: str, said: Said) -> Measurement:
+    """The answers of all traceroutes in a text. It does not say when: they are put a second apart.
+
+    Raises:
+        UserError: A line that traceroute does not print; it is named.
+    """
+    rows: list[tuple[Any, ...]] = []
+    notes = [_no_times(said)]
+    target = None
+    traces = -1
+    lines = data.decode("utf-8", "replace").split("\n")
+    for count, line in enumerate(lines, 1):
+        text = line.rstrip("\r")
+        if heading := _HEADING.match(text):
+            target, traces = heading[2], traces + 1
+        elif hop := _HOP.match(text):
+            if target is None:
+                raise UserError(f"{where}:{count}: a hop before any line of `traceroute to`")
+            at = (said.start_unix_ns or 0) + traces * 10**9
+            try:
+                rows += [(target, at, int(hop[1]), *answer) for answer in _answers(hop[2], f"{where}:{count}")]
+            except UserError:
+                if count < len(lines):
+                    raise
+                notes.append(f"line {count} is cut off; left out")
+        elif text.strip() and not text.startswith("traceroute"):
+            if count < len(lines):
+                raise UserError(f"{where}:{count}: {shown(text)} is not a line of traceroute")
+            notes.append(f"line {count} is cut off; left out")
+    if not rows:
+        raise UserError(f"{where}: holds no hop")
+    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    return Measurement({"hops": table}, _clock(said), notes=tuple(notes))
+
+
+def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
+    """Addresses and round trips of one line; an address holds until the next."""
+    found: list[tuple[str | None, float | None]] = []
+    address: str | None = None
+    for match in _WORD.finditer(text):
+        if match[0] == "*":
+            found.append((None, None))
+        elif match["rtt"]:
+            rtt_ms = float(match["rtt"])
+            if rtt_ms > MAX_RTT_MS or address is None:
+                raise UserError(f"{place}: {shown(match[0])} is out of place; wanted an address before it")
+            found.append((address, rtt_ms))
+        elif match["inside"] or _is_address(match["word"]):
+            address = (match["inside"] or match["word"]).partition("%")[0]
+            if not _is_address(address):
+                raise UserError(f"{place}: {shown(address)} is no address")
+    if not found:
+        raise UserError(f"{place}: {shown(text)} has neither a round trip nor a `*`")
+    return found
+
+
+def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
+    """The hops of a report of mtr: of each the best round trip, as mtr keeps no others.
+
+    Raises:
+        UserError: Not such a document; the place is named.
+    """
+    report = member(where, parse_json(where, data), "report", dict)
+    about = member(f"{where}: report", report, "mtr", dict)
+    target = text_of(f"{where}: report.mtr", about, "dst")
+    rows = []
+    for index, hub in enumerate(member(f"{where}: report", report, "hubs", list)):
+        place = f"{where}: report.hubs[{index}]"
+        host = text_of(place, hub, "host")
+        answered = _is_address(host)
+        rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
+        rows.append((target, said.start_unix_ns or 0, index + 1, host if answered else None, rtt_ms))
+    if not rows:
+        raise UserError(f"{where}: report.hubs is empty")
+    notes = (_no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
+    return Measurement({"hops": pl.DataFrame(rows, schema=_SCHEMA, orient="row")}, _clock(said), notes=notes)
+
+
+def _is_address(text: str | None) -> bool:
+    try:
+        ipaddress.ip_address(text or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _no_times(said: Said) -> str:
+    return "no times in it: its traceroutes are put a second apart" + (
+        "" if said.start_unix_ns is not None else ", from 1970 on (--start says when)"
+    )
+
+
+def _clock(said: Said) -> Any:  # noqa: ANN401 - a Literal
+    return "relative" if said.start_unix_ns is None else "utc"

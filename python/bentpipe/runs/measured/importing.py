@@ -1,0 +1,274 @@
+"""Files of any known format as one measured Run."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from bentpipe.dish.dumps import FORMATS as DISH_FORMATS
+from bentpipe.dish.dumps import is_recording, measure_recording
+from bentpipe.errors import UserError
+from bentpipe.files import MAX_BYTES, unpacked
+from bentpipe.readers.blocks import blocks
+from bentpipe.readers.formats import FORMATS as TOOL_FORMATS
+from bentpipe.readers.formats import HEAD_BYTES, Format
+from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.runs.measured.store import UNKNOWN_SITE, MeasuredRun, Source, write_measured
+from bentpipe.runs.measured.tables import filled
+from bentpipe.scenarios.tables import unknown_name
+
+#: What says most about itself first: a CSV of a terminal is a CSV too.
+FORMATS: dict[str, Format] = {**DISH_FORMATS, **TOOL_FORMATS}
+
+_GZIP = b"\x1f\x8b"
+
+OnProgress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file that was read.
+
+    Attributes:
+        source: About it, as in `run.json`.
+        measurement: What it holds.
+    """
+
+    source: Source
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A Run from files, and the files of folders that were passed over: each with the reason, in one line."""
+
+    run: MeasuredRun
+    parts: Sequence[Part]
+    skipped: Sequence[tuple[Path, str]] = field(default_factory=tuple)
+
+
+def import_files(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    site: str = UNKNOWN_SITE,
+    format_name: str | None = None,
+    said: Said | None = None,
+    on_progress: OnProgress = lambda _: None,
+) -> Imported:
+    """Read files, and all known ones in folders, into a measured Run below `out`.
+
+    Args:
+        paths: Files, plain or gzipped, and folders.
+        out: Folder for Runs.
+        site: Where it was measured.
+        format_name: Of `FORMATS`; None: each file's is found out.
+        said: What the files do not say themselves.
+        on_progress: Called with the share of bytes read.
+
+    Raises:
+        UserError: A file that is named and cannot be read, folders without any that can, or see `write_measured`.
+        StoreError: The disk refuses.
+    """
+    files, folders = _found(paths)
+    sizes = {path: _size(path) for path, _ in files}
+    whole, done = max(1, sum(sizes.values())), 0
+    parts: list[Part] = []
+    skipped: list[tuple[Path, str]] = []
+    for path, named in files:
+
+        def advance(read: int, before: int = done) -> None:
+            on_progress((before + read) / whole)
+
+        try:
+            parts.append(read_file(path, format_name=format_name, said=said, on_bytes=advance))
+        except UserError as error:
+            if named:
+                raise
+            skipped.append((path, str(error).removeprefix(f"{path}: ").partition("; wanted")[0]))
+        done += sizes[path]
+    parts += [Part(Source(folder.name, "dish-recording"), measure_recording(folder)) for folder in folders]
+    if not parts:
+        reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
+        raise UserError(
+            f"{', '.join(map(str, paths))}: holds nothing that can be read{': ' + reasons if reasons else ''}"
+        )
+    tables = assembled(parts, site)
+    jumps = sum(part.measurement.clock_jumps for part in parts)
+    run = write_measured(
+        out,
+        tables,
+        [part.source for part in parts],
+        site=site,
+        summary={"clock_jumps": jumps} if "probes" in tables else {},
+    )
+    return Imported(run, parts, skipped)
+
+
+def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
+    """The tables of a Run from those of its sources."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for part in parts:
+        for name, table in part.measurement.tables.items():
+            mine = filled(name, table)
+            if name == "probes":
+                mine = mine.with_columns(
+                    pl.col("site").fill_null(pl.lit(site)), pl.col("target").fill_null(pl.lit(part.source.name))
+                )
+            elif name == "hops":
+                mine = mine.with_columns(pl.col("probe").fill_null(pl.lit(site)))
+            elif name in ("samples", "links"):
+                mine = mine.with_columns(pl.lit(part.source.name).alias("source"))
+            found.setdefault(name, []).append(mine)
+    return {name: pl.concat(tables) for name, tables in found.items()}
+
+
+def read_file(
+    path: str | os.PathLike[str],
+    *,
+    format_name: str | None = None,
+    said: Said | None = None,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> Part:
+    """One file, plain or gzipped.
+
+    Args:
+        path: The file.
+        format_name: Of `FORMATS`; None: it is found out.
+        said: What the file does not say itself.
+        on_bytes: Called with how many bytes have been read.
+
+    Raises:
+        UserError: It is of no known format, or not what that should be; the place is named.
+    """
+    said = said or Said()
+    path = Path(path)
+    size = _size(path)
+    try:
+        with path.open("rb") as raw:
+            file = _Hashing(raw, on_bytes)
+            head = raw.read(HEAD_BYTES)
+            packed = head.startswith(_GZIP)
+            raw.seek(0)
+            name = format_name or recognise(_unpacked_head(head) if packed else head, path)
+            entry = format_of(name)
+            if entry.measure_blocks is not None:
+                text: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+                found = entry.measure_blocks(
+                    _limited(blocks(text), path, MAX_BYTES if packed else None), str(path), said
+                )
+                while file.read(1 << 20):  # behind the end of what is packed
+                    pass
+            elif entry.measure is not None:
+                if size > MAX_BYTES:
+                    raise UserError(f"{path}: is too large ({size} bytes); wanted at most {MAX_BYTES} bytes")
+                found = entry.measure(unpacked(file.read(-1), path, MAX_BYTES), str(path), said)
+    except (OSError, EOFError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise UserError(f"{path}: cannot be read: {reason}") from error
+    source = Source(path.name, name, file.count, file.digest(), found.clock, found.notes)
+    return Part(source, found)
+
+
+def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
+    """The name of the format of a file that begins so. Raises `UserError` if it is none of `FORMATS`."""
+    if not head.strip():
+        raise UserError(f"{path}: is empty; wanted a measurement")
+    found = next((name for name, entry in FORMATS.items() if entry.is_it(head)), None)
+    if found is None:
+        raise UserError(
+            f"{path}: is of no known format; wanted one of docs/reference/read.md (--format says which, --units what a "
+            "table's columns are)"
+        )
+    return found
+
+
+def format_of(name: str) -> Format:
+    """A format by its name. Raises `UserError` for an unknown one."""
+    if name not in FORMATS:
+        raise unknown_name("format", name, list(FORMATS), f"known: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _found(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[tuple[Path, bool]], list[Path]]:
+    """Files, each with whether it was named, and recordings of a terminal, which are folders."""
+    files: dict[Path, bool] = {}
+    recordings = []
+    for given in map(Path, paths):
+        if not given.is_dir():
+            files[given] = True
+            continue
+        if is_recording(given):
+            recordings.append(given)
+            continue
+        for folder, below, names in os.walk(given):
+            place = Path(folder)
+            taken = [name for name in below if is_recording(place / name)]
+            recordings += [place / name for name in taken]
+            below[:] = sorted(name for name in below if name not in taken and not name.startswith("."))
+            for name in sorted(names):
+                if not name.startswith("."):
+                    files.setdefault(place / name, False)
+    return list(files.items()), recordings
+
+
+def _size(path: Path) -> int:
+    """Bytes of an ordinary file: a device or a pipe may never end."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"{path}: is not an ordinary file; wanted a file or a folder")
+    return found.st_size
+
+
+def _unpacked_head(head: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _limited(pieces: Iterator[bytes], path: Path, limit: int | None) -> Iterator[bytes]:
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if limit is not None and total > limit:
+            raise UserError(f"{path}: unpacks to more than {limit} bytes; wanted at most that")
+        yield piece
+
+
+class _Hashing(io.RawIOBase):
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+        self._file, self._on_bytes = file, on_bytes
+        self._sum = hashlib.sha256()
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._sum.update(data)
+        self.count += len(data)
+        self._on_bytes(self.count)
+        return data
+
+    def digest(self) -> str:
+        return self._sum.hexdigest()

@@ -1,0 +1,117 @@
+"""What `bentpipe analyze` is given: a Parquet table, a measured Run, a folder of them, or a log as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from bentpipe.analysis.files import chosen, scan_file
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    import os
+
+Wanted = Literal["probes", "hops", "orientation", "throughput"]
+
+_TABLE = {"probes": "probes", "hops": "hops", "orientation": "dish_samples", "throughput": "samples"}
+_ANALYSES = {
+    "probes": "latency, spikes, handovers, loss",
+    "hops": "path",
+    "dish_samples": "orientation",
+    "samples": "throughput",
+}
+_PARQUET = b"PAR1"
+
+
+def open_measured(
+    path: str | os.PathLike[str], wanted: Wanted, site: str | None = None, target: str | None = None
+) -> pl.LazyFrame:
+    """The table that an analysis reads.
+
+    Args:
+        path: A Parquet file with its columns (`docs/reference/analyze.md`); a measured Run, or a folder above some,
+            which are read as one; a recording of a terminal; or a file that `bentpipe read` reads, read in memory.
+        wanted: By analysis.
+        site: Only rows from there; None: all.
+        target: Only rows to there; None: all.
+
+    Raises:
+        UserError: Nothing that can be read, no such rows, or none for this analysis; the message says which there are.
+    """
+    path = Path(path)
+    if path.is_file() and _begins_with(path, _PARQUET):
+        table = scan_file(path)
+        if wanted == "orientation" and "azimuth_deg" not in table.collect_schema():
+            table = _prepared(_read(path, wanted), wanted)
+    else:
+        table = _prepared(_read(path, wanted), wanted)
+    return chosen(table, path, site, target)
+
+
+def _read(path: Path, wanted: Wanted) -> pl.LazyFrame:
+    from bentpipe.dish.dumps import is_recording, measure_recording
+    from bentpipe.runs.measured.importing import assembled, read_file
+    from bentpipe.runs.measured.store import UNKNOWN_SITE, find_measured
+    from bentpipe.runs.measured.tables import TABLES, filled
+
+    name = _TABLE[wanted]
+    if path.is_dir() and not is_recording(path):
+        runs = find_measured(path)
+        found = [table for run in runs if (table := run.scan(name)) is not None]
+        there = [table for table in TABLES if any(table in run.tables for run in runs)]
+    elif path.is_dir():
+        tables = measure_recording(path).tables
+        there = list(tables)
+        found = [filled(name, tables[name]).lazy()] if name in tables else []
+    else:
+        tables = assembled([read_file(path)], UNKNOWN_SITE)
+        there = list(tables)
+        found = [tables[name].lazy()] if name in tables else []
+    if not found:
+        possible = ", ".join(dict.fromkeys(_ANALYSES[table] for table in there if table in _ANALYSES))
+        raise UserError(
+            f"{path}: holds {', '.join(there)} and no {name}; it can be analysed for: {possible or 'nothing'}"
+        )
+    return pl.concat(found)
+
+
+def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
+    """A table of a measured Run as its analysis reads it."""
+    if wanted == "probes":
+        return table.filter(~pl.col("duplicate"))
+    if wanted == "orientation":
+        return table.select(
+            pl.col("boresight_azimuth_deg").cast(pl.Float64).alias("azimuth_deg"),
+            pl.col("boresight_elevation_deg").cast(pl.Float64).alias("elevation_deg"),
+            # Nothing came back to be timed.
+            pl.when(pl.col("pop_ping_drop_rate").fill_null(0) < 1)
+            .then(pl.col("pop_ping_latency_ms"))
+            .cast(pl.Float64)
+            .alias("latency_ms"),
+        )
+    if wanted == "throughput":
+        rate_bps = pl.coalesce("goodput_bps", "sent_bps")
+        return (
+            table.filter(~pl.col("omitted").fill_null(value=False))
+            .with_columns(rate_bps.alias("rate_bps"), pl.col("duration_s").fill_null(1.0))
+            # Of a test the mean over its time; of its flows, which share the path, the sum.
+            .group_by("source", "test", "direction", "flow", maintain_order=True)
+            .agg(
+                pl.col("unix_ns").min(),
+                (pl.col("rate_bps") * pl.col("duration_s")).sum() / pl.col("duration_s").sum(),
+            )
+            .group_by("source", "test", "direction", maintain_order=True)
+            .agg(pl.col("unix_ns").min(), pl.col("rate_bps").sum().alias("throughput_bps"))
+            .sort("unix_ns")
+        )
+    return table
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(mark)) == mark
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
