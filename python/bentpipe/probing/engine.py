@@ -105,6 +105,7 @@ class Engine:
         self._loop.watch(0, self._asked_to_end, select.EPOLLIN | select.EPOLLHUP)
         lead_ns = self._begin_ns - time.monotonic_ns()
         self._out.write(["s", time.time_ns() + lead_ns])
+        self._count()
         for number in range(len(self._probers)):
             # One schedule for all: targets take turns within an interval.
             self._plan(number, 0, self._begin_ns + number * self._spec.every_ns // len(self._probers))
