@@ -16,12 +16,12 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.following import Follower
 from bentpipe.dish.recording import maps, scan_recording
 from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.recording.segments import Segments
-from bentpipe.dish.recording.tables import KEY, STATUS
+from bentpipe.dish.recording.tables import LAYOUT, STATUS
 from bentpipe.dish.simulation import LocalTransport
 from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.status import Status
 from bentpipe.errors import UserError
+from bentpipe.segments import Segments
 from bentpipe.validation import dish_recorder
 
 
@@ -207,12 +207,12 @@ def test_a_crash_between_putting_together_and_removing_doubles_nothing(tmp_path)
     folder = tmp_path / "samples"
     parts = {p.name: p.read_bytes() for p in folder.iterdir()}
     assert len(parts) >= 1
-    made = Segments(tmp_path, "samples", "test")
+    made = Segments(tmp_path, "samples", "test", LAYOUT)
     made.put_together()
     for name, data in parts.items():
         (folder / name).write_bytes(data)
     assert seconds_of(tmp_path) == [float(s) for s in range(300)]
-    Segments(tmp_path, "samples", "test")  # the next start removes them
+    Segments(tmp_path, "samples", "test", LAYOUT)  # the next start removes them
     assert {p.name for p in folder.iterdir()} & parts.keys() == set()
 
 
@@ -274,7 +274,7 @@ def test_a_reader_refuses_in_one_line(tmp_path):
     with pytest.raises(UserError, match="wanted samples, events, maps"):
         scan_recording(tmp_path, "nothing")
     newer = tmp_path / "samples" / "20990101T000000.000Z.parquet"
-    pl.DataFrame({"t_unix_ns": [1]}).write_parquet(newer, metadata={KEY: json.dumps({"format": 99})})
+    pl.DataFrame({"t_unix_ns": [1]}).write_parquet(newer, metadata={LAYOUT.key: json.dumps({"format": 99})})
     with pytest.raises(UserError, match="install a newer"):
         scan_recording(tmp_path)
     newer.write_bytes(b"PAR1 no")

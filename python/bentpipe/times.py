@@ -1,9 +1,10 @@
-"""UTC instants: ISO-8601 text and nanoseconds since 1970 (leap seconds not counted, as POSIX does)."""
+"""UTC instants: ISO-8601 text and nanoseconds since 1970 (leap seconds not counted, as POSIX does); and durations."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 from bentpipe.errors import UserError, shown
 
@@ -13,6 +14,16 @@ _ISO = re.compile(
     r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})?)?\Z",
     re.IGNORECASE,
 )
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min|m|h|d|)\Z")
+_UNITS_NS = {
+    "ms": 10**6,
+    "": 10**9,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
 #: When a Profile or a series of routes starts if nobody says. Any instant would do; this is the example in the docs, so
 #: that what is made without ``--start`` is the same on every day.
 DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
@@ -66,3 +77,22 @@ def format_utc(unix_ns: int) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return f"{text}.{digits}Z"
+
+
+def parse_duration_ns(text: str, what: str) -> int:
+    """Nanoseconds of a duration such as ``0.01`` (seconds), ``10ms``, ``90s``, ``15m``, ``2h`` or ``7d``: above zero.
+
+    Args:
+        text: The duration.
+        what: Names it in the message (``--for``).
+
+    Raises:
+        UserError: It is not such a duration.
+    """
+    match = _DURATION.match(text.strip().lower())
+    found_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else 0
+    if found_ns <= 0:
+        raise UserError(
+            f"{what}: {shown(text)} is not a duration; wanted seconds, or for example 10ms, 90s, 15m, 2h, 7d"
+        )
+    return found_ns

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import analyze, catalogue, dish, kernel, profile
+from bentpipe.cli import analyze, catalogue, dish, kernel, probe, profile
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand, ProgramCommand
@@ -61,6 +61,7 @@ def bentpipe(
 
 app.add_typer(profile.app, name="profile")
 app.add_typer(dish.app, name="dish")
+app.add_typer(probe.app, name="probe")
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(analyze.app, name="analyze")
 app.command(cls=ProgramCommand)(run)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from bentpipe.dish.recording import scan_recording
-from bentpipe.dish.recording.segments import parts
-from bentpipe.dish.recording.tables import TABLES
+from bentpipe.dish.recording.tables import LAYOUT, TABLES
 from bentpipe.readers.measurement import Measurement
+from bentpipe.segments import parts
 
 
 def is_recording(folder: Path) -> bool:
     """Whether `bentpipe dish record` wrote there."""
-    return any(parts(folder / name) for name in TABLES)
+    return any(parts(folder / name, LAYOUT) for name in TABLES)
 
 
 def measure_recording(folder: Path) -> Measurement:

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe.dish.recording.segments import about, parts
-from bentpipe.dish.recording.tables import FORMAT, TABLES
+from bentpipe.dish.recording.tables import LAYOUT, TABLES
 from bentpipe.errors import UserError, shown
+from bentpipe.segments import about, parts
 
 
 def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl.LazyFrame:
@@ -28,8 +28,8 @@ def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl
     if table not in TABLES:
         raise UserError(f"no table {shown(table)}; wanted {', '.join(TABLES)}")
     root = Path(directory)
-    found = parts(root / table)
-    if not found and not any(parts(root / name) for name in TABLES):
+    found = parts(root / table, LAYOUT)
+    if not found and not any(parts(root / name, LAYOUT) for name in TABLES):
         raise UserError(f"{directory}: holds no recording; wanted the folder given to `bentpipe dish record`")
     for path in found:
         _check(path)
@@ -45,7 +45,7 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
         UserError: As `scan_recording`.
     """
     quality = np.empty((0, 0), dtype=np.float32)
-    for path in parts(Path(directory) / "maps"):
+    for path in parts(Path(directory) / "maps", LAYOUT):
         _check(path)
         for row in pl.read_parquet(path).iter_rows(named=True):
             if row["whole"]:
@@ -55,8 +55,10 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
 
 
 def _check(path: Path) -> None:
-    said = about(path)
+    said = about(path, LAYOUT)
     if said is None:
         raise UserError(f"{path}: does not read as part of a recording; move it away")
-    if said["format"] > FORMAT:
-        raise UserError(f"{path}: has format {said['format']}, this bentpipe reads up to {FORMAT}: install a newer one")
+    if said["format"] > LAYOUT.format:
+        raise UserError(
+            f"{path}: has format {said['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one"
+        )

@@ -18,9 +18,9 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.clocks import Clock
 from bentpipe.dish.following import Change, Follower, Sample
 from bentpipe.dish.history import History
-from bentpipe.dish.recording.segments import Segments, parts
-from bentpipe.dish.recording.tables import SAMPLES, STATUS, TABLES
+from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
+from bentpipe.segments import Segments, parts
 
 #: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
 FLUSH_S = 0.2
@@ -73,7 +73,9 @@ class Recorder:
         self._flushed_s = 0.0
         made_by = f"bentpipe {_version()}"
         root = Path(directory)
-        self._samples, self._events, self._maps = (Segments(root, n, made_by) for n in ("samples", "events", "maps"))
+        self._samples, self._events, self._maps = (
+            Segments(root, name, made_by, LAYOUT) for name in ("samples", "events", "maps")
+        )
         for path in (p for table in (self._samples, self._events, self._maps) for p in table.set_aside):
             self._changed(
                 Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
@@ -216,7 +218,7 @@ _IS_OUTAGE = pl.col("kind") == "outage"
 
 def _latest(folder: Path, what: pl.Expr) -> int | None:
     """The largest value in the newest file that has one; None where there is none."""
-    for path in reversed(parts(folder)):
+    for path in reversed(parts(folder, LAYOUT)):
         found = pl.scan_parquet(path).select(what.max()).collect().item()
         if found is not None:
             return int(found)
@@ -242,7 +244,7 @@ def _open_gaps(samples: Path, events: Path, last_unix_ns: int | None, gap_s: flo
 
 def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
     """Columns of the files that may reach into the time that a terminal's history holds."""
-    newest = parts(folder)[-2 * HISTORY_HOLDS_S // 60 :]
+    newest = parts(folder, LAYOUT)[-2 * HISTORY_HOLDS_S // 60 :]
     if not newest:
         return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
     return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])

@@ -10,13 +10,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-#: Version of the layout; a reader refuses a higher one.
-FORMAT = 1
-#: Key of the files' metadata: JSON with `format`, `made_by`, `table` and, of a put-together file, `replaces`.
-KEY = "bentpipe.dish"
-
-#: Column type; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
-Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
+from bentpipe.segments import Columns, Layout
 
 STATUS: Columns = {
     "device_id": pl.String,
@@ -92,3 +86,13 @@ MAPS: Columns = {
     "quality": pl.List(pl.Float32),
 }
 TABLES: Mapping[str, Columns] = {"samples": SAMPLES, "events": EVENTS, "maps": MAPS}
+
+#: Segments of a minute, chosen here: that keeps what is written each second at some 14 kB; rows bound it where time is
+#: sped up.
+LAYOUT = Layout(
+    key="bentpipe.dish",
+    format=1,
+    tables=TABLES,
+    segment_ns=60 * 10**9,
+    segment_rows=3600,
+)

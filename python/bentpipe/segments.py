@@ -4,14 +4,15 @@ A Parquet file has its footer at the end, so a file that is being appended to ca
 such file exists: the open segment holds a minute at most and is written anew, beside itself, flushed to the disk and
 renamed, each time rows are flushed. Whatever ends the process or the power, every file is whole, and what was flushed
 is in one of them. Closed segments of a past hour become one file; its metadata name what it replaces, so that a crash
-before those are deleted doubles nothing for `bentpipe.dish.recording.scan_recording`.
+before those are deleted doubles nothing for who asks `parts` what there is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,30 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException
 
-from bentpipe.dish.recording.tables import FORMAT, KEY, TABLES
 from bentpipe.files import atomic_write
 
-#: The open segment is closed after this much time [ns] or this many rows. Chosen here: a minute keeps what is written
-#: each second at some 14 kB; rows bound it where time is sped up.
-SEGMENT_NS, SEGMENT_ROWS = 60 * 10**9, 3600
+#: Column type; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
+Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a recording's files are.
+
+    Attributes:
+        key: Key of the files' metadata: JSON with `format`, `made_by`, `table` and, of a put-together file, `replaces`.
+        format: Version of the layout; a reader refuses a higher one.
+        tables: The columns of each table. The first is the time of the row [ns since 1970]; files are sorted by it.
+        segment_ns: The open segment is closed after this much time [ns].
+        segment_rows: Or this many rows.
+    """
+
+    key: str
+    format: int
+    tables: Mapping[str, Columns]
+    segment_ns: int
+    segment_rows: int
+
 
 _HOUR_NS = 3600 * 10**9
 
@@ -42,10 +61,11 @@ class Segments:
         set_aside: Files that a failing disk damaged: found at the start and renamed, so that they stop nothing.
     """
 
-    def __init__(self, root: Path, table: str, made_by: str) -> None:
+    def __init__(self, root: Path, table: str, made_by: str, layout: Layout) -> None:
         """Makes the folder, removes what a killed process left half-written, and finishes its putting together."""
         self.folder = root / table
-        self._table, self._schema, self._made_by = table, TABLES[table], made_by
+        self._table, self._schema, self._made_by, self._layout = table, layout.tables[table], made_by, layout
+        self._time = next(iter(self._schema))
         self._rows: list[tuple[Any, ...]] = []
         self._path: Path | None = None
         self._pending = False
@@ -53,10 +73,10 @@ class Segments:
         for path in self.folder.iterdir():
             if _LEFT_OVER.match(path.name):
                 path.unlink()
-        self.set_aside = [path for path in parts(self.folder) if about(path) is None]
+        self.set_aside = [path for path in parts(self.folder, layout) if about(path, layout) is None]
         for path in self.set_aside:
             path.rename(path.with_name(f"{path.name}.damaged"))
-        for path in replaced(self.folder):
+        for path in replaced(self.folder, layout):
             path.unlink()
 
     @property
@@ -84,7 +104,8 @@ class Segments:
         frame = pl.DataFrame(self._rows, schema=dict(self._schema), orient="row")
         self._write(self._path, frame, [])
         self._pending = False
-        if self._rows[-1][0] - self._rows[0][0] >= SEGMENT_NS or len(self._rows) >= SEGMENT_ROWS:
+        lasted_ns = self._rows[-1][0] - self._rows[0][0]
+        if lasted_ns >= self._layout.segment_ns or len(self._rows) >= self._layout.segment_rows:
             self.close()
 
     def close(self) -> None:
@@ -105,15 +126,17 @@ class Segments:
         for hour, parts in hours.items():
             whole = self.folder / f"{hour}Z.parquet"
             frame = pl.concat([pl.read_parquet(p) for p in ([whole] if whole.exists() else []) + parts])
-            self._write(whole, frame.sort("t_unix_ns", maintain_order=True), [part.name for part in parts])
+            self._write(whole, frame.sort(self._time, maintain_order=True), [part.name for part in parts])
             for part in parts:
                 part.unlink()
 
     def _write(self, path: Path, frame: pl.DataFrame, replaces: list[str]) -> None:
-        said = {"format": FORMAT, "made_by": self._made_by, "table": self._table, "replaces": replaces}
+        said = {"format": self._layout.format, "made_by": self._made_by, "table": self._table, "replaces": replaces}
         with atomic_write(path) as file:
             # Statistics are a third of a small file, which is written every second, and of use in a large one.
-            frame.write_parquet(file, compression="zstd", statistics=bool(replaces), metadata={KEY: json.dumps(said)})
+            frame.write_parquet(
+                file, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)}
+            )
 
     def _free_name(self, t_unix_ns: int) -> Path:
         at = datetime.fromtimestamp(t_unix_ns // 10**9, UTC)
@@ -124,26 +147,26 @@ class Segments:
         return path
 
 
-def parts(folder: Path) -> list[Path]:
+def parts(folder: Path, layout: Layout) -> list[Path]:
     """The files of a table, in order of their names, without those that others replace."""
     if not folder.is_dir():
         return []
-    gone = set(replaced(folder))
+    gone = set(replaced(folder, layout))
     named = (path for path in sorted(folder.iterdir()) if _SEGMENT.match(path.name) or _HOUR.match(path.name))
     return [path for path in named if path not in gone]
 
 
-def replaced(folder: Path) -> list[Path]:
+def replaced(folder: Path, layout: Layout) -> list[Path]:
     """Segments that an hour's file holds already: left by a crash between its rename and their removal."""
     hours = [path for path in folder.iterdir() if _HOUR.match(path.name)]
-    found = [folder / name for path in hours for name in (about(path) or {}).get("replaces", [])]
+    found = [folder / name for path in hours for name in (about(path, layout) or {}).get("replaces", [])]
     return [path for path in found if path.exists()]
 
 
-def about(path: Path) -> dict[str, Any] | None:
+def about(path: Path, layout: Layout) -> dict[str, Any] | None:
     """What a file says of itself; None if it does not read as part of a recording."""
     try:
-        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[KEY])
+        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[layout.key])
     except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
         return None
     return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None

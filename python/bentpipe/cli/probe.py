@@ -1,0 +1,186 @@
+"""``bentpipe probe``: measure a path from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli import options
+
+if TYPE_CHECKING:
+    from bentpipe.probing.spec import Method
+
+app = typer.Typer(
+    help="Measure paths from here: pings, TCP handshakes, one-way delays, traceroutes.", no_args_is_help=True
+)
+
+Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Names or addresses; probed in turns.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Run.", show_default=False)]
+Every = Annotated[str, typer.Option(help="Interval of probes to one target: 0.01, 10ms, 1s.")]
+For = Annotated[
+    str | None, typer.Option("--for", help="For how long: 90, 90s, 15m, 2h, 7d. [default: Ctrl-C]", show_default=False)
+]
+Site = Annotated[str, typer.Option(help="Name of this place, for the Run.")]
+Only4 = Annotated[bool, typer.Option("-4", help="Only IPv4.")]
+Only6 = Annotated[bool, typer.Option("-6", help="Only IPv6.")]
+DEFAULT_PORT = 8712
+
+
+@app.command()
+def ping(
+    hosts: Hosts,
+    out: Out,
+    every: Every = "1s",
+    for_: For = None,
+    site: Site = "here",
+    only4: Only4 = False,
+    only6: Only6 = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """ICMP echo. Needs no root where `net.ipv4.ping_group_range` allows it.
+
+    Example: bentpipe probe ping 8.8.8.8 1.1.1.1 --every 0.01 --for 2h -o out/probe
+    """
+    _probe("ping", hosts, 0, out, every, for_, site, only4, only6, as_json)
+
+
+@app.command()
+def tcp(
+    hosts: Hosts,
+    out: Out,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port; a closed one answers too.")] = 443,
+    every: Every = "1s",
+    for_: For = None,
+    site: Site = "here",
+    only4: Only4 = False,
+    only6: Only6 = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """TCP handshakes: SYN to SYN-ACK, or to the RST of a closed port. Needs no rights.
+
+    Example: bentpipe probe tcp www.example.com --port 443 --every 1 --for 2h -o out/probe
+    """
+    _probe("tcp", hosts, port, out, every, for_, site, only4, only6, as_json)
+
+
+@app.command()
+def owd(
+    hosts: Hosts,
+    out: Out,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where `bentpipe probe reflect` listens.")] = DEFAULT_PORT,
+    every: Every = "1s",
+    for_: For = None,
+    site: Site = "here",
+    synchronised: Annotated[
+        bool, typer.Option("--synchronised", help="Both clocks are (PTP, GPS): take stamps as they are.")
+    ] = False,
+    only4: Only4 = False,
+    only6: Only6 = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """One-way delays and losses over UDP, against `bentpipe probe reflect` on the other end.
+
+    Example: bentpipe probe owd my.server.example --every 0.01 --for 2h -o out/probe
+    """
+    _probe("owd", hosts, port, out, every, for_, site, only4, only6, as_json, synchronised=synchronised)
+
+
+@app.command()
+def trace(
+    hosts: Hosts,
+    out: Out,
+    every: Every = "1s",
+    for_: For = None,
+    site: Site = "here",
+    only4: Only4 = False,
+    only6: Only6 = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Traceroutes, one after the other: what `bentpipe analyze path` reads.
+
+    Example: bentpipe probe trace 8.8.8.8 --every 1 --for 2h -o out/trace
+    """
+    _probe("trace", hosts, 0, out, every, for_, site, only4, only6, as_json)
+
+
+@app.command()
+def reflect(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = DEFAULT_PORT,
+    address: Annotated[str, typer.Option(help="Address to listen on; ::: every one, IPv4 too.")] = "::",
+) -> None:
+    """Be the other end of `probe owd`, until Ctrl-C. It answers only who asked it, with as many bytes.
+
+    Example: bentpipe probe reflect --port 8712
+    """
+    from bentpipe.cli.console import note
+    from bentpipe.probing.reflector import Reflector
+
+    reflector = Reflector(address, port)
+    typer.echo(f"{address} port {reflector.port}")
+    note("reflects UDP probes there; Ctrl-C ends it")
+    reflector.serve()
+
+
+@app.command()
+def finish(out: Annotated[Path, typer.Argument(help="The -o of a probe that was killed.")]) -> None:
+    """Make Runs of what a killed prober left: everything but its last second.
+
+    Example: bentpipe probe finish out/probe
+    """
+    from bentpipe.cli.console import note
+    from bentpipe.probing.finishing import finish_all
+
+    for run in finish_all(out):
+        note(f"Run in {run.path}")
+
+
+def _probe(
+    method: Method,
+    hosts: list[str],
+    port: int,
+    out: Path,
+    every: str,
+    for_: str | None,
+    site: str,
+    only4: bool,
+    only6: bool,
+    as_json: bool,
+    *,
+    synchronised: bool = False,
+) -> None:
+    import sys
+
+    from bentpipe.cli.console import note, print_json, table, warn
+    from bentpipe.errors import UserError
+    from bentpipe.probing.picture import live
+    from bentpipe.probing.recording import Asked, unfinished
+    from bentpipe.probing.report import COLUMNS, rows
+    from bentpipe.probing.session import Session
+    from bentpipe.probing.spec import Spec, look_up
+    from bentpipe.times import parse_duration_ns
+
+    if only4 and only6:
+        raise UserError("-4 and -6 exclude each other")
+    spec = Spec(
+        method,
+        look_up(hosts, method, port, 4 if only4 else 6 if only6 else None),
+        parse_duration_ns(every, "--every"),
+        None if for_ is None else parse_duration_ns(for_, "--for"),
+    )
+    for left in unfinished(out):
+        note(f"{left}: left by a prober that was killed; `bentpipe probe finish {out}` makes a Run of it")
+    session = Session(Asked(site, spec, synchronised), out, note)
+    with live(session.picture, shown=sys.stderr.isatty()):
+        run = session.run()
+    if run is None:
+        note("ended before the first probe; nothing is kept")
+        return
+    if run.record["why_invalid"]:
+        warn(f"this Run is not valid: {run.record['why_invalid']}")
+    if as_json:
+        print_json({"path": str(run.path), "valid": run.record["valid"], **run.summary})
+    else:
+        table("", COLUMNS[method], rows(run))
+    note(f"Run in {run.path}")

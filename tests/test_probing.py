@@ -1,0 +1,388 @@
+"""What the probers are made of: packets and their parsers, the ledger, clocks, the reflector's desk, the recording."""
+
+import json
+import socket
+import struct
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bentpipe.errors import UserError
+from bentpipe.probing import clock_offset, kernel, owd_wire
+from bentpipe.probing.clocks import Clocks
+from bentpipe.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
+from bentpipe.probing.finishing import finish, finish_all
+from bentpipe.probing.icmp import IcmpSocket
+from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER, Ledger
+from bentpipe.probing.loop import Loop
+from bentpipe.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
+from bentpipe.probing.recording import Asked, Recording
+from bentpipe.probing.reflector import ECHOES_PER_S, HELLOS_PER_S, Desk
+from bentpipe.probing.session import Session
+from bentpipe.probing.spec import Spec, Target, look_up
+from bentpipe.runs.measured import find_measured
+from bentpipe.times import parse_duration_ns
+
+NONCE = b"nonce678"
+MS, SECOND = 10**6, 10**9
+HERE = ("192.0.2.1", 1234)
+
+
+def words(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@given(st.sampled_from([4, 6]), st.integers(0, 0xFFFF), st.integers(0, 2**63 - 1))
+def test_an_echo_is_known_again_and_all_have_one_checksum(version, target, seq):
+    codec = Codec(version, NONCE, 77)
+    packet = codec.request(target, seq)
+    assert len(packet) == PACKET_BYTES == 64
+    if version == 4:
+        assert words(packet) == 0xFFFF  # RFC 1071: a packet with its checksum in it
+        assert packet[2:4] == codec.request(0, 0)[2:4]
+    else:
+        assert words(packet) in (words(codec.request(0, 0)), 0xFFFF)
+    answer = bytes([REPLY[version]]) + packet[1:]
+    assert codec.reply(answer, ip_header=False) == Echo(target, seq)
+    assert codec.reply(b"\x45" + bytes(19) + answer, ip_header=True) == Echo(target, seq)
+    assert codec.sent(b"any headers" + packet) == codec.quoted(packet) == Echo(target, seq)
+    assert codec.quoted(packet[:8]) == Echo(None, seq & 0xFFFF)
+    other = Codec(version, b"somebody", 78)
+    assert other.reply(answer, ip_header=False) is None
+    assert other.quoted(packet) is other.quoted(packet[:8]) is None
+
+
+@given(st.sampled_from([4, 6]), st.binary(max_size=120), st.booleans())
+def test_no_packet_is_too_strange(version, data, ip_header):
+    codec = Codec(version, NONCE, 77)
+    assert codec.reply(data, ip_header=ip_header) is None
+    assert codec.sent(data) is None
+    assert codec.quoted(data) in (None, *[Echo(None, seq) for seq in [int.from_bytes(data[6:8], "big")]])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, 41]), st.sampled_from([11, 25, 37, 40]), st.binary(max_size=64)), max_size=4
+    )
+)
+def test_no_control_message_is_too_strange(controls):
+    stamp, error = kernel.stamp_ns(controls), kernel.icmp_error(controls)
+    assert stamp is None or isinstance(stamp, int)
+    assert error is None or error.cause
+
+
+def test_an_error_says_who_and_why():
+    data = struct.pack("=IBBBBII", 113, 2, 3, 1, 0, 0, 0) + struct.pack("=HH4s8x", socket.AF_INET, 0, bytes(range(4)))
+    assert kernel.icmp_error([(0, 11, data)]) == kernel.IcmpError("host unreachable", "0.1.2.3")
+    address = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
+    data = struct.pack("=IBBBBII", 113, 3, 3, 0, 0, 0, 0) + struct.pack("=HHI16sI", socket.AF_INET6, 0, 0, address, 0)
+    assert kernel.icmp_error([(41, 25, data)]) == kernel.IcmpError("TTL exceeded", "2001:db8::1")
+    stamped = struct.pack("=IBBBBII", 42, 4, 0, 0, 0, 0, 0) + bytes(16)
+    assert kernel.icmp_error([(0, 11, stamped)]) is None  # a packet's own stamp
+
+
+def ledger(**options):
+    rows = []
+    return Ledger(0, rows.append, Clocks(), **options), rows
+
+
+def test_a_round_trip_is_the_kernels_where_it_can_be():
+    book, rows = ledger()
+    sent = book.sending(0, late_ns=5)
+    book.stamped(0, sent.unix_ns + 10_000)
+    book.answered(0, sent.mono_ns + 900_000, sent.unix_ns + 310_000)
+    assert rows == [(0, 0, sent.unix_ns + 10_000, 300_000, None, None, KERNEL_SENT | KERNEL_CAME, 5, None)]
+
+
+@pytest.mark.parametrize("how", ["set on", "set back", "no stamp"])
+def test_a_clock_that_was_set_is_not_believed(how):
+    book, rows = ledger()
+    sent = book.sending(0, 0)
+    book.stamped(0, sent.unix_ns + 10_000)
+    came = {"set on": sent.unix_ns + 3600 * SECOND, "set back": sent.unix_ns - SECOND, "no stamp": None}[how]
+    book.answered(0, sent.mono_ns + 900_000, came)
+    assert rows[0][3] == 900_000
+    assert rows[0][6] == 0
+    # And a step too small to be seen in one round trip is known from the clocks.
+    sent = book.sending(1, 0)
+    book.stamped(1, sent.unix_ns)
+    book.clocks.jumps += 1
+    book.answered(1, sent.mono_ns + 900_000, sent.unix_ns + 500_000)
+    assert rows[1][3] == 900_000
+
+
+def test_duplicates_order_and_lateness_are_told_apart():
+    book, rows = ledger(timeout_ns=SECOND)
+    sent = [book.sending(seq, 0) for seq in range(4)]
+    now = sent[3].mono_ns
+    for seq in (0, 2, 1, 2):
+        book.answered(seq, now + MS)
+    assert [(row[1], row[6]) for row in rows] == [(0, 0), (2, 0), (1, OUT_OF_ORDER), (2, DUPLICATE)]
+    book.expire(now + SECOND)
+    assert rows[4][1:4] == (3, sent[3].unix_ns, None)
+    book.answered(3, now + 2 * SECOND)
+    book.answered(99, now)
+    assert len(rows) == 5
+    assert book.late_answers == 2
+    book.expire(now + 100 * SECOND)
+    assert len(book) == len(book._known) == 0
+
+
+def test_a_short_quote_is_the_nearest_packet_under_way():
+    book, _ = ledger()
+    for seq in (0x1FFFE, 0x1FFFF, 0x20000, 0x20001):
+        book.sending(seq, 0)
+    assert book.nearest(0xFFFF) == 0x1FFFF
+    assert book.nearest(0x0001) == 0x20001
+    assert book.nearest(0x0005) is None
+
+
+def test_jumps_and_sleep_are_told_apart(monkeypatch):
+    seen = iter(
+        [(100, 0), (100 + 5 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND)]
+    )
+    monkeypatch.setattr("bentpipe.probing.clocks._offsets", lambda: next(seen))
+    clocks = Clocks()
+    assert [(jump.kind, jump.by_s) for jump in clocks.look()] == [("suspended", 5.0)]
+    assert [(jump.kind, jump.by_s) for jump in clocks.look()] == [("clock_jump", -3.0)]
+    assert clocks.look() == []
+    assert clocks.jumps == 2
+
+
+def test_a_late_timer_makes_no_other_late():
+    loop, called = Loop(), []
+    begin = time.monotonic_ns() + 5 * MS
+
+    def call(due_ns):
+        called.append((due_ns, time.monotonic_ns()))
+        if len(called) == 2:
+            time.sleep(0.02)
+        if len(called) == 10:
+            loop.stop()
+
+    for number in range(10):
+        loop.at(begin + number * 5 * MS, call)
+    loop.run()
+    assert [due for due, _ in called] == [begin + number * 5 * MS for number in range(10)]
+    assert all(at >= due for due, at in called)
+
+
+@given(st.integers(1, 4), st.binary(min_size=16, max_size=16), st.tuples(*[st.integers(0, 2**64 - 1)] * 5))
+def test_a_datagram_comes_back_as_it_was(kind, token, numbers):
+    message = Message(kind, token, *numbers, machine=b"machine8")
+    assert decode(encode(message)) == message
+    assert len(encode(message)) == owd_wire.SIZE
+
+
+@given(st.binary(max_size=200))
+def test_no_datagram_is_too_strange(data):
+    assert decode(data) is None
+    assert decode(encode(Message(PROBE))[:6] + data) is None or len(data) == owd_wire.SIZE - 6
+
+
+def test_the_reflector_echoes_only_whom_it_welcomed():
+    desk = Desk(b"machine8", 0)
+    assert desk.answer(encode(Message(PROBE, bytes(16), 1)), HERE, 5, 0) is None
+    welcome = desk.answer(encode(Message(HELLO, number=9)), HERE, 5, 0)
+    assert (welcome.kind, welcome.number, welcome.machine) == (WELCOME, 9, b"machine8")
+    probe = encode(Message(PROBE, welcome.token, 1, 1))
+    assert desk.answer(probe, ("192.0.2.2", 1234), 5, 0) is None
+    echo = desk.answer(probe, HERE, 5, 0)
+    assert (echo.kind, echo.number, echo.came_ns, echo.received) == (ECHO, 1, 5, 1)
+    again = desk.answer(encode(Message(HELLO, number=10)), HERE, 5, 0)
+    assert again.token == welcome.token  # a hello in somebody's name takes nothing away
+    for kind in (WELCOME, ECHO):
+        assert desk.answer(encode(Message(kind, welcome.token)), HERE, 5, 0) is None
+    assert desk.refused == 4
+
+
+def test_the_reflector_has_limits():
+    desk = Desk(b"machine8", 0)
+    hellos = [desk.answer(encode(Message(HELLO)), (f"198.51.100.{i % 250}", i), 5, 0) for i in range(1000)]
+    assert sum(found is not None for found in hellos) == HELLOS_PER_S
+    token = desk.answer(encode(Message(HELLO)), HERE, 5, SECOND).token
+    echoes = [desk.answer(encode(Message(PROBE, token, i)), HERE, 5, SECOND) for i in range(3000)]
+    assert sum(found is not None for found in echoes) == ECHOES_PER_S
+    desk.answer(encode(Message(HELLO)), HERE, 5, 1000 * SECOND)
+    assert len(desk._clients) == 1  # those that never sent a probe are forgotten
+
+
+@given(st.lists(st.tuples(st.binary(max_size=120), st.integers(0, 3), st.integers(0, SECOND)), max_size=30))
+def test_the_reflector_never_says_more_than_it_was_told(datagrams):
+    desk, now = Desk(b"machine8", 0), 0
+    for data, who, later in datagrams:
+        now += later
+        assert desk.answer(data, ("192.0.2.1", who), now, now) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(-1e5, 1e5), st.floats(-50, 50), st.floats(5, 300), st.integers(0, 99))
+def test_offset_and_drift_of_two_clocks_are_found(offset_ms, drift_ppm, one_way_ms, seed):
+    rng = np.random.default_rng(seed)
+    t_s = np.arange(0, 120, 0.05)
+    queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
+    theta = offset_ms + t_s * drift_ppm / 1e3
+    found = clock_offset.estimate(t_s, one_way_ms + queue[0] + theta, one_way_ms + queue[1] - theta)
+    assert abs(found.offset_ms - offset_ms) < 0.5
+    assert abs(found.drift_ppm - drift_ppm) < 5
+    assert found.uncertain_ms == pytest.approx(one_way_ms, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0.01", 0.01), ("10ms", 0.01), ("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604800)]
+)
+def test_durations(text, seconds):
+    assert parse_duration_ns(text, "--for") == round(seconds * 1e9)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "2 weeks", "h", "inf", "nan", "1:30"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(UserError, match=r"--for: .* is not a duration; wanted"):
+        parse_duration_ns(text, "--for")
+
+
+def test_targets_are_looked_up_once_and_refused_with_a_reason():
+    (target,) = look_up(["127.0.0.1"], "tcp", 80, None)
+    assert (target.version, target.port) == (4, 80)
+    assert look_up(["::1"], "ping", 80, None)[0].port == 0
+    with pytest.raises(UserError, match=r"'nobody\.invalid': no such host"):
+        look_up(["nobody.invalid"], "ping", 0, None)
+    with pytest.raises(UserError, match="are both"):
+        look_up(["127.0.0.1", "127.0.0.1"], "ping", 0, None)
+    with pytest.raises(UserError, match="no such IPv6 host"):
+        look_up(["127.0.0.1"], "ping", 0, 6)
+    with pytest.raises(UserError, match=r"wanted 0\.001 s or more"):
+        Spec("ping", (), 1000, None)
+
+
+def asked(method="ping", synchronised=False):
+    target = Target("server", "192.0.2.9", 0)
+    return Asked("here", Spec(method, (target,), 10 * MS, None), synchronised)
+
+
+def counts(**other):
+    found = {"skipped": [0], "late_answers": [0], "lost_up": [None], "same_clock": [None], "overruns": 0, "over": True}
+    return (0, json.dumps(found | other))
+
+
+def recorded(tmp_path, rows, said, **options):
+    recording = Recording(tmp_path, asked(**options), 1_000 * SECOND)
+    for row in rows:
+        recording.add("probes", row)
+    recording.add("counts", said)
+    recording.close()
+    return recording.folder
+
+
+def test_a_recording_becomes_a_run(tmp_path):
+    rows = [(seq * 10 * MS + SECOND, 0, seq, 30 * MS, None, None, 12, 1000, None) for seq in range(100)]
+    rows[7] = (*rows[7][:3], None, None, None, 0, 2000, "host unreachable")
+    rows[8] = (*rows[8][:3], None, None, None, 0, 2000, None)
+    rows.append((*rows[20][:6], 12 | DUPLICATE, 1000, None))
+    folder = recorded(tmp_path, reversed(rows), counts(skipped=[1]))
+    run = finish(folder)
+    assert not folder.exists()
+    assert run.probes["unix_ns"].is_sorted()
+    assert run.probes.height == 101
+    assert set(run.probes["kind"]) == {"icmp"}
+    assert run.summary["lost"] == 2
+    (target,) = run.summary["targets"]
+    assert target["lost_by_cause"] == {"host unreachable": 1, "no answer": 1}
+    assert target["duplicates"] == run.summary["duplicates"] == 1
+    assert target["rtt_ms"]["median"] == 30.0
+    assert run.record["valid"]
+    with pytest.raises(UserError, match="no unfinished recording"):
+        finish_all(tmp_path)
+
+
+@pytest.mark.parametrize(("said", "why"), [({"overruns": 5}, "full buffer"), ({"skipped": [50]}, "were not sent")])
+def test_a_machine_that_was_too_slow_is_said_to_be(tmp_path, said, why):
+    rows = [(seq * 10 * MS, 0, seq, 30 * MS, None, None, 12, 1000, None) for seq in range(1000)]
+    run = finish(recorded(tmp_path, rows, counts(**said)))
+    assert not run.record["valid"]
+    assert why in run.record["why_invalid"]
+
+
+def test_one_way_delays_are_as_honest_as_the_clocks(tmp_path):
+    off = 3600 * SECOND
+    rows = [(s * SECOND, 0, s, 40 * MS, 10 * MS + off, 30 * MS - off, 12, 0, None) for s in range(60)]
+    same = finish(recorded(tmp_path / "a", rows, counts(same_clock=[True]), method="owd"))
+    trusted = finish(recorded(tmp_path / "b", rows, counts(same_clock=[False]), method="owd", synchronised=True))
+    other = finish(recorded(tmp_path / "c", rows, counts(same_clock=[False]), method="owd"))
+    assert same.probes["up_ms"].unique().to_list() == trusted.probes["up_ms"].unique().to_list() == [3_600_010.0]
+    assert other.probes["up_ms"].to_numpy() == pytest.approx(20.0)
+    clocks = other.summary["targets"][0]["clocks"]
+    assert clocks["known"] == "estimated"
+    assert clocks["offset_ms"] == pytest.approx(3_600_000 - 10)
+    assert clocks["uncertain_ms"] == pytest.approx(20)  # the truth, 10 and 30, lies within
+    assert "estimated" in other.record["sources"][0]["notes"][0]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"\xff", b'{"format": 1, "spec": 3, "site": "x", "synchronised": 0, "part": 0}']
+)
+def test_a_recording_that_is_none_is_refused(tmp_path, content):
+    folder = recorded(tmp_path, [], counts())
+    (folder / "probe.json").write_bytes(content)
+    with pytest.raises(UserError, match="does not say what was probed"):
+        finish(folder)
+
+
+def test_what_a_disk_damaged_is_named(tmp_path):
+    folder = recorded(tmp_path, [(SECOND, 0, 0, MS, None, None, 12, 0, None)], counts())
+    (part,) = (folder / "probes").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(UserError, match="does not read as part of a recording"):
+        finish(folder)
+    assert folder.exists()
+
+
+def test_a_recording_is_finished_by_one(tmp_path):
+    recording = Recording(tmp_path, asked(), 1_000 * SECOND)
+    with pytest.raises(UserError, match="is being written"):
+        finish(recording.folder)
+    recording.close()
+    assert finish(recording.folder) is None  # nothing was in it
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_times_of_a_recording_do_not_need_to_be_in_order(tmp_path):
+    hour = 3600 * SECOND
+    rows = [
+        (t, 0, n, MS, None, None, 12, 0, None) for n, t in enumerate([hour - 1, hour + 1, hour - 2, 3 * hour, hour + 5])
+    ]
+    run = finish(recorded(tmp_path, rows, counts()))
+    assert run.probes["unix_ns"].to_list() == sorted(t for t, *_ in rows)
+    assert isinstance(run.probes, pl.DataFrame)
+
+
+def test_without_permission_it_says_what_to_do(monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("bentpipe.probing.icmp.socket.socket", refused)
+    with pytest.raises(UserError, match=r"permission denied: .*ping_group_range.*CAP_NET_RAW"):
+        IcmpSocket(4, Loop())
+
+
+def test_memory_stays_small_because_a_run_follows_another(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    spec = Spec("tcp", look_up(["127.0.0.1"], "tcp", port, None), 10 * MS, 2 * SECOND)
+    last = Session(Asked("here", spec, synchronised=False), tmp_path, print, run_rows=60).run()
+    runs = sorted(find_measured(tmp_path), key=lambda run: run.summary["part"])
+    assert [run.summary["part"] for run in runs] == list(range(len(runs)))
+    assert len(runs) >= 3
+    assert runs[-1].path == last.path
+    assert sum(run.summary["probes"] + run.summary["skipped"] for run in runs) == 200
+    assert all(run.summary["complete"] for run in runs)
+    assert sorted(pl.concat([run.probes for run in runs])["seq"]) == sorted(
+        {seq for run in runs for seq in run.probes["seq"]}
+    )
