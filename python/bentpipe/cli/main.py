@@ -17,6 +17,7 @@ from bentpipe.cli.race import race
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
 from bentpipe.cli.run import run, shell
+from bentpipe.cli.serving import serving
 from bentpipe.cli.sky import sky
 from bentpipe.cli.validate import validate
 
@@ -69,6 +70,7 @@ app.command()(report)
 app.command()(demo)
 app.command(cls=PlaceCommand)(sky)
 app.command(cls=PlaceCommand)(route)
+app.command(cls=PlaceCommand)(serving)
 app.command()(validate)
 app.command()(catalogue.cc)
 app.command()(catalogue.sites)

@@ -21,6 +21,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
     "access-model": ("access_model", "modelled round trips against measured ones: rank test, negative controls"),
     "slots": ("slots", "slots are found where a scheduler has them, and not in series without a clock"),
+    "serving": ("serving", "the serving satellite from maps and pings: against known and published ones, calibration"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
     "emulator": ("emulator", "delay, capacity, loss and handovers as a program inside meets them"),
     "emulator-faults": ("emulator.faults", "sudden ends of the emulator, its program and its parent leave nothing"),
