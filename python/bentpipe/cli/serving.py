@@ -23,9 +23,7 @@ class Method(StrEnum):
 
 
 def serving(
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A recording, maps or pings (docs/reference/serving.md).")
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A recording, maps or pings (docs/reference/serving.md).")],
     elements: Annotated[
         Path, typer.Option(help="Orbital elements of the day: TLE, OMM (CSV, JSON, XML), plain or gzipped.")
     ],
@@ -33,7 +31,9 @@ def serving(
     site: Annotated[str | None, options.place(what="Where the terminal stood, if that is not recorded")] = None,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(help="rtt: where the satellites come down, lat,lon; several times for several.", show_default=False),
+        typer.Option(
+            help="rtt: where the satellites come down, lat,lon; several times for several.", show_default=False
+        ),
     ] = None,
     min_elevation: Annotated[
         float | None,
@@ -45,7 +45,7 @@ def serving(
 
     Example: bentpipe serving out/dish --elements starlink.tle --site louvain
     """
-    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.console import note, print_json, table
     from bentpipe.errors import UserError
     from bentpipe.scenarios import parse_place
 
@@ -83,7 +83,9 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
         raise UserError(f"{out}: does not say where the terminal stood; wanted --site")
     slots = maps.painted.slots
     if not slots:
-        raise UserError(f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then")
+        raise UserError(
+            f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then"
+        )
     satellites = load_satellites(elements, None, slots[len(slots) // 2].start_unix_ns)
     with progress("matching") as on_progress:
         answers, standing = by_map(

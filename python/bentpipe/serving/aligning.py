@@ -14,21 +14,24 @@ from bentpipe.serving.tracks import Track
 
 Floats = NDArray[np.float64]
 
-#: Steps of the search over azimuth, tilt and turn about the boresight [deg], and the largest tilt. Chosen here: the refinement finds
-#: the best from twice as far off, and terminals are told to look 63 degrees high or higher (LEOViz, May 2025).
+#: Steps of the search over azimuth, tilt and turn about the boresight [deg], and the largest tilt. Chosen here: the
+#: refinement finds the best from twice as far off, and terminals are told to look 63 degrees high or higher (LEOViz,
+#: May 2025).
 GRID_DEG, MOST_TILT_DEG = 6.0, 42.0
 #: Slots that the search uses, and that the refinement uses, spread over the record. Chosen here: enough for one answer.
 SEARCHED, REFINED = 40, 400
 #: Fewer slots than this are not searched: with few, chance fits them. Sightings must not have taken longer than
 #: `SHORT_S` there. Chosen here.
 FEWEST, SHORT_S = 12, 2.5
-#: A slot fits if a satellite is this near [deg], and a standing is found if so large a part of the slots fit. Chosen here, between what is found at
-#: Louvain (93 %) and what is found there with elements of another time (4 %).
+#: A slot fits if a satellite is this near [deg], and a standing is found if so large a part of the slots fit. Chosen
+#: here, between what is found at Louvain (93 %) and what is found there with elements of another time (4 %).
 FIT_DEG, FITTING = 2.0, 0.5
 
-#: A terminal's own idea is corrected by no more than this [deg]: the worst attitude uncertainty in published dumps is 7.4.
+#: A terminal's own idea is corrected by no more than this [deg]: the worst attitude uncertainty in published dumps is
+#: 7.4.
 MOST_CORRECTED_DEG = 8.0
-#: Which slots count in each step of the refinement: those with a satellite so near [deg]. From the grid, and from a terminal's own idea.
+#: Which slots count in each step of the refinement: those with a satellite so near [deg]. From the grid, and from a
+#: terminal's own idea.
 _FROM_FAR_DEG = (12.0, 8.0, 5.0, 3.0, FIT_DEG, FIT_DEG, FIT_DEG)
 _NEAR_DEG = (4.0, 3.0, FIT_DEG, FIT_DEG)
 
@@ -66,11 +69,13 @@ def find_standing(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing:
     Raises:
         UserError: Too few slots, or none fits enough of them.
     """
-    usable = [(t, s) for t, s in zip(tracks, skies, strict=True) if t.short(SHORT_S) and len(t.vectors) > 2 and len(s.index)]
+    usable = [
+        (t, s) for t, s in zip(tracks, skies, strict=True) if t.short(SHORT_S) and len(t.vectors) > 2 and len(s.index)
+    ]
     if len(usable) < FEWEST:
         raise UserError(
-            f"how the terminal stands is not in the data, and {len(usable)} slots with short looks are too few to find it; "
-            f"wanted {FEWEST}, or maps in FRAME_EARTH, or the terminal's quaternions"
+            f"how the terminal stands is not in the data, and {len(usable)} slots of short looks are too few for it;"
+            f" wanted {FEWEST}, or maps in FRAME_EARTH, or the terminal's quaternions"
         )
     few = [_pairs(t, s) for t, s in _spread(usable, SEARCHED)]
     many = [_pairs(t, s) for t, s in _spread(usable, REFINED)]
@@ -85,13 +90,15 @@ def find_standing(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing:
 
 
 def corrected(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing | None:
-    """What turns a terminal's own idea of north and up to the right one, as far as its satellites show it; None: they do not.
+    """What turns a terminal's own idea of north and up to the right one; None: its satellites do not show it.
 
     Args:
         tracks: Over the ground, as the terminal has it.
         skies: Of the same slots.
     """
-    usable = [(t, s) for t, s in zip(tracks, skies, strict=True) if t.short(SHORT_S) and len(t.vectors) > 2 and len(s.index)]
+    usable = [
+        (t, s) for t, s in zip(tracks, skies, strict=True) if t.short(SHORT_S) and len(t.vectors) > 2 and len(s.index)
+    ]
     if len(usable) < FEWEST:
         return None
     found = refined(np.eye(3), [_pairs(t, s) for t, s in _spread(usable, REFINED)], _NEAR_DEG)
@@ -99,7 +106,9 @@ def corrected(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing | None:
     return found if found.fitting >= FITTING and turned_deg <= MOST_CORRECTED_DEG else None
 
 
-def refined(axes: Floats, pairs: Sequence[tuple[Floats, Floats]], steps_deg: tuple[float, ...] = _FROM_FAR_DEG) -> Standing:
+def refined(
+    axes: Floats, pairs: Sequence[tuple[Floats, Floats]], steps_deg: tuple[float, ...] = _FROM_FAR_DEG
+) -> Standing:
     """The least-squares turn of the slots that fit, from a first one (Kabsch, Acta Cryst. A32 (1976) 922)."""
     mirror = np.sign(np.linalg.det(axes))
     for within_deg in steps_deg:

@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 
 #: Slots that are computed at once: an hour of them, some 100 MB for 10,000 satellites.
 BATCH = 240
-#: Times of a slot at which SGP4 is asked [s]. Between them a parabola: at worst 0.01 degrees off, for a satellite at 550
-#: km in the zenith (a third of the cube of 7.5 s times the third derivative of atan(v t / h)).
+#: Times of a slot at which SGP4 is asked [s]. Between them a parabola: at worst 0.01 degrees off, for a satellite at
+#: 550 km in the zenith (a third of the cube of 7.5 s times the third derivative of atan(v t / h)).
 KNOTS_S = (0.0, SLOT_S / 2, float(SLOT_S))
 
 

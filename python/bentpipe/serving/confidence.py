@@ -20,7 +20,8 @@ NONE_DEG = 5.0
 #: How far satellites are ahead of their elements [s]: scale of a Laplace distribution.
 AHEAD_SCALE_S = 2.2
 #: How often no satellite of the elements serves: the share in those maps, where the record has fewer slots than
-#: `ENOUGH`; otherwise it is found from the record, within `LEAST` to `MOST`. Chosen here: half of that share, and never sure.
+#: `ENOUGH`; otherwise it is found from the record, within `LEAST` to `MOST`. Chosen here: half of that share, and
+#: never sure.
 NONE_SHARE, ENOUGH, LEAST, MOST = 0.04, 12, 0.02, 0.98
 
 

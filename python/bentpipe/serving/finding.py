@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bentpipe import orbit
-from bentpipe.errors import UserError
 from bentpipe.scenarios import Place
 from bentpipe.serving.aligning import Standing, corrected, find_standing
 from bentpipe.serving.candidates import Sky, skies
 from bentpipe.serving.confidence import evidence, none_share_of, posterior
 from bentpipe.serving.frames import Attitudes, Floats
 from bentpipe.serving.sightings import Painted
-from bentpipe.serving.tracks import Track, distances, tracks
+from bentpipe.serving.tracks import distances, tracks
 from bentpipe.times import format_utc
 
 OnProgress = Callable[[float], object]

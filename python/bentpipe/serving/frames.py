@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Longest time between two attitudes that one between them is interpolated over [s]. Chosen here: a terminal on the move
-#: turns by tens of degrees in that time (LEOViz, Victoria, May 2025: polled every 0.8 s, at worst 3.8 s apart).
+#: Longest time between two attitudes that one between them is interpolated over [s]. Chosen here: a terminal on the
+#: move turns by tens of degrees in that time (LEOViz, Victoria, May 2025: polled every 0.8 s, at worst 3.8 s apart).
 MOST_BETWEEN_S = 5.0
 
 
@@ -46,9 +46,7 @@ def of_pixels(row: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[in
     return np.stack([np.sin(away) * np.cos(around), np.sin(away) * np.sin(around), np.cos(away)], axis=-1)
 
 
-def to_pixels(
-    vectors: Floats, shape: tuple[int, int], rim_deg: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def to_pixels(vectors: Floats, shape: tuple[int, int], rim_deg: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows and columns of unit vectors in the map's frame; beyond the rim they are outside of the map."""
     away = np.degrees(np.arccos(np.clip(vectors[..., 2], -1.0, 1.0))) * (max(shape) / 2) / rim_deg
     around = np.arctan2(vectors[..., 1], vectors[..., 0])

@@ -47,8 +47,8 @@ def read_maps(path: str | os.PathLike[str]) -> Maps:
     """The maps of a recording (`bentpipe dish record`), of LEOViz, or of SatInView.
 
     LEOViz keeps `obstruction_map-WHEN.parquet` (timestamp, obstruction_map, frame_type), and beside it
-    `GRPC_STATUS-WHEN.csv` with the terminal's quaternions. SatInView, and LEOViz after it, keep a CSV table of the pixel
-    that was painted last in each second (timestamp, Y, X).
+    `GRPC_STATUS-WHEN.csv` with the terminal's quaternions. SatInView, and LEOViz after it, keep a CSV table of the
+    pixel that was painted last in each second (timestamp, Y, X).
 
     Raises:
         UserError: It is none of these, or holds no maps.

@@ -29,13 +29,14 @@ MIN_ELEVATION_DEG = 25.0
 #: Quantile of a slot's round trips that is its floor, replies it needs, and seconds after an edge that are left out.
 #: Chosen here: below it lie replies that met an empty grant; handovers last under a second.
 FLOOR, FEWEST_REPLIES, EDGE_S = 0.05, 5, 1.0
-#: Gateways that are asked, the nearest ones, and how far they may be [km]: twice the 940 km at which a satellite of 550 km
-#: stands at 25 degrees.
+#: Gateways that are asked, the nearest ones, and how far they may be [km]: twice the 940 km at which a satellite of
+#: 550 km stands at 25 degrees.
 MOST_GATEWAYS, REACH_KM = 8, 1900.0
-#: How often a terminal keeps its satellite from one slot to the next: 115 of 499 edges at Louvain, July 2024 (SatInView).
+#: How often a terminal keeps its satellite from one slot to the next: 115 of 499 edges at Louvain, July 2024
+#: (SatInView).
 KEPT = 0.23
-#: Odds of a satellite at 45 degrees and above against one below: 80 % of choices and 30 % of candidates stand there; and
-#: of one poleward of the terminal: 82 % and 58 % (arXiv:2307.00402).
+#: Odds of a satellite at 45 degrees and above against one below: 80 % of choices and 30 % of candidates stand there;
+#: and of one poleward of the terminal: 82 % and 58 % (arXiv:2307.00402).
 HIGH_ODDS, POLEWARD_ODDS = (0.8 / 0.2) / (0.3 / 0.7), (0.82 / 0.18) / (0.58 / 0.42)
 #: Spread of floors about the way's length [ms], at least: a frame's 1.3 ms (Humphreys et al., 2023).
 LEAST_SPREAD_MS = 1.3
@@ -92,7 +93,9 @@ def by_rtt(
     """
     found = floors(series)
     if not len(found.rtt_ms):
-        raise UserError(f"{series.name}: no slot of 15 s has {FEWEST_REPLIES} replies; wanted pings every 3 s or more often")
+        raise UserError(
+            f"{series.name}: no slot of 15 s has {FEWEST_REPLIES} replies; wanted pings every 3 s or more often"
+        )
     ground = [(gateway, 0.0) for gateway in gateways] or _gateways(place)
     up = []
     for sky in skies(satellites, place, found.start_unix_ns.tolist(), MIN_ELEVATION_DEG):
@@ -145,7 +148,7 @@ def _ways(
 
 
 def _smoothed(up: Sequence[Sky], ways: Sequence[Floats], found: Floors, place: Place) -> list[Floats]:
-    """Probabilities of each slot's satellites: a hidden Markov model whose constant and spread come from the same data."""
+    """Probabilities of each slot's satellites: a hidden Markov model; constant and spread come from the same data."""
     priors = [_prior(sky, way, place) for sky, way in zip(up, ways, strict=True)]
     apart = [np.where(np.isfinite(way), floor - way, 0.0) for way, floor in zip(ways, found.rtt_ms, strict=True)]
     means = np.array([float(p @ a) for p, a in zip(priors, apart, strict=True)])
@@ -158,7 +161,9 @@ def _smoothed(up: Sequence[Sky], ways: Sequence[Floats], found: Floors, place: P
         weight = np.concatenate(probability)
         residual = np.concatenate(apart)
         order = np.argsort(residual)
-        constant = float(residual[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2).clip(0, len(order) - 1)])
+        constant = float(
+            residual[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2).clip(0, len(order) - 1)]
+        )
         spread = max(float((weight * np.abs(residual - constant)).sum() / weight.sum()), LEAST_SPREAD_MS)
     return probability
 

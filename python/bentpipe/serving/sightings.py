@@ -13,9 +13,9 @@ from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS
 
 #: Two maps farther apart say nothing about a slot [s]: in more than two slots two satellites or more painted.
 MOST_APART_S = 30.0
-#: Share of the painted pixels that must be gone for a map to have been cleared. Chosen here: clearing takes all, but one
-#: or two may be painted again before the next look; a terminal also drops single pixels for no reason that is known
-#: (LEOViz, Victoria, May 2025).
+#: Share of the painted pixels that must be gone for a map to have been cleared. Chosen here: clearing takes all, but
+#: one or two may be painted again before the next look; a terminal also drops single pixels for no reason that is
+#: known (LEOViz, Victoria, May 2025).
 CLEARED = 0.5
 #: More new pixels than a satellite and a turning terminal paint: so many, and so many a second. Chosen here: twice the
 #: most in those maps, 10 in 0.6 s.
@@ -69,7 +69,7 @@ def painted(maps: Iterable[tuple[int, NDArray[np.float32]]], rim_deg: float = RI
     pixels that vanish, values that are no number (not seen), and times that go backwards (such a map is left out).
 
     Args:
-        maps: When [ns since 1970], and what; negative where nothing was seen, as `bentpipe.dish.recording.maps` has them.
+        maps: When [ns since 1970], and what, negative where nothing was seen: as of `bentpipe.dish.recording.maps`.
         rim_deg: As in `Painted`.
     """
     slots: dict[int, SlotPixels] = {}
@@ -119,7 +119,8 @@ def pointed(
 
     Args:
         unix_ns: Increasing.
-        row, column: The pixel.
+        row: Of the pixel, from the top.
+        column: Of the pixel, from the left.
         shape: Rows and columns of the maps.
     """
     slots: dict[int, SlotPixels] = {}

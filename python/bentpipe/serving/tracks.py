@@ -24,10 +24,11 @@ CAP_DEG = 6.0
 #: Most sightings of a slot that are used, spread over it: a turning terminal paints hundreds.
 MOST_SIGHTINGS = 60
 
-#: Satellites that stand farther than this from every sighting [deg] are out of question: nothing below can bring them near.
+#: Satellites that stand farther than this from every sighting [deg] are out of question: nothing below can bring them
+#: near.
 FAR_DEG = 24.0
-#: By how much a satellite may be ahead of its elements [s]: their error is along the track, 15 km or 2 s after a day (``docs/concepts/geometry.md``),
-#: more while it manoeuvres. Clocks' errors are in it too.
+#: By how much a satellite may be ahead of its elements [s]: their error is along the track, 15 km or 2 s after a day
+#: (``docs/concepts/geometry.md``), more while it manoeuvres. Clocks' errors are in it too.
 AHEAD_S = np.array([-8.0, -5.5, -4.0, -3.0, -2.0, -1.25, -0.75, -0.25, 0.25, 0.75, 1.25, 2.0, 3.0, 4.0, 5.5, 8.0])
 
 STEPS_S = np.arange(0.0, SLOT_S + STEP_S / 2, STEP_S)
@@ -85,8 +86,8 @@ class Distances:
     """Of each satellite of a sky.
 
     Attributes:
-        rms_deg: Root mean square distance, capped, of sightings from the way and of the way from sightings, with the satellite ahead of
-            its elements by each of `AHEAD_S`; shape (n, shifts).
+        rms_deg: Root mean square distance, capped, of sightings from the way and of the way from sightings, with the
+            satellite ahead of its elements by each of `AHEAD_S`; shape (n, shifts).
         weight: How many sightings and steps it stands on; shape (n, shifts).
     """
 
@@ -118,7 +119,12 @@ def tracks(painted: Painted, turn: Turn) -> list[Track]:
             continue
         asked = np.zeros(len(STEPS_S), dtype=bool)
         for begin, end in slot.looked:
-            asked |= (begin_s[known].min() <= STEPS_S) & (end_s[known].max() >= STEPS_S) & (begin <= STEPS_S) & (end >= STEPS_S)
+            asked |= (
+                (begin_s[known].min() <= STEPS_S)
+                & (end_s[known].max() >= STEPS_S)
+                & (begin <= STEPS_S)
+                & (end >= STEPS_S)
+            )
         before = None
         if slot.seen is not None and slot.seen.any():
             axes = turn(np.eye(3), np.full(3, slot.start_unix_ns + SLOT_S * 10**9 // 2))
@@ -140,7 +146,7 @@ def _grown(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def distances(track: Track, sky: Sky) -> Distances:
-    """Both ways: a sighting from the nearest place the satellite had in its time, a place from the nearest sighting then.
+    """Both ways: a sighting from the nearest place the satellite had then, a place from the nearest sighting by then.
 
     A sighting that may be of a neighbouring slot is not held against a satellite, only the other way round. Satellites
     that stand farther than `FAR_DEG` from all sightings are at the cap.
@@ -151,9 +157,9 @@ def distances(track: Track, sky: Sky) -> Distances:
     """
     keep = np.unique(np.linspace(0, len(track.vectors) - 1, min(len(track.vectors), MOST_SIGHTINGS)).astype(int))
     vectors, begin_s, end_s = track.vectors[keep], track.begin_s[keep], track.end_s[keep]
-    within = (STEPS_S >= begin_s[:, None] - STEP_S / 2) & (STEPS_S <= end_s[:, None] + STEP_S / 2)
+    within = (begin_s[:, None] - STEP_S / 2 <= STEPS_S) & (end_s[:, None] + STEP_S / 2 >= STEPS_S)
     own = (begin_s >= -2 * STEP_S) & (end_s <= SLOT_S + 2 * STEP_S) & within.any(axis=1)
-    later = STEPS_S >= begin_s[:, None] - STEP_S / 2
+    later = begin_s[:, None] - STEP_S / 2 <= STEPS_S
     rms = np.full((len(sky.index), len(AHEAD_S)), CAP_DEG)
     weight = np.full(rms.shape, float(own.sum()) + float(track.asked.sum()) * STEP_S)
     knots = np.einsum("nkc,jc->nkj", sky.knots, vectors).max(axis=(1, 2))

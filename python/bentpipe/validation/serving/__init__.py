@@ -1,4 +1,4 @@
-"""The serving satellite: against generated maps whose painter is known, and against what others inferred from real ones.
+"""The serving satellite: generated maps whose painter is known, and what others inferred from real ones.
 
 README.md beside this file says what is claimed and how it is tested.
 """
@@ -40,9 +40,11 @@ from bentpipe.validation.serving.generated import (
 
 #: Length of a generated case [s].
 CASE_S = 1800
-#: Answers are sorted by confidence and cut into so many parts of one size; in each the share that is right may differ from the mean confidence by so much.
+#: Answers are sorted by confidence and cut into so many parts of one size; in each the share that is right may differ
+#: from the mean confidence by so much.
 PARTS, CALIBRATED = 5, 0.10
-#: A label whose satellite stands farther than this from what was painted [deg] contradicts its own map. Chosen here: four times our median.
+#: A label whose satellite stands farther than this from what was painted [deg] contradicts its own map. Chosen here:
+#: four times our median.
 LABEL_FITS_DEG = 2.0
 AGREES = 0.90
 #: By how much time is shifted for the negative control [h].
@@ -156,20 +158,36 @@ def _louvain(folder: Path, outcome: Outcome) -> None:
     ours = np.array([a.distance_deg for a in answers])
     outcome.rows += [
         _share("louvain: agrees with the labels", agrees, "SatInView", None),
-        _share(f"louvain: agrees where the label stands within {LABEL_FITS_DEG:g}° of its map", agrees[fits], "SatInView", AGREES),
-        *_calibrated("louvain, those", Judged(np.array([a.confidence for a in answers])[fits], agrees[fits]), limit=True),
+        _share(
+            f"louvain: agrees where the label stands within {LABEL_FITS_DEG:g}° of its map",
+            agrees[fits],
+            "SatInView",
+            AGREES,
+        ),
+        *_calibrated(
+            "louvain, those", Judged(np.array([a.confidence for a in answers])[fits], agrees[fits]), limit=True
+        ),
     ]
     theirs = [apart.get(a.slot_start_unix_ns, np.inf) for a, same in zip(answers, agrees, strict=True) if not same]
     outcome.notes.append(
-        f"louvain: where we differ ({int((~agrees).sum())} slots), our satellite stands a median of {np.median(ours[~agrees]):.2f}° from what was "
-        f"painted, theirs {np.median(theirs):.2f}° (6 is the cap); in all slots ours stands {np.median(ours):.2f}°, in 95 % of them within {np.quantile(ours, 0.95):.2f}°"
+        f"louvain: where we differ ({int((~agrees).sum())} slots), our satellite stands a median of "
+        f"{np.median(ours[~agrees]):.2f}° from what was painted, theirs {np.median(theirs):.2f}° (6 is the cap); in "
+        f"all slots ours stands {np.median(ours):.2f}°, in 95 % of them within {np.quantile(ours, 0.95):.2f}°"
     )
     try:
         by_map(shifted(maps, SHIFT_H).painted, maps.frame, satellites, place)
         refused = "a standing is found"
     except UserError as error:
         refused = str(error)
-    outcome.rows.append(Row(f"louvain, {SHIFT_H} h later", refused.partition(", and ")[2] or refused, "refused", "", "standing is found" not in refused))
+    outcome.rows.append(
+        Row(
+            f"louvain, {SHIFT_H} h later",
+            refused.partition(", and ")[2] or refused,
+            "refused",
+            "",
+            "standing is found" not in refused,
+        )
+    )
 
 
 def _joint(folder: Path, outcome: Outcome) -> None:
@@ -185,31 +203,62 @@ def _joint(folder: Path, outcome: Outcome) -> None:
     ours = {a.slot_start_unix_ns: a for a in answers}
     outcome.rows += [
         Row("joint: a satellite is named", f"{len(answers)} of {slots}", "", "", None),
-        Row(f"joint, {SHIFT_H} h later: a satellite is named", f"{len(control)} of {slots}", "0", "≤ 5 %", len(control) <= 0.05 * slots),
+        Row(
+            f"joint, {SHIFT_H} h later: a satellite is named",
+            f"{len(control)} of {slots}",
+            "0",
+            "≤ 5 %",
+            len(control) <= 0.05 * slots,
+        ),
     ]
     labels = labels_of(folder / f"serving_satellite_data-{_STAMP}.csv")
     for start, apart_deg in label_distances(maps, None, satellites, VICTORIA, labels).items():
         mine = ours.get(start)
         if mine is not None and mine.distance_deg is not None:
             at = np.datetime64(start, "ns").astype("datetime64[s]")
-            outcome.notes.append(f"joint, {at}: ours {mine.name} {mine.distance_deg:.2f}°, label {labels[start]} {apart_deg:.2f}° (6 is the cap)")
+            outcome.notes.append(
+                f"joint, {at}: ours {mine.name} {mine.distance_deg:.2f}°, "
+                f"label {labels[start]} {apart_deg:.2f}° (6 is the cap)"
+            )
     t_s, rtt_ms = read_pings(folder / f"ping-10ms-{_STAMP}.txt")
     table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt_ms}, strict=False)
     by_pings = by_rtt(only_series(table.with_columns(pl.col("rtt_ms").fill_nan(None))), satellites, VICTORIA)
-    both = [(a.confidence, a.norad_id == ours[a.slot_start_unix_ns].norad_id) for a in by_pings if a.slot_start_unix_ns in ours]
+    both = [
+        (a.confidence, a.norad_id == ours[a.slot_start_unix_ns].norad_id)
+        for a in by_pings
+        if a.slot_start_unix_ns in ours
+    ]
     confidence, right = float(np.mean([c for c, _ in both])), float(np.mean([r for _, r in both]))
     outcome.rows.append(
-        Row("joint, from pings alone: right", f"{right:.2f} of {len(both)}", f"mean confidence {confidence:.2f}", f"{CALIBRATED:g}", abs(right - confidence) <= CALIBRATED)
+        Row(
+            "joint, from pings alone: right",
+            f"{right:.2f} of {len(both)}",
+            f"mean confidence {confidence:.2f}",
+            f"{CALIBRATED:g}",
+            abs(right - confidence) <= CALIBRATED,
+        )
     )
 
 
 def _share(what: str, right: NDArray[np.bool_], reference: str, least: float | None) -> Row:
     ours = f"{right.mean():.3f} of {right.size}"
-    return Row(what, ours, reference, "" if least is None else f"≥ {least:g}", None if least is None else bool(right.mean() >= least))
+    return Row(
+        what,
+        ours,
+        reference,
+        "" if least is None else f"≥ {least:g}",
+        None if least is None else bool(right.mean() >= least),
+    )
 
 
 def _calibrated(what: str, judged: Judged, *, limit: bool) -> list[Row]:
     return [
-        Row(f"{what}: confidence {mean:.3f}", f"{right:.3f} right of {count}", f"{mean:.3f}", f"{CALIBRATED:g}", abs(right - mean) <= CALIBRATED if limit else None)
+        Row(
+            f"{what}: confidence {mean:.3f}",
+            f"{right:.3f} right of {count}",
+            f"{mean:.3f}",
+            f"{CALIBRATED:g}",
+            abs(right - mean) <= CALIBRATED if limit else None,
+        )
         for count, mean, right in calibration(judged)
     ]

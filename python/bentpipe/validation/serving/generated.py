@@ -1,12 +1,14 @@
 """Maps of which it is known who painted them: the simulated terminal's, under real elements of the same day.
 
-The maps are painted by `bentpipe.dish.simulation.sky`, which shares no code with the matching but the size of a pixel; the elements that
-the matching gets are a day older than those that painted, and some of the satellites are not among them.
+The maps are painted by `bentpipe.dish.simulation.sky`, which shares no code with the matching but the orbits and the
+size of a pixel; the elements that the matching gets are a day older than those that painted, and some of the satellites
+are not among them.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 import tempfile
 import warnings
@@ -112,7 +114,7 @@ def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN)
     lines = gzip.decompress((folder / KNOWN).read_bytes()).decode("ascii").splitlines()
     rng = np.random.default_rng(11)
     kept: list[str] = []
-    for first, second in zip(lines, lines[1:], strict=False):
+    for first, second in itertools.pairwise(lines):
         if re.match("1 ", first) and re.match("2 ", second) and rng.random() >= missing:
             kept += [first, second]
     with tempfile.TemporaryDirectory() as temporary:
