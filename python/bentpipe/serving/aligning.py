@@ -51,12 +51,14 @@ class Standing:
 
     def turn(self, vectors: Floats, _unix_ns: NDArray[np.int64]) -> Floats:
         """Vectors of the map over the ground."""
-        return vectors @ self.axes
+        turned: Floats = vectors @ self.axes
+        return turned
 
     @property
     def boresight(self) -> Floats:
         """Where it looks."""
-        return self.axes[2]
+        out: Floats = self.axes[2]
+        return out
 
 
 def find_standing(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing:

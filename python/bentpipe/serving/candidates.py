@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,8 @@ class Sky:
     def at(self, t_s: Floats, which: NDArray[np.int64] | slice = slice(None)) -> Floats:
         """Unit vectors of those `which` at times since the slot's begin [s]; shape (n, times, 3)."""
         path: Floats = np.matmul(weights(t_s), self.knots[which])
-        return path / np.linalg.norm(path, axis=2, keepdims=True)
+        path /= np.linalg.norm(path, axis=2, keepdims=True)
+        return path
 
 
 def weights(t_s: Floats) -> Floats:
@@ -57,7 +59,7 @@ def skies(
         wanted = starts[:, None] + np.round(np.array(KNOTS_S) * 1e9).astype(np.int64)
         times, place_of = np.unique(wanted, return_inverse=True)
         place_of = place_of.reshape(wanted.shape)
-        found: list[list[NDArray[np.float64]]] = []
+        found: list[list[NDArray[Any]]] = []
         for block, angles in orbit.look_angle_blocks(satellites, place, times):
             up, slot = np.nonzero(angles.elevation_deg[:, place_of[:, 1]] >= min_elevation_deg)
             at = place_of[slot]

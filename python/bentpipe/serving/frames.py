@@ -85,7 +85,7 @@ class Attitudes:
         body = np.stack([-vectors[:, 1], vectors[:, 0], vectors[:, 2]], axis=1)
         scalar, axis = q[:, :1], q[:, 1:]
         crossed = 2 * np.cross(axis, body)
-        turned = body + scalar * crossed + np.cross(axis, crossed)
+        turned: Floats = body + scalar * crossed + np.cross(axis, crossed)
         turned[:, 2] *= -1.0  # down to up
         turned[~known] = np.nan
         return turned

@@ -184,4 +184,5 @@ def distances(track: Track, sky: Sky) -> Distances:
 def _angle_deg(way: Floats, vectors: Floats) -> Floats:
     """Between each sighting and each step of each way; shape (satellites, sightings, steps)."""
     cosine = np.matmul(vectors, way.transpose(0, 2, 1))
-    return np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
+    apart: Floats = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
+    return apart

@@ -139,7 +139,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     for name, cases, begin in (("fitted", FITTED, 0.0), ("held out", SCORED, 0.3)):
         judged = generated(cases, data, lambda part, begin=begin: on_progress(begin + 0.3 * part))  # type: ignore[misc]
         outcome.rows.append(_share(f"generated, {name}: right", judged.right, "known", None))
-        outcome.rows += _calibrated(f"generated, {name}", judged, limit=name == "held out")
+        outcome.rows.extend(_calibrated(f"generated, {name}", judged, limit=name == "held out"))
     _louvain(data / _LOUVAIN, outcome)
     on_progress(0.8)
     _joint(data / _JOINT, outcome)
@@ -156,18 +156,20 @@ def _louvain(folder: Path, outcome: Outcome) -> None:
     apart = label_distances(maps, standing, satellites, place, labels)
     fits = np.array([apart.get(a.slot_start_unix_ns, np.inf) <= LABEL_FITS_DEG for a in answers])
     ours = np.array([a.distance_deg for a in answers])
-    outcome.rows += [
-        _share("louvain: agrees with the labels", agrees, "SatInView", None),
-        _share(
-            f"louvain: agrees where the label stands within {LABEL_FITS_DEG:g}° of its map",
-            agrees[fits],
-            "SatInView",
-            AGREES,
-        ),
-        *_calibrated(
-            "louvain, those", Judged(np.array([a.confidence for a in answers])[fits], agrees[fits]), limit=True
-        ),
-    ]
+    outcome.rows.extend(
+        [
+            _share("louvain: agrees with the labels", agrees, "SatInView", None),
+            _share(
+                f"louvain: agrees where the label stands within {LABEL_FITS_DEG:g}° of its map",
+                agrees[fits],
+                "SatInView",
+                AGREES,
+            ),
+            *_calibrated(
+                "louvain, those", Judged(np.array([a.confidence for a in answers])[fits], agrees[fits]), limit=True
+            ),
+        ]
+    )
     theirs = [apart.get(a.slot_start_unix_ns, np.inf) for a, same in zip(answers, agrees, strict=True) if not same]
     outcome.notes.append(
         f"louvain: where we differ ({int((~agrees).sum())} slots), our satellite stands a median of "
@@ -201,16 +203,18 @@ def _joint(folder: Path, outcome: Outcome) -> None:
     answers, control = named(maps), named(shifted(maps, SHIFT_H))
     slots = len(maps.painted.slots)
     ours = {a.slot_start_unix_ns: a for a in answers}
-    outcome.rows += [
-        Row("joint: a satellite is named", f"{len(answers)} of {slots}", "", "", None),
-        Row(
-            f"joint, {SHIFT_H} h later: a satellite is named",
-            f"{len(control)} of {slots}",
-            "0",
-            "≤ 5 %",
-            len(control) <= 0.05 * slots,
-        ),
-    ]
+    outcome.rows.extend(
+        [
+            Row("joint: a satellite is named", f"{len(answers)} of {slots}", "", "", None),
+            Row(
+                f"joint, {SHIFT_H} h later: a satellite is named",
+                f"{len(control)} of {slots}",
+                "0",
+                "≤ 5 %",
+                len(control) <= 0.05 * slots,
+            ),
+        ]
+    )
     labels = labels_of(folder / f"serving_satellite_data-{_STAMP}.csv")
     for start, apart_deg in label_distances(maps, None, satellites, VICTORIA, labels).items():
         mine = ours.get(start)
