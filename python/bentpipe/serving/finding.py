@@ -12,7 +12,7 @@ from bentpipe import orbit
 from bentpipe.scenarios import Place
 from bentpipe.serving.aligning import Standing, corrected, find_standing
 from bentpipe.serving.candidates import Sky, skies
-from bentpipe.serving.confidence import evidence, none_share_of, posterior
+from bentpipe.serving.confidence import posteriors
 from bentpipe.serving.frames import Attitudes, Floats
 from bentpipe.serving.sightings import Painted
 from bentpipe.serving.tracks import distances, tracks
@@ -105,11 +105,9 @@ def by_map(
     for track, sky in zip(found, up, strict=True):
         apart.append(distances(track, sky))
         on_progress(0.6 + 0.4 * len(apart) / len(found))
-    every = [evidence(slot) for slot in apart]
-    share = none_share_of(every)
     answers = [
-        answer(track.start_unix_ns, sky, posterior(for_it, share), elements, slot.nearest_deg)
-        for track, sky, for_it, slot in zip(found, up, every, apart, strict=True)
+        answer(track.start_unix_ns, sky, probability, elements, slot.nearest_deg)
+        for track, sky, probability, slot in zip(found, up, posteriors(apart), apart, strict=True)
     ]
     return answers, standing
 
