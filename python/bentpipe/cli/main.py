@@ -18,6 +18,7 @@ from bentpipe.cli.read import read
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
 from bentpipe.cli.run import run, shell
+from bentpipe.cli.serving import serving
 from bentpipe.cli.sky import sky
 from bentpipe.cli.validate import validate
 
@@ -72,6 +73,7 @@ app.command()(read)
 app.command()(demo)
 app.command(cls=PlaceCommand)(sky)
 app.command(cls=PlaceCommand)(route)
+app.command(cls=PlaceCommand)(serving)
 app.command()(validate)
 app.command()(catalogue.cc)
 app.command()(catalogue.sites)

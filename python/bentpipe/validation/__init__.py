@@ -22,6 +22,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "access-model": ("access_model", "modelled round trips against measured ones: rank test, negative controls"),
     "slots": ("slots", "slots are found where a scheduler has them, and not in series without a clock"),
     "measured-profile": ("measured_profile", "a ping over a measured Profile sees what the ping it is made of saw"),
+    "serving": ("serving", "the serving satellite from maps and pings: against known and published ones, calibration"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
     "emulator": ("emulator", "delay, capacity, loss and handovers as a program inside meets them"),
     "emulator-faults": ("emulator.faults", "sudden ends of the emulator, its program and its parent leave nothing"),

@@ -1,0 +1,119 @@
+"""``bentpipe serving``: which satellite served."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli import options
+
+if TYPE_CHECKING:
+    from bentpipe.scenarios import Place
+    from bentpipe.serving import Answer
+
+
+class Method(StrEnum):
+    """What to go by."""
+
+    OBSTRUCTION_MAP = "obstruction-map"
+    RTT = "rtt"
+
+
+def serving(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A recording, maps or pings (docs/reference/serving.md).")],
+    elements: Annotated[
+        Path, typer.Option(help="Orbital elements of the day: TLE, OMM (CSV, JSON, XML), plain or gzipped.")
+    ],
+    method: Annotated[Method, typer.Option(help="What to go by.")] = Method.OBSTRUCTION_MAP,
+    site: Annotated[str | None, options.place(what="Where the terminal stood, if that is not recorded")] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="rtt: where the satellites come down, lat,lon; several times for several.", show_default=False
+        ),
+    ] = None,
+    min_elevation: Annotated[
+        float | None,
+        typer.Option(help="obstruction-map: lowest elevation of a candidate [deg]. [default: 20]", show_default=False),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say which satellite served in each slot, how sure that is, and who would be next.
+
+    Example: bentpipe serving out/dish --elements starlink.tle --site louvain
+    """
+    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.errors import UserError
+    from bentpipe.scenarios import parse_place
+
+    if method is Method.RTT and min_elevation is not None:
+        raise UserError("--min-elevation is for --method obstruction-map; rtt knows the terminals' own")
+    if method is Method.OBSTRUCTION_MAP and gateway:
+        raise UserError("--gateway is for --method rtt; maps need no gateway")
+    place = None if site is None else parse_place(site)
+    if method is Method.RTT:
+        answers = _by_rtt(out, elements, place, [parse_place(one) for one in gateway or ()])
+    else:
+        answers = _by_map(out, elements, place, min_elevation)
+    if as_json:
+        print_json([answer.to_dict() for answer in answers])
+        return
+    columns = ["slot_start", "norad_id", "name", "confidence", "runner_up", "distance_deg"]
+    rows = [answer.to_dict() for answer in answers]
+    table("", columns, [[row[column] for column in columns] for row in rows])
+    named = [answer for answer in answers if answer.norad_id is not None]
+    mean = sum(answer.confidence for answer in named) / max(len(named), 1)
+    note(f"{len(answers)} slots; a satellite named in {len(named)}, with a mean confidence of {mean:.2f}")
+
+
+def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float | None) -> list[Answer]:
+    from bentpipe.cli.console import note, progress
+    from bentpipe.errors import UserError
+    from bentpipe.orbit import load_satellites
+    from bentpipe.serving import by_map, read_maps
+    from bentpipe.serving.finding import MIN_ELEVATION_DEG
+    from bentpipe.serving.frames import to_sky
+
+    maps = read_maps(out)
+    place = place or maps.place
+    if place is None:
+        raise UserError(f"{out}: does not say where the terminal stood; wanted --site")
+    slots = maps.painted.slots
+    if not slots:
+        raise UserError(
+            f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then"
+        )
+    satellites = load_satellites(elements, None, slots[len(slots) // 2].start_unix_ns)
+    with progress("matching") as on_progress:
+        answers, standing = by_map(
+            maps.painted,
+            maps.frame,
+            satellites,
+            place,
+            attitudes=maps.attitudes,
+            min_elevation_deg=MIN_ELEVATION_DEG if min_elevation is None else min_elevation,
+            on_progress=on_progress,
+        )
+    if standing is not None:
+        azimuth, elevation = to_sky(standing.boresight)
+        note(f"the middle of the map is found at azimuth {azimuth:.1f}, elevation {elevation:.1f} degrees")
+    if maps.painted.silent:
+        note(f"{maps.painted.silent} slots without anything new in the map are left out")
+    return answers
+
+
+def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place]) -> list[Answer]:
+    from bentpipe.cli.console import progress
+    from bentpipe.errors import UserError
+    from bentpipe.orbit import load_satellites
+    from bentpipe.serving import by_rtt, read_pings
+
+    if place is None:
+        raise UserError("--site: needed with --method rtt; pings do not say where the terminal stood")
+    pings = read_pings(out)
+    satellites = load_satellites(elements, None, pings.start_unix_ns + round(pings.duration_s / 2 * 1e9))
+    with progress("matching") as on_progress:
+        return by_rtt(pings, satellites, place, gateways=gateways, on_progress=on_progress)

@@ -1,0 +1,209 @@
+"""What obstruction maps come in: our recordings, and the files of two published tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe.analysis.files import open_table
+from bentpipe.analysis.tables import Series, only_series
+from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
+from bentpipe.dish.recording import maps, scan_recording
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios import Place, parse_place
+from bentpipe.serving.frames import Attitudes
+from bentpipe.serving.sightings import Painted, painted, pointed
+
+#: The frames by number, as terminals send them.
+FRAMES = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
+_STATUS_QUATERNION = ["quaternion_qScalar", "quaternion_qX", "quaternion_qY", "quaternion_qZ"]
+_QUATERNION = ["quaternion_scalar", "quaternion_x", "quaternion_y", "quaternion_z"]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What was painted, in which frame, and what is known of the terminal.
+
+    Attributes:
+        painted: Slot by slot.
+        frame: FRAME_EARTH, FRAME_UT or FRAME_UNKNOWN.
+        attitudes: How it stood, if that was recorded.
+        place: Where it stood, if that was recorded.
+    """
+
+    painted: Painted
+    frame: str
+    attitudes: Attitudes | None = None
+    place: Place | None = None
+
+
+def read_maps(path: str | os.PathLike[str]) -> Maps:
+    """The maps of a recording (`bentpipe dish record`), of LEOViz, or of SatInView.
+
+    LEOViz keeps `obstruction_map-WHEN.parquet` (timestamp, obstruction_map, frame_type), and beside it
+    `GRPC_STATUS-WHEN.csv` with the terminal's quaternions. SatInView, and LEOViz after it, keep a CSV table of the
+    pixel that was painted last in each second (timestamp, Y, X).
+
+    Raises:
+        UserError: It is none of these, or holds no maps.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise UserError(f"{path}: no such file or folder; wanted obstruction maps (docs/reference/serving.md)")
+    if root.is_dir():
+        found = sorted(root.glob("obstruction_map-*.parquet"))
+        if len(found) == 1:
+            return _leoviz(found[0])
+        if found:
+            raise UserError(f"{path}: holds {len(found)} files obstruction_map-*.parquet; wanted one of them")
+        return _recording(root)
+    return _pixels(root) if root.suffix == ".csv" else _leoviz(root)
+
+
+def _recording(root: Path) -> Maps:
+    about = scan_recording(root, "maps").select("rows", "columns", "max_theta_deg", "frame").collect()
+    if about.is_empty():
+        raise UserError(f"{root}: the recording holds no obstruction maps; wanted `bentpipe dish record --map-every 1`")
+    frames = about["frame"].unique().drop_nulls().to_list()
+    if len(frames) > 1:
+        raise UserError(f"{root}: maps in {' and '.join(sorted(frames))}; wanted a recording in one frame")
+    samples = scan_recording(root, "samples").select("t_unix_ns", *_QUATERNION).drop_nulls().collect()
+    rim = about["max_theta_deg"].drop_nulls().drop_nans()
+    rim_deg = float(rim[-1]) if len(rim) else RIM_DEG
+    found = painted(maps(root), rim_deg if 0 < rim_deg <= 180 else RIM_DEG)
+    return Maps(found, frames[0] if frames else "FRAME_UNKNOWN", _attitudes(samples), _place(root))
+
+
+def _place(root: Path) -> Place | None:
+    events = scan_recording(root, "events").filter(pl.col("kind") == "location").select("text").collect()
+    for text in reversed(events["text"].drop_nulls().to_list()):
+        try:
+            return parse_place(text)
+        except UserError:  # it says why the terminal did not tell
+            continue
+    return None
+
+
+def _leoviz(path: Path) -> Maps:
+    table = _read(path, pl.read_parquet, "a Parquet table")
+    _wanted(path, table, ["timestamp", "obstruction_map", "frame_type"])
+    try:
+        times = _unix_ns(table["timestamp"].cast(pl.Float64).to_numpy())
+        lengths = table["obstruction_map"].list.len()
+        frames = table["frame_type"].cast(pl.Int64).unique().to_list()
+    except pl.exceptions.PolarsError as error:
+        raise _refused(path, error) from None
+    side = round(float(np.sqrt(lengths[0] or 0))) if table.height else 0
+    if not table.height or side * side != lengths[0] or not 3 <= side <= MOST_SIDE or lengths.n_unique() > 1:
+        raise UserError(f"{path}: maps of {shown(lengths.unique().to_list()[:3])} values; wanted squares of one size")
+    if len(frames) > 1:
+        raise UserError(f"{path}: frame_type is {shown(frames)}; wanted one frame")
+
+    def every() -> Iterator[tuple[int, NDArray[np.float32]]]:
+        for t_unix_ns, row in zip(times.tolist(), table["obstruction_map"], strict=True):
+            quality = row.cast(pl.Float32, strict=False).to_numpy().reshape(side, side)
+            # LEOViz writes 0 for what was not seen.
+            yield t_unix_ns, np.where(quality > 0, 1.0, -1.0).astype(np.float32)
+
+    status = path.with_name(path.name.replace("obstruction_map-", "GRPC_STATUS-")).with_suffix(".csv")
+    attitudes = None
+    if status.is_file():
+        rows = _read(status, pl.read_csv, "a CSV table")
+        _wanted(status, rows, ["timestamp", *_STATUS_QUATERNION])
+        try:
+            known = rows.select(pl.col("timestamp", *_STATUS_QUATERNION).cast(pl.Float64)).drop_nulls()
+        except pl.exceptions.PolarsError as error:
+            raise _refused(status, error) from None
+        unix_ns = pl.Series("t_unix_ns", _unix_ns(known["timestamp"].to_numpy()))
+        attitudes = _attitudes(known.drop("timestamp").insert_column(0, unix_ns))
+    return Maps(painted(every()), FRAMES.get(frames[0], "FRAME_UNKNOWN"), attitudes)
+
+
+def _pixels(path: Path) -> Maps:
+    table = _read(path, pl.read_csv, "a CSV table")
+    table = table.rename({name: name.lower() for name in table.columns if name.lower() in ("timestamp", "y", "x")})
+    _wanted(path, table, ["timestamp", "y", "x"])
+    try:
+        text = table["timestamp"].cast(pl.String).str.slice(0, 19)
+        times = text.str.to_datetime("%Y-%m-%d %H:%M:%S", time_zone="UTC").dt.epoch("ns").to_numpy()
+        row, column = (table[name].cast(pl.Int64).to_numpy() for name in ("y", "x"))
+    except pl.exceptions.PolarsError as error:
+        raise _refused(path, error) from None
+    bad = (np.concatenate([row, column]) < 0) | (np.concatenate([row, column]) >= SIDE)
+    if not len(times) or table.select("timestamp", "y", "x").null_count().sum_horizontal().sum() or bad.any():
+        raise UserError(f"{path}: no rows, empty cells or a pixel outside of 0 to {SIDE - 1}; wanted timestamp, Y, X")
+    order = np.argsort(times, kind="stable")
+    last = np.append(np.diff(times[order]) > 0, True)  # of two rows of one second the later
+    keep = order[last]
+    return Maps(pointed(times[keep], row[keep], column[keep], (SIDE, SIDE)), "FRAME_UNKNOWN")
+
+
+def _attitudes(rows: pl.DataFrame) -> Attitudes | None:
+    """Of rows with a time and four numbers; None where there are not two that are quaternions."""
+    rows = rows.sort("t_unix_ns")
+    numbers = rows.drop("t_unix_ns").to_numpy().astype(np.float64)
+    length = np.linalg.norm(numbers, axis=1) if len(numbers) else np.empty(0)
+    good = np.abs(length - 1.0) < 0.01
+    if good.sum() < 2:
+        return None
+    return Attitudes(rows["t_unix_ns"].to_numpy()[good], numbers[good] / length[good, None])
+
+
+def _unix_ns(unix_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    good = np.isfinite(unix_s) & (np.abs(unix_s) < 9e9)
+    if not good.all():
+        raise UserError(f"timestamp is {unix_s[~good][0]:g}; wanted seconds since 1970")
+    return np.round(unix_s * 1e9).astype(np.int64)
+
+
+def _read(path: Path, reader: Callable[[Path], pl.DataFrame], wanted: str) -> pl.DataFrame:
+    try:
+        return reader(path)
+    # Polars panics on some damaged files: that is no Exception.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise UserError(f"{path}: does not read as {wanted} ({str(error).partition(chr(10))[0]})") from None
+
+
+def _wanted(path: Path, table: pl.DataFrame, names: list[str]) -> None:
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise UserError(f"{path}: no column {missing[0]!r} (found: {shown(', '.join(table.columns))}); wanted {names}")
+
+
+def _refused(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path}: {str(error).partition(chr(10))[0]}; wanted numbers and times")
+
+
+def read_pings(path: str | os.PathLike[str]) -> Series:
+    """Round trips: of a table with `unix_ns` and `rtt_ms`, of a folder with `probes.parquet`, or of a recording.
+
+    A recording's are the terminal's own pings to its PoP, one a second and smoothed: worse than any other.
+
+    Raises:
+        UserError: It is none of these, or holds several series.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        return only_series(open_table(root))
+    found = sorted(root.rglob("probes.parquet"))
+    if len(found) > 1:
+        raise UserError(f"{path}: holds {len(found)} Runs with probes; wanted one of them")
+    if found:
+        probes = open_table(found[0])
+        if "duplicate" in probes.collect_schema():
+            probes = probes.filter(~pl.col("duplicate").fill_null(value=False))
+        return only_series(probes)
+    latency = pl.col("pop_ping_latency_ms")
+    heard = (pl.col("pop_ping_drop_rate") < 1) & (latency > 0) & latency.is_finite()
+    samples = scan_recording(root).select(
+        pl.col("t_unix_ns").alias("unix_ns"), pl.when(heard).then(latency.cast(pl.Float64)).alias("rtt_ms")
+    )
+    return only_series(samples)

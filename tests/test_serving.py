@@ -1,0 +1,365 @@
+"""The serving satellite: maps whose painter is known, a standing that is found, hostile maps, and pings alone."""
+
+import functools
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bentpipe import orbit
+from bentpipe.analysis.tables import only_series
+from bentpipe.cli.main import app
+from bentpipe.dish.client import DishClient
+from bentpipe.dish.clocks import SetClock
+from bentpipe.dish.obstruction import SIDE, pixels_of
+from bentpipe.dish.recording.recorder import Recorder
+from bentpipe.dish.simulation import LocalTransport, Terminal, World
+from bentpipe.dish.simulation.sky import PaintedMap
+from bentpipe.errors import UserError
+from bentpipe.profiles import make_profile
+from bentpipe.scenarios import parse_place
+from bentpipe.serving import by_map, by_rtt, read_maps, read_pings
+from bentpipe.serving.confidence import posterior
+from bentpipe.serving.frames import Attitudes, of_pixels, of_sky, to_pixels, to_sky
+from bentpipe.serving.sightings import painted, pointed
+from bentpipe.times import parse_utc
+from bentpipe.validation.serving import Judged, calibration, labels_of
+from bentpipe.validation.tle import two_line_elements
+
+START = parse_utc("2026-05-10T09:00:12Z")
+SECOND, SLOT = 10**9, 15 * 10**9
+SITE = "louvain"
+PLACE = parse_place(SITE)
+run = CliRunner().invoke
+
+
+@functools.cache
+def world(seconds=300):
+    return World(make_profile(SITE, SITE, start_unix_ns=START, duration_s=float(seconds)))
+
+
+@functools.cache
+def satellites():
+    return orbit.load_satellites(None, None, START)
+
+
+def truth(seconds=300):
+    return {START + s * SECOND: int(world(seconds).serving[s]) for s in range(0, seconds, 15)}
+
+
+def looks(every=1, clear=15, seconds=300, late_ns=0):
+    paint = PaintedMap(world(seconds), 0)
+    for second in range(0, seconds + 1, every):
+        paint.paint_to(second)
+        yield START + second * SECOND + late_ns, paint.quality.copy()
+        if clear and second % clear == 0:
+            paint.clear(second)
+
+
+def right(answers, seconds=300):
+    known = truth(seconds)
+    found = [a.norad_id == known[a.slot_start_unix_ns] for a in answers if a.slot_start_unix_ns in known]
+    return sum(found) / len(known)
+
+
+@pytest.mark.parametrize(("every", "clear"), [(1, 15), (1, 0), (5, 15), (15, 90)])
+def test_the_satellite_that_painted_is_found(every, clear):
+    answers, _ = by_map(painted(looks(every, clear)), "FRAME_EARTH", satellites(), PLACE)
+    assert right(answers) >= 0.9
+    assert all(0 < a.confidence <= 1 and a.runner_up not in (None, a.norad_id) for a in answers)
+
+
+def test_looks_between_the_edges_know_which_slot_painted():
+    """Every 15 s, in the middle of slots: what is new in one look is of two satellites."""
+    answers, _ = by_map(painted(list(looks(1, 0))[7::15]), "FRAME_EARTH", satellites(), PLACE)
+    assert right(answers) >= 0.7
+
+
+@pytest.mark.parametrize("hours", [-6, 6])
+def test_at_another_time_no_satellite_is_believed(hours):
+    maps = [(t + hours * 3600 * SECOND, quality) for t, quality in looks()]
+    answers, _ = by_map(painted(maps), "FRAME_EARTH", satellites(), PLACE)
+    named = [a for a in answers if a.norad_id is not None]
+    assert len(named) <= 0.4 * len(answers)
+    assert not any(a.norad_id == truth().get(a.slot_start_unix_ns - hours * 3600 * SECOND) for a in named)
+
+
+def test_a_satellite_that_is_not_in_the_elements_is_none_or_unsure(tmp_path):
+    missing = set(list(truth().values())[::4])
+    lines = two_line_elements(satellites())
+    keep = [line for line in lines if int(line[2:7]) not in missing]
+    path = tmp_path / "some.tle"
+    path.write_text("\n".join(keep) + "\n")
+    answers, _ = by_map(painted(looks()), "FRAME_EARTH", orbit.read_elements(path, START), PLACE)
+    gone = [a for a in answers if truth()[a.slot_start_unix_ns] in missing]
+    assert gone
+    assert sum(a.norad_id is None or a.confidence < 0.9 for a in gone) >= len(gone) / 2
+
+
+def directions():
+    """Azimuth and elevation of the serving satellite at each second [deg], and when."""
+    azimuth, elevation = world().track
+    return azimuth, elevation, START + np.arange(300) * SECOND
+
+
+def turned(azimuth_deg, tilt_deg, spin_deg, mirror):
+    """Pixels of a terminal that stands so."""
+    azimuth, elevation, times = directions()
+    a, t, s = np.radians([azimuth_deg, tilt_deg, spin_deg])
+    about = lambda q: np.array([[np.cos(q), np.sin(q), 0], [-np.sin(q), np.cos(q), 0], [0, 0, 1.0]])  # noqa: E731
+    lean = np.array([[np.cos(t), 0, -np.sin(t)], [0, 1, 0], [np.sin(t), 0, np.cos(t)]])
+    axes = np.diag([1, mirror, 1]) @ about(s) @ lean @ about(a)
+    row, column = to_pixels(of_sky(azimuth, elevation) @ axes.T, (SIDE, SIDE), 80.0)
+    return times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), axes
+
+
+@pytest.mark.parametrize(("azimuth", "tilt", "spin", "mirror"), [(312, 20, 0, -1), (75, 12, 200, 1), (180, 27, 90, -1)])
+def test_how_a_terminal_stands_is_found(azimuth, tilt, spin, mirror):
+    times, row, column, axes = turned(azimuth, tilt, spin, mirror)
+    answers, standing = by_map(pointed(times, row, column, (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+    assert right(answers) >= 0.9
+    assert np.degrees(np.arccos(standing.boresight @ axes[2])) < 1.5
+
+
+def test_few_slots_or_another_sky_have_no_standing():
+    times, row, column, _ = turned(312, 20, 0, -1)
+    with pytest.raises(UserError, match="too few for it"):
+        by_map(pointed(times[:60], row[:60], column[:60], (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+    with pytest.raises(UserError, match="the place, the time or the elements"):
+        by_map(pointed(times + 7 * SLOT * 100, row, column, (SIDE, SIDE)), "FRAME_UT", satellites(), PLACE)
+
+
+def test_quaternions_turn_maps_of_a_moving_terminal():
+    """Level, and turning about the vertical by a degree a second: image up is where its second axis points."""
+    azimuth, elevation, times = directions()
+    heading = np.radians(np.arange(300.0))
+    # Boresight up: the third axis to -down, then about it.
+    half = heading / 2
+    quaternion = np.stack([np.zeros(300), np.cos(half), np.sin(half), np.zeros(300)], axis=1)
+    ground = of_sky(azimuth, elevation)
+    first = np.stack([np.cos(heading), np.sin(heading), np.zeros(300)], axis=1)
+    second = np.stack([np.sin(heading), -np.cos(heading), np.zeros(300)], axis=1)
+    frame = np.stack([(ground * second).sum(1), -(ground * first).sum(1), ground[:, 2]], axis=1)
+    row, column = to_pixels(frame, (SIDE, SIDE), 80.0)
+    found = pointed(times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), (SIDE, SIDE))
+    attitudes = Attitudes(times - SECOND // 2, quaternion)
+    answers, standing = by_map(found, "FRAME_UT", satellites(), PLACE, attitudes=attitudes)
+    assert standing is None
+    assert right(answers) >= 0.9
+
+
+def test_attitudes_are_not_known_far_from_where_they_were_taken():
+    attitudes = Attitudes(np.array([0, SECOND]), np.array([[0.0, 1, 0, 0]] * 2))
+    out = attitudes.turn(np.array([[0.0, 0, 1]] * 2), np.array([SECOND // 2, 60 * SECOND]))
+    assert np.allclose(out[0], [0, 0, 1])
+    assert np.isnan(out[1]).all()
+
+
+@given(st.floats(0, 359.9), st.floats(15, 89))
+def test_pixels_and_directions_are_those_of_the_dish(azimuth, elevation):
+    row, column = pixels_of(np.array([azimuth]), np.array([elevation]))
+    mine = to_pixels(of_sky(np.array([azimuth]), np.array([elevation])), (SIDE, SIDE), 80.0)
+    assert (int(mine[0][0]), int(mine[1][0])) == (int(row[0]), int(column[0]))
+    back = of_pixels(row, column, (SIDE, SIDE), 80.0)
+    assert np.degrees(np.arccos(back[0] @ of_sky(azimuth, elevation))) < 1.0
+    assert np.isclose(to_sky(of_sky(azimuth, elevation))[1], elevation)
+
+
+MAPS = st.lists(
+    st.tuples(
+        st.integers(-(10**10), 60 * SECOND),
+        st.tuples(st.integers(1, 9), st.integers(1, 9)),
+        st.sampled_from([np.nan, -1.0, 0.0, 1.0, np.inf, 2.5]),
+        st.integers(0, 2**32 - 1),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(MAPS)
+def test_hostile_maps_are_sorted_out(rows):
+    """Any size, any value, any time: slots within the record, pixels within the map, nothing twice."""
+    maps = []
+    for at, shape, value, seed in rows:
+        quality = np.where(np.random.default_rng(seed).random(shape) < 0.5, value, -1.0).astype(np.float32)
+        maps.append((START + at, quality))
+    found = painted(maps)
+    for slot in found.slots:
+        assert (slot.start_unix_ns - START) % SLOT == 0
+        assert len(slot.row) == len(slot.column) == len(slot.begin_s) == len(slot.end_s) > 0
+        assert all(begin < end <= begin + 30 for begin, end in zip(slot.begin_s, slot.end_s, strict=True))
+    answers, _ = by_map(found, "FRAME_EARTH", satellites(), PLACE)
+    assert all(np.isfinite(a.confidence) and 0 <= a.confidence <= 1 for a in answers)
+
+
+def test_a_map_that_fills_at_once_is_no_track():
+    before = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
+    found = painted([(START, before), (START + SECOND, np.ones_like(before))])
+    assert (found.slots, found.bursts) == ([], 1)
+
+
+def test_a_clearing_and_a_pixel_that_vanishes_are_told_apart():
+    one = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
+    one[40, 40:50] = 1
+    lost = one.copy()
+    lost[40, 45] = -1
+    cleared = np.full_like(one, -1.0)
+    cleared[41, 40] = 1
+    found = painted([(START + k * SECOND, m) for k, m in enumerate([one, lost, one, cleared])])
+    assert list(zip(found.slots[0].row, found.slots[0].column, strict=True)) == [(40, 45), (41, 40)]
+
+
+def test_posteriors_are_probabilities():
+    for n in (0, 1, 50):
+        p = posterior(np.linspace(-900, 900, n), 0.3)
+        assert len(p) == n + 1
+        assert np.isclose(p.sum(), 1)
+
+
+def test_a_coin_that_says_what_it_is_is_calibrated():
+    rng = np.random.default_rng(1)
+    confidence = rng.uniform(0.2, 1, 20_000)
+    parts = calibration(Judged(confidence, rng.random(20_000) < confidence))
+    assert max(abs(mean - share) for _, mean, share in parts) < 0.02
+
+
+def pings(seconds=300):
+    rng = np.random.default_rng(3)
+    profile = world(seconds).profile
+    t_s = np.arange(0, seconds - 1, 0.2)
+    rtt = profile.delay_ms("up", t_s) + profile.delay_ms("down", t_s) + rng.exponential(3.0, len(t_s))
+    return pl.DataFrame({"unix_ns": START + np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt})
+
+
+def test_pings_alone_find_more_than_chance_and_are_not_sure():
+    answers = by_rtt(only_series(pings(900)), satellites(), PLACE)
+    known = truth(900)
+    assert len(answers) == 60
+    # Some forty satellites stand above 25 degrees: chance finds one in forty.
+    share = np.mean([a.norad_id == known[a.slot_start_unix_ns] for a in answers])
+    assert share >= 0.06
+    assert abs(np.mean([a.confidence for a in answers]) - share) <= 0.1
+
+
+def test_pings_without_a_gateway_or_replies_say_so():
+    ocean = parse_place("-48.9,-123.4")
+    with pytest.raises(UserError, match="no gateway"):
+        by_rtt(only_series(pings()), satellites(), ocean)
+    with pytest.raises(UserError, match="no slot"):
+        by_rtt(only_series(pings()[::200]), satellites(), PLACE)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    """Two minutes of the simulated terminal, recorded, and elements as a file."""
+    folder = tmp_path_factory.mktemp("serving")
+    terminal = Terminal(world(), SetClock(START), start_unix_ns=START, uptime_s=0, allow_location=True)
+    Recorder(DishClient(LocalTransport(terminal)), folder / "dish", terminal.clock, map_every_s=1.0).run(120.0)
+    (folder / "elements.tle").write_text("\n".join(two_line_elements(satellites())) + "\n")
+    return folder
+
+
+def test_the_command_reads_a_recording(recording):
+    result = run(app, ["serving", str(recording / "dish"), "--elements", str(recording / "elements.tle"), "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    known = {key: value for key, value in truth().items() if key < START + 120 * SECOND}
+    found = [
+        row["norad_id"] == known[parse_utc(row["slot_start"])] for row in rows if parse_utc(row["slot_start"]) in known
+    ]
+    assert sum(found) >= 7
+    assert {"slot_start", "norad_id", "confidence", "runner_up"} <= set(rows[0])
+    table = run(
+        app, ["serving", str(recording / "dish"), "--elements", str(recording / "elements.tle"), "--site", SITE]
+    )
+    assert table.exit_code == 0, table.output
+
+
+def test_the_command_reads_pings(recording):
+    pings().write_parquet(recording / "pings.parquet")
+    where = ["--elements", str(recording / "elements.tle"), "--method", "rtt", "--site", SITE, "--json"]
+    result = run(app, ["serving", str(recording / "pings.parquet"), *where, "--gateway", "50.7,4.6"])
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)) == 20
+    assert len(read_pings(recording / "dish").t_s) > 100
+    (recording / "run").mkdir()
+    pings().write_parquet(recording / "run" / "probes.parquet")
+    assert len(read_pings(recording / "run").t_s) == pings().height
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nowhere"], "no such file"),
+        (["pings.parquet"], "no column"),
+        (["dish", "--gateway", "1,2"], "--gateway is for"),
+        (["dish", "--method", "rtt"], "--site: needed"),
+        (["dish", "--method", "rtt", "--min-elevation", "3"], "--min-elevation is for"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(recording, args, says):
+    pings().write_parquet(recording / "pings.parquet")
+    path = [str(recording / args[0]), *args[1:]]
+    result = run(app, ["serving", *path, "--elements", str(recording / "elements.tle")])
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    """A good file of each published format."""
+    folder = tmp_path_factory.mktemp("others")
+    times, row, column, _ = turned(312, 20, 0, -1)
+    seconds = pl.Series(times).cast(pl.Datetime("ns", "UTC")).dt.to_string("%Y-%m-%d %H:%M:%S+00:00")
+    pl.DataFrame({"Timestamp": seconds, "Y": row, "X": column}).write_csv(folder / "pixels.csv")
+    maps = list(looks(1, 15, 60))
+    flat = pl.Series("obstruction_map", [(q.ravel() >= 0).astype(int).tolist() for _, q in maps])
+    pl.DataFrame(
+        {"timestamp": [t / 1e9 for t, _ in maps], "obstruction_map": flat, "frame_type": [1] * len(maps)}
+    ).write_parquet(folder / "obstruction_map-A.parquet")
+    (folder / "GRPC_STATUS-A.csv").write_text(
+        "timestamp,quaternion_qScalar,quaternion_qX,quaternion_qY,quaternion_qZ\n"
+        + "".join(f"{START / 1e9 + k},0,1,0,0\n" for k in range(60))
+    )
+    return folder
+
+
+def test_published_formats_are_read(others):
+    pixels = read_maps(others / "pixels.csv")
+    assert (pixels.frame, len(pixels.painted.slots)) == ("FRAME_UNKNOWN", 20)
+    maps = read_maps(others)
+    assert (maps.frame, len(maps.painted.slots)) == ("FRAME_EARTH", 4)
+    assert maps.attitudes is not None
+    answers, _ = by_map(maps.painted, maps.frame, satellites(), PLACE)
+    assert [a.norad_id for a in answers] == list(truth().values())[:4]
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):
+    name = data.draw(st.sampled_from(["pixels.csv", "obstruction_map-A.parquet", "GRPC_STATUS-A.csv"]))
+    folder = tmp_path_factory.mktemp("fuzz")
+    for file in others.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    good = (others / name).read_bytes()
+    at = data.draw(st.integers(0, len(good) - 1))
+    new = data.draw(st.binary(max_size=12))
+    (folder / name).write_bytes(good[:at] + new + good[at + data.draw(st.integers(0, 40)) :])
+    try:
+        found = read_maps(folder / "pixels.csv" if name == "pixels.csv" else folder)
+    except UserError as error:
+        if "\n" in str(error):
+            pytest.fail(f"more than a line: {error}")
+    else:
+        assert all(slot.row for slot in found.painted.slots)
+
+
+def test_labels_are_read_by_slot(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("Timestamp,Connected_Satellite\n2026-05-10 09:00:12+00:00,A \n2026-05-10 09:00:27+00:00,B\n")
+    assert labels_of(path) == {START: "A", START + SLOT: "B"}
