@@ -110,6 +110,6 @@ def _behind_dashes(found: str) -> UserError:
 
 
 _UNNAMED = "-"
-_FIGURE = re.compile(r"\.[A-Za-z]{2,4}\Z")
+_FIGURE = re.compile(r"\.(?:png|svg|pdf|jpe?g|e?ps|gif|tiff?|webp)\Z", re.IGNORECASE)
 _PLACES = ("--site", "--to", "--from")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?,?\Z")

@@ -9,7 +9,7 @@ from typing import IO
 
 import polars as pl
 
-#: Size of a piece [bytes]; chosen here: its columns take some ten times as much, and are the most that is there twice.
+#: Size of a piece [bytes]; chosen here: its columns take some ten times as much, and a log of ten minutes has two.
 BLOCK_BYTES = 2 << 20
 #: Pieces that are worked on at a time; chosen here: four are as fast as memory is.
 WORKERS = min(4, os.cpu_count() or 1)

@@ -282,13 +282,15 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     targets, notes = parse(blocks, where)
     tables = []
     clock_jumps, clock = 0, "utc"
-    for target in targets:
-        place = where if len(targets) == 1 else f"{where}:{target.line}"
-        found = series(_answers(target, place), said, place)
+    several = len(targets) > 1
+    while targets:
+        target = targets.pop(0)
+        place = f"{where}:{target.line}" if several else where
+        answers, name = _answers(target, place), target.name
+        del target  # what was printed is not needed any more, and large
+        found = series(answers, said, place)
         tables.append(
-            found.table.with_columns(
-                pl.lit(target.name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind")
-            )
+            found.table.with_columns(pl.lit(name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
         )
         clock_jumps += found.clock_jumps
         clock = found.clock if found.clock != "utc" else clock
