@@ -278,7 +278,6 @@ def test_an_unknown_format_names_the_known(tmp_path):
         ("latency_victoria_10ms/bent_pipe_victoria_2_latency.csv", (13.5, 26.4, 78, 97, 224)),
         (
             "latency_seattle_250ms/no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt",
-            "rtt_ms",
             (16.7, 42.8, 87, 118, 345),
         ),
         ("joint_victoria_20250529/ping-10ms-2025-05-29-23-20-13.txt", (15.8, 33.7, 110, 170, 439)),

@@ -18,6 +18,12 @@ pub const TOGETHER: Nanos = Nanos::from_micros(10);
 /// Longest IP packet that a length field can tell.
 const LONGEST: usize = 65_535;
 
+/// `MF` and the fragment offset (RFC 791).
+const FRAGMENT: u16 = 0x3fff;
+
+/// Reserved bits beside the data offset (RFC 9293).
+const RESERVED: u8 = 15;
+
 const TCP: u8 = 6;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
@@ -49,7 +55,7 @@ impl Segment {
             _ => return None,
         };
         let protocol = *packet.get(if v6 { 6 } else { 9 })?;
-        let in_one_piece = v6 || be16(packet, 6)? & 0x3fff == 0;
+        let in_one_piece = v6 || be16(packet, 6)? & FRAGMENT == 0;
         if protocol != TCP || network < 20 || length != packet.len() || !in_one_piece {
             return None;
         }
@@ -57,7 +63,7 @@ impl Segment {
         let headers = network + usize::from(*tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(FLAGS)?;
         // ECE, CWR and the rest are for one segment alone.
-        let plain = flags & !PSH == ACK && tcp[12] & 15 == 0;
+        let plain = flags & !PSH == ACK && tcp[12] & RESERVED == 0;
         let sequence = u32::from_be_bytes(*tcp.get(SEQUENCE..)?.first_chunk()?);
         (plain && headers >= network + 20 && packet.len() > headers).then(|| Self {
             v6,

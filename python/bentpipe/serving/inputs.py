@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe.analysis.files import open_table
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
 from bentpipe.dish.recording import maps, scan_recording
 from bentpipe.errors import UserError, shown
+from bentpipe.runs.measured.opening import open_measured
 from bentpipe.scenarios import Place, parse_place
 from bentpipe.serving.frames import Attitudes
 from bentpipe.serving.sightings import Painted, painted, pointed
@@ -183,7 +183,7 @@ def _refused(path: Path, error: Exception) -> UserError:
 
 
 def read_pings(path: str | os.PathLike[str]) -> Series:
-    """Round trips: of a table with `unix_ns` and `rtt_ms`, of a folder with `probes.parquet`, or of a recording.
+    """Round trips: of a table with `unix_ns` and `rtt_ms`, a measured Run, a log, or a recording.
 
     A recording's are the terminal's own pings to its PoP, one a second and smoothed: worse than any other.
 
@@ -191,16 +191,8 @@ def read_pings(path: str | os.PathLike[str]) -> Series:
         UserError: It is none of these, or holds several series.
     """
     root = Path(path)
-    if not root.is_dir():
-        return only_series(open_table(root))
-    found = sorted(root.rglob("probes.parquet"))
-    if len(found) > 1:
-        raise UserError(f"{path}: holds {len(found)} Runs with probes; wanted one of them")
-    if found:
-        probes = open_table(found[0])
-        if "duplicate" in probes.collect_schema():
-            probes = probes.filter(~pl.col("duplicate").fill_null(value=False))
-        return only_series(probes)
+    if not root.is_dir() or any(root.rglob("probes.parquet")):
+        return only_series(open_measured(root, "probes"))
     latency = pl.col("pop_ping_latency_ms")
     heard = (pl.col("pop_ping_drop_rate") < 1) & (latency > 0) & latency.is_finite()
     samples = scan_recording(root).select(
