@@ -1,4 +1,4 @@
-"""Emulator against rattan: the kernel's CUBIC over a constant path, 20 ms there and back, 1500-byte packets, no limit.
+"""Emulator against rattan: the kernel's CUBIC over a constant path, 10 ms there and back, 1500-byte packets, no limit.
 
 Both ends are on this machine, and one iperf3 command makes the traffic of both emulators: same controller, same
 duration, IPv4. Interleaved, median of the rounds of what arrived. The cost is the whole machine's, ends included, per
@@ -25,7 +25,7 @@ ROUNDS = 3
 RETRIES = 2
 SETTLE_S = 2
 SECONDS = 8
-ONE_WAY_MS = 10
+ONE_WAY_MS = 5
 PAYLOAD_BYTES = 1448
 """Of a packet of 1500: TCP with timestamps over IPv4 (RFC 7323)."""
 

@@ -1,6 +1,7 @@
 """The comparison of the two worlds: its cells, figures, limits and paths. The kernel itself is not needed here."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,16 @@ from bentpipe.profiles import Profile
 from bentpipe.profiles.build import Points, Provenance, single_hop_profile
 from bentpipe.profiles.build import Side as PathSide
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import Run, race
+from bentpipe.runs import Run, race, run_experiment
+from bentpipe.runs.experiment import ROLE
+from bentpipe.runs.experiment_file import ExperimentFile
 from bentpipe.runs.store import DamagedRunError
-from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
-from bentpipe.validation.sim_vs_kernel.explanations import REASONS, explained_by
+from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell, Effort
+from bentpipe.validation.sim_vs_kernel.explanations import CHANCE, REASONS, explained_by
 from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
 from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
-from bentpipe.validation.sim_vs_kernel.worlds import Worlds, experiment_of, same_path
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, experiment_of, same_path, scatter_of
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -178,6 +181,31 @@ def test_a_reason_explains_only_its_kind_and_only_a_late_emulator():
         of_five([3.0] * 4, [60] * 4)
     names = Path(__file__).read_text(encoding="utf-8")
     assert all(f"def {reason.test.split('::')[1]}(" in names for reason in REASONS)
+
+
+def test_where_a_microsecond_decides_a_difference_says_nothing(tmp_path):
+    # A loss on this path ends CUBIC's slow start early or late, by where in the window it falls.
+    effort = Effort(duration_s=14.0, alone=4, pairs=1)
+    paths, _ = make_paths(effort.duration_s, None, tmp_path)
+    cell = Cell("leo-computed", "cubic")
+    runs = []
+    for seed in range(effort.alone):
+        experiment = experiment_of(cell, paths[cell.profile], effort.duration_s, seed)
+        file = ExperimentFile(experiment, {ROLE: Path(cell.profile)})
+        runs += run_experiment(file, [paths[cell.profile]], out=tmp_path / "runs").runs
+    scatter = scatter_of(Worlds(cell, tuple(runs), ()), paths, effort, tmp_path / "scatter")
+    low, high = scatter.interval("goodput")
+    assert high > 1.05 * low
+    assert scatter.interval("goodput") == (low, high), "drawn the same every time"
+    kernel = [replace(seed[-1]) for seed in scatter.runs]
+    assert scatter.reaches("goodput", kernel, 0.01 * low)
+    far = [replace(run, goodput_bps=3 * high) for run in kernel]
+    assert not scatter.reaches("goodput", far, 0.01 * low)
+    assert not scatter.reaches("goodput", kernel, 2 * (high - low)), "what scatters less than the limit excuses nothing"
+    verdict = judge(cell, side((low / 2e6, 1, 40, 0.02)), Side(tuple(kernel)))
+    assert "goodput" in verdict.outside
+    assert explained_by(verdict, lambda: scatter) in (None, CHANCE)
+    assert explained_by(judge(cell, Side(tuple(far)), Side(tuple(kernel))), None) is None
 
 
 def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):

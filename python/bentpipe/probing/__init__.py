@@ -2,5 +2,5 @@
 
 Two processes: `engine` sends and receives and does nothing else, so that a disk or a table never makes a probe late;
 `session` starts it, keeps what it says in crash-safe segments, and makes the Run of them. Why not another tool:
-``docs/design/005-probers.md``.
+``docs/design/004-probers.md``.
 """

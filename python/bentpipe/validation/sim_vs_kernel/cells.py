@@ -38,13 +38,13 @@ CELLS: tuple[Cell, ...] = tuple(Cell(profile, flows) for profile, pairs in PAIRS
 class Effort:
     """How long each Run is, and how many seeds there are.
 
-    Two flows need at least ten for their shares to be called equal. Chosen here: five for a flow alone, whose figures
-    differ between runs by a per cent or so; a minute, of which ten seconds are the warm-up. `insist`: whether a Run on
-    a machine that was not quite calm is repeated.
+    Two flows need at least ten for their shares to be called equal. Chosen here: three for a flow alone, whose figures
+    mostly differ between runs by a per cent or so; half a minute, of which ten seconds are the warm-up, for the whole
+    to take under an hour and a half. `insist`: whether a Run on a machine that was not quite calm is repeated.
     """
 
-    duration_s: float = 60.0
-    alone: int = 5
+    duration_s: float = 30.0
+    alone: int = 3
     pairs: int = 10
     insist: bool = True
 

@@ -135,6 +135,17 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def limit_of(quantity: str, cell: Cell, kernel: Side) -> float:
+    """How far apart both worlds' means may be, in the quantity's own unit."""
+    if quantity == "goodput":
+        return (GOODPUT_ALONE if cell.alone else GOODPUT_PAIR) * kernel.mean("goodput_bps")
+    if quantity == "delay":
+        return max(DELAY_RATIO * kernel.mean("delay_ms"), DELAY_MS)
+    if quantity == "retransmits":
+        return max(RETRANSMIT_RATIO * kernel.mean("retransmit_rate"), RETRANSMIT_POINT)
+    return SHARE_MARGIN
+
+
 def delay_within(ours_ms: float, theirs_ms: float) -> bool:
     """Whether two mean one-way delays [ms] are within the limit; one that is not known is not."""
     return abs(ours_ms - theirs_ms) <= max(DELAY_RATIO * theirs_ms, DELAY_MS)
