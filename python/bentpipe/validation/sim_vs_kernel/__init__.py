@@ -7,7 +7,6 @@ writes a page (`page`). The kernel is the reference.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from bentpipe.validation.sim_vs_kernel.explanations import explained_by
 from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
 from bentpipe.validation.sim_vs_kernel.page import write_page
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
-from bentpipe.validation.sim_vs_kernel.worlds import run_cells, same_path, scatter_of, side
+from bentpipe.validation.sim_vs_kernel.worlds import run_cells, same_path, side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,14 +32,12 @@ class Comparison:
     """All cells, what is to be said of them, and the page."""
 
     verdicts: list[Verdict]
-    reasons: list[str | None]
-    """By verdict: the tests that explain what is outside."""
     notes: list[str] = field(default_factory=list)
     page: Path | None = None
 
     def cells(self) -> list[dict[str, Any]]:
         """As ``validate --json`` prints them."""
-        return [verdict.to_dict(why) for verdict, why in zip(self.verdicts, self.reasons, strict=True)]
+        return [verdict.to_dict(explained_by(verdict)) for verdict in self.verdicts]
 
 
 def effort_of(quick: bool) -> Effort:
@@ -63,32 +60,29 @@ def compare(
         UserError: what this machine cannot run (no namespaces, no TUN, no such controller).
     """
     profiles, notes = make_paths(effort.duration_s, data, out / "trace")
-    verdicts, reasons = [], []
+    verdicts = []
     found = run_cells(profiles, effort, out, on_progress)
     for worlds in found:
         if not same_path(worlds):
             raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
-        verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid)
-        verdicts.append(verdict)
-        reasons.append(explained_by(verdict, partial(scatter_of, worlds, profiles, effort, out / "scatter")))
-    comparison = Comparison(verdicts, reasons, notes)
-    return Comparison(verdicts, reasons, notes, write_page(out, comparison.cells(), found, notes))
+        verdicts.append(judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid))
+    comparison = Comparison(verdicts, notes)
+    return Comparison(verdicts, notes, write_page(out, comparison.cells(), found, notes))
 
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
     """Run the comparison as a claim."""
     folder = out or (OUT.with_name(f"{CLAIM}-quick") if quick else OUT)
     comparison = compare(folder, effort_of(quick), data=data, on_progress=on_progress)
-    pairs = zip(comparison.verdicts, comparison.reasons, strict=True)
-    rows = [row for verdict, why in pairs for row in _rows(verdict, why)]
+    rows = [row for verdict in comparison.verdicts for row in _rows(verdict)]
     notes = [*comparison.notes, f"side by side: {comparison.page}"]
     return Outcome(CLAIM, rows, notes, cells=comparison.cells())
 
 
-def _rows(verdict: Verdict, why: str | None) -> list[Row]:
+def _rows(verdict: Verdict) -> list[Row]:
     cell = f"{verdict.cell.profile}, {verdict.cell.flows} (n = {verdict.n})"
     ours, theirs = verdict.simulated, verdict.kernel
-    because = f" ({why})" if why else ""
+    because = f" ({why})" if (why := explained_by(verdict)) else ""
 
     def row(what: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
         values = [f"{scale * world.mean(quantity):.{digits}f}" for world in (ours, theirs)]

@@ -1,7 +1,6 @@
 """Where the two worlds part for a known reason: what it is, and the test that holds it.
 
-A reason is of a kind of cell, never of one cell's figure, and nothing in the simulator follows from it. One of them
-is measured anew each time: that the simulator differs from itself by as much (`scatter`).
+A reason is of a kind of cell, never of one cell's figure, and nothing in the simulator follows from it.
 """
 
 from __future__ import annotations
@@ -9,15 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, delay_within, limit_of, retransmits_within
-from bentpipe.validation.sim_vs_kernel.scatter import VALUES
+from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, delay_within, retransmits_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bentpipe.validation.sim_vs_kernel.figures import Figures
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
-    from bentpipe.validation.sim_vs_kernel.scatter import Scatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +43,13 @@ REASONS: tuple[Reason, ...] = (
 )
 
 
-CHANCE = "tests/test_sim_vs_kernel.py::test_where_a_microsecond_decides_a_difference_says_nothing"
-"""What `scatter` shows: started some microseconds later, the simulator itself differs by as much."""
+TOO_FEW_RUNS = "tests/test_sim_vs_kernel.py::test_runs_that_scatter_cannot_show_that_shares_are_the_same"
+"""Means within the margin, of shares that differ so much from run to run that no test could have said so."""
 
 
-def explained_by(verdict: Verdict, scatter: Callable[[], Scatter] | None = None) -> str | None:
-    """The tests that explain all that is outside, or None: nothing is outside, or something has no reason.
-
-    `scatter` runs the cell's variants; it is called only if something has no other reason, and at most once.
-    """
+def explained_by(verdict: Verdict) -> str | None:
+    """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
     tests = []
-    varied = None
     for quantity in verdict.outside:
         found = [
             reason.test
@@ -68,11 +59,8 @@ def explained_by(verdict: Verdict, scatter: Callable[[], Scatter] | None = None)
             and quantity in reason.quantities
             and late_ms(verdict, quantity) >= reason.late_ms
         ]
-        if not found and scatter is not None and quantity in VALUES:
-            varied = varied or scatter()
-            limit = limit_of(quantity, verdict.cell, verdict.kernel)
-            if varied.reaches(quantity, verdict.kernel.runs, limit):
-                found = [CHANCE]
+        if not found and quantity == "shares" and verdict.share_test is not None and verdict.share_test.shows_nothing:
+            found = [TOO_FEW_RUNS]
         if not found:
             return None
         tests += found

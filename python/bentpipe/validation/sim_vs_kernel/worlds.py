@@ -18,7 +18,6 @@ from bentpipe.runs.plan import drawn_phase_ns
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
 from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
-from bentpipe.validation.sim_vs_kernel.scatter import VARIANTS, Scatter, later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -145,20 +144,6 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
     later_ns = drawn_phase_ns(STAGGER_SEED + seed, round(STAGGER_S * NS_PER_S))
     first, *others = experiment.flows
     return replace(experiment, flows=(first, *(replace(flow, start_ns=later_ns) for flow in others)))
-
-
-def scatter_of(worlds: Worlds, paths: Mapping[str, Profile], effort: Effort, out: Path) -> Scatter:
-    """The simulated Runs of a cell, each with its variants, kept below `out`."""
-    path = paths[worlds.cell.profile]
-    found = []
-    for seed, compared in enumerate(worlds.simulated):
-        experiment = experiment_of(worlds.cell, path, effort.duration_s, seed)
-        runs = [compared]
-        for variant in range(1, VARIANTS + 1):
-            file = ExperimentFile(later(experiment, variant), {ROLE: Path(worlds.cell.profile)})
-            runs += run_experiment(file, [path], out=out / str(variant), on_kernel=False).runs
-        found.append(side(runs).runs)
-    return Scatter(tuple(found))
 
 
 def side(runs: Sequence[Run]) -> Side:
