@@ -18,7 +18,9 @@ SHORTER = (
     (r"--seeds 5\b", "--seeds 1"),
     (r'"\$\(date -u \+%FT%TZ\)"', "2026-05-10T09:00:00Z"),  # the day of the elements below: no test has a clock
 )
-ELSEWHERE = re.compile(r"make |curl -o starlink\.tle |ping .* > ping\.txt$|\. \.venv/bin/activate$|bentpipe validate")
+ELSEWHERE = re.compile(
+    r"make |bentpipe (probe|validate)|curl -o starlink\.tle |ping .* > ping\.txt$|\. \.venv/bin/activate$"
+)
 """What needs a network, the clone, or minutes; its files are laid there by the test."""
 REAL_TIME = re.compile(r"bentpipe (kernel|run|shell|race .*--on-kernel|report out/kernel)")
 """What needs namespaces."""

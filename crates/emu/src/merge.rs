@@ -1,8 +1,9 @@
 //! Packets of one TCP connection that leave the path together, as one buffer for the receiver's kernel.
 //!
 //! A network card hands over what came within its interrupt moderation in one piece (GRO, LRO), and a kernel that gets a packet at a time from a path
-//! of gigabits spends all its time on that. So what is due within [`TOGETHER`] goes in together; the kernel counts its segments by the header in front
-//! (virtio 1.2, 5.1.6). On a path below 1.2 Gbit/s no two full packets are due so close, and each goes in alone, at its own time.
+//! of gigabits spends all its time on that. So what is due within [`TOGETHER`] goes in together, with a header in front that says how long its
+//! segments are (virtio 1.2, 5.1.6); the kernel's own receive counters see one. On a path below 1.2 Gbit/s no two full packets are due so close, unless the
+//! path itself lets them go together (a grant).
 //!
 //! As the kernel's `tcp_gro_receive`, it joins only what could be taken apart again exactly: the next bytes of the same connection, in order, with the
 //! same acknowledgement, window, options and marks.

@@ -440,7 +440,10 @@ impl Relay {
     /// What has been joined for the kernel at the end of `direction`.
     fn hand_over_together(&mut self, direction: Direction, now: Time) -> Result<(), EmuError> {
         let together = &mut self.together[direction as usize];
-        let Some(taken) = self.devices[direction.reverse() as usize].send_burst(&mut together.merge)? else { return Ok(()) };
+        if together.merge.is_empty() {
+            return Ok(());
+        }
+        let taken = self.devices[direction.reverse() as usize].send_burst(&mut together.merge)?.unwrap_or(false);
         let mut packets = std::mem::take(&mut together.packets);
         self.report.joined += packets.len() as u64 - 1;
         for (packet, due, captured) in packets.drain(..) {

@@ -58,7 +58,7 @@ pub struct HostSpec {
 
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 44 }
+        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 45 }
     }
 }
 

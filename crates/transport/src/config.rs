@@ -79,8 +79,7 @@ pub struct ReceiverConfig {
     pub rmem_max: Bytes,
     /// Memory that a full segment takes (`skb->truesize`; 2304 bytes for a 1500-byte packet in a 2 kB page fragment, as most drivers have it).
     pub segment_truesize: Bytes,
-    /// Most segments that arrive at the same instant and that TCP sees as one (GRO). 1: none; 44: 64 kB of 1448-byte segments, the most that an IP
-    /// packet holds.
+    /// Most segments that arrive at the same instant and that TCP sees as one (GRO). 1: none; 45: of 1448 bytes, the most that an IP packet holds.
     pub gro_segments: u32,
     /// Longest that an acknowledgement waits for more out-of-order segments (`tcp_comp_sack_delay_ns`).
     pub sack_compression_delay: Nanos,
@@ -95,7 +94,7 @@ impl Default for ReceiverConfig {
             rmem_initial: Bytes(131_072),
             rmem_max: Bytes(33_554_432),
             segment_truesize: Bytes(2304),
-            gro_segments: 44,
+            gro_segments: 45,
             sack_compression_delay: Nanos::from_millis(1),
             sack_compression_count: 44,
         }

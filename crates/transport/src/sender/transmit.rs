@@ -222,6 +222,7 @@ impl Sender {
         }
         self.sent_new = false;
         self.sent_any = false;
+        self.bursts.end(); // what follows is decided anew, also at the same instant
         self.limits.set(now, limit);
     }
 

@@ -41,6 +41,11 @@ impl Bursts {
         Self { skb, boundary: 0, written: 0, size: 0, left: 0, at: Time::ZERO }
     }
 
+    /// What is left of the burst under way does not leave with it.
+    pub const fn end(&mut self) {
+        self.left = 0;
+    }
+
     /// Bytes of the skb at the head of the queue, of which `nxt` is the first to send and `written` the end of the last.
     fn head(&mut self, nxt: u64, written: u64) -> u64 {
         if nxt >= self.written {

@@ -44,7 +44,7 @@ REASONS: tuple[Reason, ...] = (
 
 
 TOO_FEW_RUNS = "tests/test_sim_vs_kernel.py::test_runs_that_scatter_cannot_show_that_shares_are_the_same"
-"""Means within the margin, of shares that differ so much from run to run that no test could have said so."""
+"""Means within the margin, where the kernel's own shares differ so much from run to run that no test could say so."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
