@@ -36,8 +36,9 @@ class ShareTest:
     """Two one-sided t tests (Schuirmann 1987) of the first flow's share, paired by seed: both worlds met the same path.
 
     `difference` is simulated - kernel; `p` the larger of both tests' p-values: below 0.05 the shares are equivalent.
-    `least_p` is what `p` would be were the means the same and the simulated shares without scatter: from 0.05 on the
-    kernel's runs differ so much from each other that so few of them cannot show equivalence, whatever is true.
+    `least_p` is what `p` would be were the means the same, or the simulated shares without scatter, whichever is less:
+    from 0.05 on the kernel's runs differ so much from each other, and from the simulator's on the same paths, that so
+    few of them cannot show equivalence, whatever is true.
     """
 
     n: int
@@ -62,11 +63,12 @@ def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest
     apart = [ours - theirs for ours, theirs in zip(simulated, kernel, strict=True)]
     difference, error = fmean(apart), stdev(apart) / math.sqrt(n)
     if error == 0.0:
-        p = 0.0 if abs(difference) < SHARE_MARGIN else 1.0
+        p, paired = (0.0 if abs(difference) < SHARE_MARGIN else 1.0), 0.0
     else:
         p = _t_upper_tail((SHARE_MARGIN - abs(difference)) / error, n - 1)
+        paired = _t_upper_tail(SHARE_MARGIN / error, n - 1)
     own = stdev(kernel[:n]) / math.sqrt(n)
-    least_p = _t_upper_tail(SHARE_MARGIN / own, n - 1) if own > 0.0 else 0.0
+    least_p = min(paired, _t_upper_tail(SHARE_MARGIN / own, n - 1) if own > 0.0 else 0.0)
     return ShareTest(n, fmean(simulated), fmean(kernel), difference, p, p < SHARE_LEVEL, least_p)
 
 
