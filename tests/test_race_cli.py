@@ -145,7 +145,7 @@ def test_ctrl_c_before_the_first_run_says_what_is_kept(path, tmp_path, monkeypat
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: Runs kept in {out}: 1; the same command does the rest\n"
-    monkeypatch.setattr(racing, "_keep_profiles", interrupt)
+    monkeypatch.setattr(racing, "keep_profiles", interrupt)
     done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: 1 of 2 Runs are kept in {out}; the same command does the rest\n"
@@ -217,7 +217,7 @@ def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: Runs kept in {out}: 8; the same command begins again" in done.stderr
-    monkeypatch.setattr(racing, "_keep_profiles", interrupt)
+    monkeypatch.setattr(racing, "keep_profiles", interrupt)
     done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command begins again" in done.stderr

@@ -18,8 +18,9 @@ pub struct Receiver {
     data: Reassembly,
     buffer: ReceiveBuffer,
     policy: AckPolicy,
-    /// The timestamp to echo (RFC 7323 §4).
+    /// The timestamp to echo (RFC 7323 §4), and that of the SYN.
     ts_recent: Time,
+    opened: Time,
     /// What was last acknowledged, and the right edge offered.
     acknowledged: u64,
     edge: u64,
@@ -40,6 +41,7 @@ impl Receiver {
             buffer: ReceiveBuffer::new(&config),
             policy: AckPolicy::new(&config),
             ts_recent: Time::ZERO,
+            opened: Time::ZERO,
             acknowledged: 0,
             edge: 0,
             fin: None,
@@ -52,7 +54,7 @@ impl Receiver {
     /// segment's own.
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>) -> [Option<Ack>; 2] {
         if segment.syn {
-            self.ts_recent = segment.tsval;
+            (self.ts_recent, self.opened) = (segment.tsval, segment.tsval);
             return [None, Some(Ack { syn: true, ..self.acknowledge(now) })];
         }
         let displaces = self.policy.is_compressing() && self.data.displaces(segment.seq, segment.end());
@@ -90,7 +92,7 @@ impl Receiver {
             Some((count, before)) => (count + 1, before.with(arrived)),
             None => (1, arrived),
         };
-        if count < self.gro_segments && !ce && behind.is_some_and(|behind| segment.merges_with(behind)) {
+        if count < self.gro_segments && !ce && behind.is_some_and(|behind| segment.merges_with(behind, self.opened)) {
             self.merged = Some((count, arrived));
             return [waited, None];
         }

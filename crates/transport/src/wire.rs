@@ -44,14 +44,19 @@ impl Segment {
     }
 
     /// Whether a host that gets `behind` directly behind this one may hand both to TCP as one (GRO, `tcp_gro_receive`): the next bytes, no more of them,
-    /// with the same timestamps, which count milliseconds.
+    /// with the same timestamps, which count milliseconds from `since`.
     #[must_use]
-    pub const fn merges_with(&self, behind: &Self) -> bool {
-        const MS: u64 = 1_000_000;
+    pub const fn merges_with(&self, behind: &Self, since: Time) -> bool {
         let data = !self.syn && !self.push && !self.fin && !behind.syn && behind.len > 0 && behind.len <= self.len;
-        let stamps = self.tsval.0 / MS == behind.tsval.0 / MS && self.ts_ecr.0 / MS == behind.ts_ecr.0 / MS;
-        data && stamps && self.end() == behind.seq
+        let sent_alike = ticks(self.tsval, since) == ticks(behind.tsval, since);
+        let alike = sent_alike && ticks(self.ts_ecr, since) == ticks(behind.ts_ecr, since);
+        data && alike && self.end() == behind.seq
     }
+}
+
+/// What a timestamp says: milliseconds (RFC 7323 §5.4).
+const fn ticks(at: Time, since: Time) -> u64 {
+    at.since(since).0 / 1_000_000
 }
 
 /// Up to three SACK blocks (what fits beside timestamps), newest first; `[start, end)`. A block at or below `ack`, or inside the second one, is a

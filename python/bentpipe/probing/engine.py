@@ -99,6 +99,7 @@ class Engine:
         self._begin_ns = time.monotonic_ns() + _HEAD_START_NS
         self._last_due_ns: int | None = None if spec.for_ns is None else self._begin_ns + spec.for_ns
         self._ending = False
+        self._planned = 0
 
     def run(self) -> None:
         """Probes. Ends early when standard input does."""
@@ -138,15 +139,20 @@ class Engine:
 
     def _plan(self, number: int, seq: int, due_ns: int) -> None:
         if self._last_due_ns is None or due_ns < self._last_due_ns:
+            self._planned += 1
             self._loop.at(due_ns, lambda due_ns: self._send(number, seq, due_ns))
 
     def _send(self, number: int, seq: int, due_ns: int) -> None:
+        self._planned -= 1
         if self._ending:
             return
         every_ns = self._spec.every_ns
         late_ns = time.monotonic_ns() - due_ns
         skip = late_ns // every_ns
         if skip:
+            if self._last_due_ns is not None:
+                # Only those that were to come: none is due at the end or behind it.
+                skip = min(skip, -(-(self._last_due_ns - due_ns) // every_ns))
             self._skipped[number] += skip
             seq, due_ns, late_ns = seq + skip, due_ns + skip * every_ns, late_ns % every_ns
             if self._last_due_ns is not None and due_ns >= self._last_due_ns:
@@ -166,7 +172,8 @@ class Engine:
         if self._ticks % _COUNT_TICKS == 0:
             self._count()
         self._out.flush()
-        over = self._last_due_ns is not None and now >= self._last_due_ns
+        # After a pause this may be looked at before what was due during it is sent, or counted.
+        over = self._last_due_ns is not None and now >= self._last_due_ns and not self._planned
         if (over or self._ending) and not any(len(prober.ledger) for prober in self._probers):
             self._loop.stop()
         self._loop.at(max(due_ns + TICK_NS, now), self._tick)
