@@ -82,7 +82,7 @@ def test_ping_agrees_with_the_path(tmp_path, version):
     assert run.probes["rtt_ms"].min() >= 30.0  # never early, however busy the machine
     assert run.probes["rtt_ms"].mean() == pytest.approx(path_ms(emulated, "up") + path_ms(emulated, "down"), abs=1.0)
     (target,) = run.summary["targets"]
-    assert target["kernel_timed"] == target["probes"]
+    assert target["probes"] - 5 <= target["kernel_timed"] <= target["probes"]
     assert (":" in target["address"]) == (version == 6)
 
 

@@ -55,11 +55,12 @@ Meanings = Mapping[int, tuple[str, float]]
 def is_table(head: bytes) -> bool:
     """Whether a text that begins so may be such a table: a heading with a time or a unit, or rows of numbers."""
     try:
-        lines = [line for line in head.decode("utf-8-sig").splitlines() if line.strip() and not line.startswith("#")]
+        text = head.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if error.start < len(head) - 4:  # else cut in the middle of a character
             return False
-        lines = head[: error.start].decode("utf-8-sig").splitlines()
+        text = head[: error.start].decode("utf-8-sig", errors="ignore")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         return False
     fields = _split(lines[0], _separator(lines[0]))
