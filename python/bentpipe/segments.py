@@ -9,7 +9,9 @@ before those are deleted doubles nothing for who asks `parts` what there is.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException
 
+from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 
 #: Column type; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
@@ -170,3 +173,26 @@ def about(path: Path, layout: Layout) -> dict[str, Any] | None:
     except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
         return None
     return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None
+
+
+def locked(folder: Path, busy: str) -> int:
+    """The folder, made if need be, and its lock, which the kernel gives free when the process ends, however it ends.
+
+    Args:
+        folder: Of a recording.
+        busy: What to say if another process has it.
+
+    Raises:
+        UserError: It cannot be written, or another process has it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise UserError(f"{folder}: {busy}") from None
+    return lock

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
 from bentpipe.probing.spec import Spec
 from bentpipe.runs.store import basic_utc, safe_name
-from bentpipe.segments import Columns, Layout, Segments, about, parts
+from bentpipe.segments import Columns, Layout, Segments, about, locked, parts
 
 #: As `ledger.Row`, the time first.
 PROBES: Columns = {
@@ -90,7 +89,7 @@ class Recording:
         from bentpipe import __version__
 
         self.folder = _free(out / safe_name(asked.site), start_unix_ns)
-        self._lock = _take(self.folder)
+        self._lock = locked(self.folder, "is being written; wait for its end")
         said = {
             "format": LAYOUT.format,
             "site": asked.site,
@@ -128,7 +127,7 @@ def taken(folder: Path) -> Iterator[Asked]:
     Raises:
         UserError: It is being written, or is no recording of this version.
     """
-    lock = _take(folder)
+    lock = locked(folder, "is being written; wait for its end")
     try:
         yield _read_asked(folder)
     finally:
@@ -176,18 +175,3 @@ def _free(site: Path, start_unix_ns: int) -> Path:
     while folder.exists():
         folder, number = site / f"{stem}~{number}{SUFFIX}", number + 1
     return folder
-
-
-def _take(folder: Path) -> int:
-    """The folder's lock, which the kernel gives free when the process ends, however it ends."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise UserError(f"{folder}: is being written; wait for its end") from None
-    return lock

@@ -28,17 +28,16 @@ pub(super) struct Bursts {
     boundary: u64,
     /// Up to where the application had written when last looked: what it adds to an empty queue begins a new skb.
     written: u64,
-    /// Segments of the one under way, those left of them, and when it began.
+    /// Segments of the one under way, and those left of them; it is over when nothing more may leave.
     size: u64,
     left: u64,
-    at: Time,
 }
 
 impl Bursts {
     pub fn new(config: &SenderConfig) -> Self {
         let mss = u64::from(config.mss);
         let skb = (config.gso_max.0.saturating_sub(HEADERS) / mss).max(1) * mss;
-        Self { skb, boundary: 0, written: 0, size: 0, left: 0, at: Time::ZERO }
+        Self { skb, boundary: 0, written: 0, size: 0, left: 0 }
     }
 
     /// What is left of the burst under way does not leave with it.
@@ -60,7 +59,7 @@ impl Bursts {
 impl Sender {
     /// Whether new data, of which there are some and which the window allows, may leave now; if so a burst is under way.
     pub(super) fn open_burst(&mut self, now: Time) -> Result<(), Limit> {
-        if self.bursts.left > 0 && self.bursts.at == now {
+        if self.bursts.left > 0 {
             return Ok(());
         }
         let mss = u64::from(self.config.mss);
@@ -76,7 +75,6 @@ impl Sender {
         }
         self.bursts.size = skb.div_ceil(mss).clamp(1, quota);
         self.bursts.left = self.bursts.size;
-        self.bursts.at = now;
         Ok(())
     }
 

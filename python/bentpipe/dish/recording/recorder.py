@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from bentpipe.dish.following import Change, Follower, Sample
 from bentpipe.dish.history import History
 from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
-from bentpipe.segments import Segments, parts
+from bentpipe.segments import Segments, locked, parts
 
 #: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
 FLUSH_S = 0.2
@@ -69,7 +68,7 @@ class Recorder:
         self._gap_s = max(GAP_S, GAP_S * every_s)
         self._on_change = on_change or (lambda _: None)
         self._follower = Follower(client, clock, every_s, self._changed)
-        self._lock = _take(Path(directory))
+        self._lock = locked(Path(directory), "another recorder writes there; wanted a folder of its own")
         self._flushed_s = 0.0
         made_by = f"bentpipe {_version()}"
         root = Path(directory)
@@ -248,21 +247,6 @@ def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
     if not newest:
         return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
     return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])
-
-
-def _take(directory: Path) -> int:
-    """The folder's lock, which the kernel gives free when the process ends, however it ends."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise UserError(f"{directory}: another recorder writes there; wanted a folder of its own") from None
-    return lock
 
 
 def _version() -> str:
