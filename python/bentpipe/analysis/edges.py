@@ -134,7 +134,8 @@ class AtEdges:
 
     Attributes:
         excess_ms: Median over slots of the largest round trip in the first `AFTER_S`, minus the slot's median.
-        excess_mid_ms: The same from the middle of the slot on.
+        excess_p95_ms: The 95th percentile over slots of the same.
+        excess_mid_ms: The median from the middle of the slot on.
         loss: Share of probes lost within `NEAR_S` of an edge; None without probes there.
         loss_elsewhere: Share of all others.
         silence_ms: Median over edges of the longest time without a reply's probe within `NEAR_S`.
@@ -142,6 +143,7 @@ class AtEdges:
     """
 
     excess_ms: float | None
+    excess_p95_ms: float | None
     excess_mid_ms: float | None
     loss: float | None
     loss_elsewhere: float | None
@@ -163,11 +165,11 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
     near = np.minimum(phase, period_s - phase) <= NEAR_S
     replies_s, replies_ms = t_s[~lost], rtt_ms[~lost]
 
-    def measured(offset_s: float) -> tuple[float | None, float | None]:
+    def measured(offset_s: float) -> tuple[float | None, float | None, float | None]:
         begin = edge_s + offset_s
         edges = _some(np.arange(begin + np.ceil((t_s[0] - begin) / period_s) * period_s, t_s[-1], period_s))
         if not edges.size or not replies_s.size:
-            return None, None
+            return None, None, None
         first, after, end = (np.searchsorted(replies_s, edges + later) for later in (0.0, AFTER_S, period_s))
         excesses = [
             replies_ms[i:j].max() - np.median(replies_ms[i:k])
@@ -175,12 +177,14 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
             if j > i
         ]
         silence = [longest for _, longest in map(partial(_silence, replies_s), edges)]
-        return _median(excesses), _median([value * 1e3 for value in silence])
+        high = float(np.quantile(excesses, 0.95)) if excesses else None
+        return _median(excesses), high, _median([value * 1e3 for value in silence])
 
-    excess, silence = measured(0.0)
-    excess_mid, silence_mid = measured(period_s / 2)
+    excess, excess_p95, silence = measured(0.0)
+    excess_mid, _, silence_mid = measured(period_s / 2)
     return AtEdges(
         excess,
+        excess_p95,
         excess_mid,
         float(lost[near].mean()) if near.any() else None,
         float(lost[~near].mean()) if not near.all() else None,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import analyze, catalogue, dish, kernel, probe, profile
+from bentpipe.cli import analyze, catalogue, dish, kernel, probe, profile, study
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand, ProgramCommand
@@ -65,6 +65,7 @@ app.add_typer(dish.app, name="dish")
 app.add_typer(probe.app, name="probe")
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(analyze.app, name="analyze")
+app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command()(shell)
 app.command()(race)

@@ -1,0 +1,134 @@
+"""What ``--data`` holds: known campaigns, measured Runs, or one file, each with the name of the file it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from bentpipe.errors import UserError
+from bentpipe.runs.measured import find_measured
+from bentpipe.runs.measured.opening import Wanted, open_measured
+from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.times import format_utc
+
+_TABLES: dict[str, Wanted] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A known file of a published campaign.
+
+    Attributes:
+        file: Its path below the data folder.
+        table: What it is read for.
+        site, target: Whose its rows are; None: the file says.
+    """
+
+    file: str
+    table: Wanted
+    site: str | None
+    target: str | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Measurements of one file or Run.
+
+    Attributes:
+        name: As rows name it.
+        basis: ``measured: FILE``.
+        table: As the analysis reads it.
+        losses_known: Whether lost probes have rows: some probers leave them out.
+    """
+
+    name: str
+    basis: str
+    table: pl.DataFrame
+    losses_known: bool = True
+
+    @property
+    def text(self) -> str:
+        """One line for a result's basis: whose, from where, how much."""
+        line = f"{self.name}: {self.basis}, {self.table.height} rows"
+        if not self.basis.startswith("measured") or "unix_ns" not in self.table.columns:
+            return line
+        start, end = (int(value) for value in self.table["unix_ns"].sort()[[0, -1]])
+        return f"{line}, {(end - start) / 1e9:.0f} s from {format_utc(start // 10**9 * 10**9)}"
+
+
+def load_campaigns() -> list[Campaign]:
+    """The known campaigns of ``scenarios/studies/campaigns.toml``."""
+    where = "studies/campaigns.toml"
+    table = Table.parse(packaged_text(where), where)
+    found = []
+    for entry in table.named_tables("campaigns").values():
+        site, target = (entry.text(key) if entry.has(key) else None for key in ("site", "target"))
+        found.append(Campaign(entry.text("file"), _TABLES[entry.choice("table", _TABLES)], site, target))
+        entry.done()
+    table.done()
+    return found
+
+
+def probe_series(data: Path | None) -> list[Part]:
+    """Pings below `data`, one part a series (site, target, file), sorted by file.
+
+    Raises:
+        UserError: `data` is a file that has no pings.
+    """
+    return [series for part in _parts(data, "probes") for series in _series(part)]
+
+
+def measured_parts(data: Path | None, wanted: Wanted) -> list[Part]:
+    """Tables of one kind below `data`, one part a file or Run; empty where `data` is None or has none.
+
+    Raises:
+        UserError: `data` is a file that has no such table.
+    """
+    return list(_parts(data, wanted))
+
+
+def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
+    if data is None:
+        return
+    if data.is_file():
+        yield _part(data.name, f"measured: {data}", open_measured(data, wanted).collect())
+        return
+    for campaign in load_campaigns():
+        file = data / campaign.file
+        if campaign.table == wanted and file.is_file():
+            table = open_measured(file, wanted).collect()
+            for key, value in (("site", campaign.site), ("target", campaign.target)):
+                if value is not None and key in table.columns:
+                    table = table.with_columns(pl.lit(value).alias(key))
+            yield _part(campaign.site or campaign.file, f"measured: {campaign.file}", table)
+    for folder in _runs(data):
+        try:
+            table = open_measured(folder, wanted).collect()
+        except UserError:  # it has other tables
+            continue
+        yield _part(folder.parent.name, f"measured: {folder.relative_to(data) if folder != data else folder}", table)
+
+
+def _runs(data: Path) -> list[Path]:
+    try:
+        return [run.path for run in find_measured(data)]
+    except UserError:  # no measured Run below it
+        return []
+
+
+def _part(name: str, basis: str, table: pl.DataFrame) -> Part:
+    known = "rtt_ms" not in table.columns or table["rtt_ms"].null_count() > 0
+    return Part(name, basis, table, known)
+
+
+def _series(part: Part) -> Iterator[Part]:
+    keys = [key for key in ("site", "target") if key in part.table.columns]
+    if not keys:
+        yield part
+        return
+    for rows in part.table.partition_by(keys, maintain_order=True):
+        name = " → ".join(str(rows[key][0]) for key in keys if rows[key][0] is not None)
+        yield Part(name or part.name, part.basis, rows, part.losses_known)

@@ -1,0 +1,121 @@
+"""Studies: what every one of them gives, from the command line too, and what is refused."""
+
+import json
+import math
+
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from bentpipe import studies
+from bentpipe.cli.main import app
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.studies import STUDIES, Request, Result, Row, Study, Verdict, find_study
+from bentpipe.studies.measured import load_campaigns, probe_series
+from bentpipe.studies.running import check, run_study
+from bentpipe.studies.scenario import load_scenario
+
+CLI = CliRunner()
+
+
+def one_row(request: Request) -> Result:
+    request.on_progress(0.5)
+    rows = [Row("goodput", "Mbit/s", 100.0, 50.0, "figure 1", "simulated: here", ">")]
+    return Result(rows, [Verdict("more is more", None, "text", "simulated: here")], ["here"], {"figure-1": Figure()})
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    study = Study("toy", "a <b>title</b>", "nobody", "no time", one_row)
+    monkeypatch.setattr("bentpipe.studies.running.find_study", lambda name: study)
+    return study
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_listed_under_its_own_name(name):
+    study = find_study(name)
+    assert study.name == name
+    assert study.title
+    assert study.source
+    assert study.takes
+
+
+def test_a_study_leaves_figures_table_and_page(toy, tmp_path):
+    done_shares = []
+    done = run_study("toy", tmp_path / "new" / "out", on_progress=done_shares.append)
+    assert done_shares == [0.5, 1.0]
+    kept = json.loads((tmp_path / "new/out/toy.json").read_text())
+    assert kept == done.to_dict()
+    assert kept["rows"][0]["ratio"] == 0.5
+    assert kept["verdicts"][0]["holds"] is None
+    assert (tmp_path / "new/out/toy-figure-1.png").stat().st_size > 0
+    page = done.page.read_text()
+    assert "&lt;b&gt;title" in page
+    assert "&gt; 100" in page
+    assert "data:image/png;base64," in page
+
+
+def test_a_study_is_printed_for_people_and_for_machines(toy, tmp_path):
+    said = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
+    assert said.exit_code == 0, said.output
+    assert "> 100" in said.stdout
+    assert "0.50" in said.stdout
+    assert f"figure: {tmp_path}/toy-figure-1.png" in said.stderr
+    machine = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path), "--json"])
+    found = json.loads(machine.stdout)
+    assert {"study", "rows", "verdicts"} <= set(found)
+    assert {"quantity", "unit", "published", "ours", "ratio", "source", "basis"} <= set(found["rows"][0])
+
+
+def test_studies_are_listed():
+    listed = json.loads(CLI.invoke(app, ["study", "list", "--json"]).stdout)
+    assert [study["name"] for study in listed] == list(STUDIES)
+    assert "huston-ping" in CLI.invoke(app, ["study", "list"]).stdout
+
+
+def test_what_is_no_study_is_refused(tmp_path):
+    with pytest.raises(UserError, match="unknown study 'huston-pin'; did you mean 'huston-ping'"):
+        find_study("huston-pin")
+    with pytest.raises(UserError, match="no such file or folder"):
+        run_study("huston-ping", tmp_path, data=tmp_path / "absent")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is not a folder"):
+        run_study("huston-ping", tmp_path / "file")
+
+
+def test_a_figure_that_is_no_number_is_refused(toy):
+    row = Row("goodput", "Mbit/s", 1.0, math.nan, "figure 1", "simulated: here")
+    with pytest.raises(BentpipeError, match="goodput is nan"):
+        check(toy, Result([row], [], []))
+    with pytest.raises(BentpipeError, match="no row"):
+        check(toy, Result([], [], []))
+
+
+def test_a_ratio_needs_both():
+    assert Row("a", "", None, 1.0, "", "").ratio is None
+    assert Row("a", "", 1.0, None, "", "").ratio is None
+    assert Row("a", "", 0.0, 1.0, "", "").ratio is None
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_published_figure_names_its_source(name):
+    published = load_scenario(name).published
+    assert published
+    assert all(figure.source and figure.quantity for figure in published.values())
+
+
+def test_campaigns_are_known_by_their_place():
+    assert {campaign.table for campaign in load_campaigns()} == {"probes", "hops", "orientation"}
+    assert probe_series(None) == []
+
+
+def test_a_log_of_ones_own_is_data(tmp_path):
+    lines = [f"[{1700000000 + k}.0] 64 bytes from 1.1.1.1: icmp_seq={k + 1} ttl=60 time=30.0 ms" for k in range(5)]
+    log = tmp_path / "ping.txt"
+    log.write_text("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n" + "\n".join(lines) + "\n")
+    (part,) = probe_series(log)
+    assert part.basis == f"measured: {log}"
+    assert part.table.height == 5
+    assert not part.losses_known
+    assert "5 rows, 4 s from 2023-11-14T22:13:19Z" in part.text
+    assert studies.find_study("huston-ping")
