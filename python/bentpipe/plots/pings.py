@@ -12,7 +12,7 @@ from bentpipe.plots import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bentpipe.analysis import Handovers
+    from bentpipe.analysis import Handovers, Spikes
     from bentpipe.analysis.tables import Series
 
 #: Length of the whole picture [s] (Huston 2024, figure 3).
@@ -75,8 +75,36 @@ def _draw(axis: Axes, one: Series, from_s: float, to_s: float) -> None:
     axis.plot(one.t_s[here], one.rtt_ms[here], marker=".", linestyle="none", markersize=1.5, color=style.DELAY)
     lost = one.t_s[here & one.lost]
     if lost.size:  # without any an artist that is not clipped would take the whole figure
-        ticks = {"marker": "|", "linestyle": "none", "markersize": 9, "clip_on": False}
-        axis.plot(lost, np.zeros(lost.size), color=style.LOSS, **ticks)
+        axis.plot(
+            lost, np.zeros(lost.size), marker="|", linestyle="none", markersize=9, color=style.LOSS, clip_on=False
+        )
     axis.set_xlim(from_s, to_s)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("Round-trip time [ms]")
+
+
+def plot_spikes(one: Series, found: Spikes, from_s: float, length_s: float, title: str) -> Figure:
+    """Latency over some minutes, the line of spikes, and those that last (T3P, figure 3a).
+
+    Args:
+        one: The pings.
+        found: Their spikes.
+        from_s: Where the picture begins [s since the first probe].
+        length_s: How much it shows [s].
+        title: Whose pings these are.
+    """
+    to_s = min(from_s + length_s, one.duration_s)
+    with style.styled():
+        figure = Figure(figsize=(9.2, 3.2), layout="constrained")
+        axis = figure.subplots()
+        _draw(axis, one, from_s, to_s)
+        if found.threshold_ms is not None:
+            axis.axhline(found.threshold_ms, color=style.HANDOVER, linewidth=0.9, label="2 × median")
+        for start_ns, duration_s in found.spikes.filter("lasting").select("start_unix_ns", "duration_s").rows():
+            begin = (start_ns - one.start_unix_ns) / 1e9
+            if from_s <= begin < to_s:
+                axis.axvspan(begin, begin + duration_s, color=style.OUTAGE, zorder=0)
+        axis.set_title(title)
+        axis.set_xlabel("Seconds")
+        axis.legend(loc="upper right")
+    return figure

@@ -17,6 +17,10 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 #: Name on the command line → module.
 STUDIES: Mapping[str, str] = {
     "huston-ping": "huston_ping",
+    "t3p-latency": "t3p_latency",
+    "t3p-orientation": "t3p_orientation",
+    "t3p-path": "t3p_path",
+    "t3p-spikes": "t3p_spikes",
 }
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from bentpipe.analysis.orientation import POINTING
+from bentpipe.analysis.path import HOPS
+from bentpipe.analysis.tables import PINGS, check_columns
 from bentpipe.errors import UserError
 from bentpipe.runs.measured import find_measured
 from bentpipe.runs.measured.opening import Wanted, open_measured
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
 
+_COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}
 _TABLES: dict[str, Wanted] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
 
 
@@ -39,7 +43,7 @@ class Part:
 
     Attributes:
         name: As rows name it.
-        basis: ``measured: FILE``.
+        basis: ``measured: FILE``, or ``simulated: …`` for what stands in for it.
         table: As the analysis reads it.
         losses_known: Whether lost probes have rows: some probers leave them out.
     """
@@ -57,6 +61,15 @@ class Part:
             return line
         start, end = (int(value) for value in self.table["unix_ns"].sort()[[0, -1]])
         return f"{line}, {(end - start) / 1e9:.0f} s from {format_utc(start // 10**9 * 10**9)}"
+
+
+def together(parts: Sequence[Part]) -> str:
+    """The basis of what is of several parts."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        kind, _, where = part.basis.partition(": ")
+        found.setdefault(kind, []).append(where)
+    return "; ".join(f"{kind}: {', '.join(dict.fromkeys(places))}" for kind, places in found.items())
 
 
 def load_campaigns() -> list[Campaign]:
@@ -94,7 +107,9 @@ def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
     if data is None:
         return
     if data.is_file():
-        yield _part(data.name, f"measured: {data}", open_measured(data, wanted).collect())
+        lazy = open_measured(data, wanted)
+        check_columns(lazy, _COLUMNS[wanted], f"{data}: {wanted}")
+        yield _part(data.name, f"measured: {data}", lazy.collect())
         return
     for campaign in load_campaigns():
         file = data / campaign.file

@@ -1,0 +1,50 @@
+"""What the studies of T3P (Tiwari et al., arXiv:2310.11835) share: its terminals, and the servers near them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bentpipe.scenarios import Place, pop_by_code
+from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.studies.measured import Part
+from bentpipe.studies.scenario import take_place
+from bentpipe.studies.simulated import Windows, simulated_pings
+from bentpipe.studies.study import OnProgress
+
+SOURCE = "Tiwari et al., T3P: Demystifying Low-Earth Orbit Satellite Broadband (arXiv:2310.11835)"
+GOOGLE_DNS = "8.8.8.8"
+#: The paper's cadence [s].
+EVERY_S = 1.0
+
+
+def load_terminals() -> Mapping[str, Place]:
+    """The paper's terminals by their key in ``scenarios/studies/t3p.toml``."""
+    where = "studies/t3p.toml"
+    table = Table.parse(packaged_text(where), where)
+    found = {key: take_place(key, entry) for key, entry in table.named_tables("sites").items()}
+    table.done()
+    return found
+
+
+def near_server(terminal: Place, name: str = GOOGLE_DNS) -> Place:
+    """A service of the whole world that answers `terminal` from the exchange where its PoP is."""
+    pop = pop_by_code(str(terminal.pop))
+    return Place(name, pop.lat_deg, pop.lon_deg, description=f"at the PoP in {pop.city}")
+
+
+def simulated_probes(
+    keys: Sequence[str], windows: Windows, on_progress: OnProgress = lambda _: None
+) -> dict[str, Part]:
+    """Pings to `GOOGLE_DNS` from some of the terminals, by key; each terminal has random draws of its own."""
+    terminals = load_terminals()
+    found = {}
+    for number, key in enumerate(keys):
+
+        def advance(done: float, before: int = number) -> None:
+            on_progress((before + done) / len(keys))
+
+        site = terminals[key]
+        seed = 1000 * (1 + list(terminals).index(key))
+        pings = simulated_pings(site, near_server(site), windows, EVERY_S, seed, advance)
+        found[key] = Part(site.name, f"simulated: every {EVERY_S:g} s, {windows.text}", pings)
+    return found

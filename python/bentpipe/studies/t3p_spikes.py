@@ -1,0 +1,184 @@
+"""Latency that stays above twice the median for slots on end (T3P, section 3.3, figure 3a)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis import Handovers, Spikes, analyze_handovers, latency_spikes, loss_episodes
+from bentpipe.analysis.evidence import spacing_s
+from bentpipe.analysis.spikes import BIN_S
+from bentpipe.analysis.tables import Series, only_series
+from bentpipe.plots.pings import plot_spikes
+from bentpipe.studies.measured import Part, probe_series, together
+from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.simulated import take_windows
+from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.t3p import SOURCE, simulated_probes
+
+#: Lasting spikes from which a share among them is taken; chosen here.
+LEAST_SPIKES = 10
+#: Length of the drawn piece [s] (figure 3a).
+DRAWN_S = 900.0
+#: Measured pings count if they are as dense as the paper's and as long as what it draws [s].
+DENSEST_NEEDED_S = 1.5
+_3A = "figure 3a, section 3.3"
+#: What a share of spikes must be above chance by, in standard deviations of chance, to be no chance; chosen here: 1 %.
+BEYOND_CHANCE = 2.33
+
+
+@dataclass(frozen=True)
+class _Found:
+    part: Part
+    series: Series
+    slots: Handovers
+    spikes: Spikes
+
+    @property
+    def lasting(self) -> pl.DataFrame:
+        return self.spikes.spikes.filter("lasting")
+
+
+def _run(request: Request) -> Result:
+    scenario = load_scenario("t3p-spikes")
+    windows = take_windows(scenario.table.table("windows"))
+    quick = take_windows(scenario.table.table("windows-quick"))
+    scenario.table.done()
+    parts = [part for part in probe_series(request.data) if _is_enough(only_series(part.table))]
+    if not parts:
+        parts = list(simulated_probes(["bcn-1"], quick if request.quick else windows, request.on_progress).values())
+    every = [_find(part) for part in parts]
+    rows, notes = [], []
+    for found in every:
+        lengths = found.lasting["duration_s"]
+        ours = {
+            "median": found.spikes.median_ms,
+            "threshold": found.spikes.threshold_ms,
+            "duration": float(np.median(lengths.to_numpy())) if lengths.len() else None,
+        }
+        rows += [
+            scenario.published[key].row(value, found.part.basis, of=found.part.name) for key, value in ours.items()
+        ]
+        rows += _beside(found)
+        notes.append(
+            f"{found.part.name}, {found.part.basis}: drawn are the {DRAWN_S:g} s with most lasting spikes; the paper "
+            "drew 15 minutes at random"
+        )
+    figures = {}
+    for number, found in enumerate(every):
+        title = f"{found.part.name} ({found.part.basis.partition(':')[0]})"
+        figure = plot_spikes(found.series, found.spikes, _busiest_s(found), DRAWN_S, title)
+        figures[f"figure-3a{f'-{number}' if number else ''}"] = figure
+    return Result(rows, _verdicts(every), [part.text for part in parts], figures, notes)
+
+
+def _is_enough(one: Series) -> bool:
+    return one.duration_s >= DRAWN_S * 0.8 and spacing_s(one.t_s) <= DENSEST_NEEDED_S
+
+
+def _find(part: Part) -> _Found:
+    slots = analyze_handovers(part.table)
+    return _Found(part, only_series(part.table), slots, latency_spikes(part.table, slots.period_s))
+
+
+def _beside(found: _Found) -> list[Row]:
+    """What the paper shows without a figure in words."""
+    basis, name = found.part.basis, found.part.name
+    hours = _probed_s(found.series) / 3600
+    per_piece = found.lasting.height / (hours * 3600 / DRAWN_S)
+    return [
+        Row(f"lasting spikes in {DRAWN_S:g} s ('a few'): {name}", "", None, per_piece, _3A, basis),
+        Row(f"share of time inside them: {name}", "", None, found.spikes.share_lasting, _3A, basis),
+        Row(f"share of them near a multiple of the slot: {name}", "", None, found.spikes.near_multiple, _3A, basis),
+    ]
+
+
+def _verdicts(every: list[_Found]) -> list[Verdict]:
+    """What the paper says of spikes, of all series together: one has few of them."""
+    return [_last(every), _multiples(every), _losses(every)]
+
+
+def _last(every: list[_Found]) -> Verdict:
+    lasting = sum(found.lasting.height for found in every)
+    spikes = sum(found.spikes.spikes.height for found in every)
+    hours = sum(_probed_s(found.series) for found in every) / 3600
+    return Verdict(
+        "spikes above 2 × the median persist for roughly 15 seconds or more",
+        lasting > 0,
+        _3A,
+        together([found.part for found in every]),
+        f"{lasting} of {spikes} spikes last, in {hours:.2g} hours",
+    )
+
+
+def _multiples(every: list[_Found]) -> Verdict:
+    """Durations against multiples of the slot: by chance, as many would be near one as its surroundings are wide."""
+    statement = "they last for multiples of 15 seconds"
+    known = [found for found in every if found.slots.period_s is not None and found.lasting.height]
+    lasting = sum(found.lasting.height for found in known)
+    basis = together([found.part for found in known or every])
+    if lasting < LEAST_SPIKES:
+        few = f"{lasting} lasting spikes in series whose slots were found; fewer than {LEAST_SPIKES} decide nothing"
+        return Verdict(statement, None, _3A, basis, few)
+    near = sum((found.spikes.near_multiple or 0.0) * found.lasting.height for found in known) / lasting
+    chance = sum(2 * BIN_S / (found.slots.period_s or 15.0) * found.lasting.height for found in known) / lasting
+    spread = float(np.sqrt(chance * (1 - chance) / lasting))
+    return Verdict(
+        statement,
+        near > chance + BEYOND_CHANCE * spread,
+        _3A,
+        basis,
+        f"{near:.0%} of {lasting} are within {BIN_S:g} s of a multiple of the slot; {chance:.0%} would be by chance",
+    )
+
+
+def _losses(every: list[_Found]) -> Verdict:
+    statement = "packets are often lost when spikes start or end"
+    known = [found for found in every if found.part.losses_known and found.lasting.height]
+    basis = together([found.part for found in known or every])
+    if not known:
+        return Verdict(statement, None, _3A, basis, "no spike lasts, or lost probes have no rows")
+    lasting = sum(found.lasting.height for found in known)
+    ends = sum(int(found.lasting["lost_at_ends"].sum()) for found in known) / lasting
+    usual = sum(_usual_loss(found) * found.lasting.height for found in known) / lasting
+    return Verdict(
+        statement,
+        ends > usual,
+        _3A,
+        basis,
+        f"{ends:.0%} of {lasting} have a loss where they start or end; {usual:.0%} of as many seconds anywhere do",
+    )
+
+
+def _usual_loss(found: _Found) -> float:
+    """Chance that six seconds from anywhere have a loss: two ends of three bins each, as `lost_at_ends` looks."""
+    episodes = loss_episodes(found.part.table).episodes
+    seconds = np.unique((episodes["start_unix_ns"].to_numpy() // 10**9).astype(np.int64)).size
+    each = seconds / _probed_s(found.series)
+    return float(1 - (1 - each) ** 6)
+
+
+def _probed_s(one: Series) -> float:
+    """Seconds with a probe: windows may lie hours apart."""
+    return float(np.unique((one.t_s // BIN_S).astype(np.int64)).size * BIN_S)
+
+
+def _busiest_s(found: _Found) -> float:
+    """When the `DRAWN_S` with most lasting spikes begin [s since the first probe]: a minute before one of them."""
+    starts = (found.lasting["start_unix_ns"].to_numpy() - found.series.start_unix_ns) / 1e9
+    if not starts.size:
+        return 0.0
+    begin = np.maximum(starts - 60.0, 0.0)
+    counts = [int(((starts >= at) & (starts < at + DRAWN_S)).sum()) for at in begin]
+    return float(begin[int(np.argmax(counts))])
+
+
+STUDY = Study(
+    name="t3p-spikes",
+    title="Latency above twice the median that stays for multiples of 15 s",
+    source=f"{SOURCE}, figure 3a",
+    takes="a minute; --quick: seconds",
+    run=_run,
+)
