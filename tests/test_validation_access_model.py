@@ -1,16 +1,18 @@
-"""The rank test of the access model: its readers, its distances, and that it can fail."""
+"""The access model's claim: its readers, its distances, its classifier, and that each test can fail."""
 
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.validation.access_model import pings
-from bentpipe.validation.access_model.model import replays, shuffled
+from bentpipe.profiles.build import Points
+from bentpipe.profiles.measured import Capacity
+from bentpipe.validation.access_model import capacities, losses, pings, transport
+from bentpipe.validation.access_model.classifier import slots_of, told
+from bentpipe.validation.access_model.controls import CHANGES, replays, shuffled
+from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
 from bentpipe.validation.access_model.rank_test import rank
 from bentpipe.validation.access_model.statistics import distances, summarise
 
@@ -69,30 +71,98 @@ def test_an_undefined_lag_is_left_out():
 
 def test_probes_are_timed_when_sent_and_lost_ones_left_out(tmp_path):
     path = tmp_path / "a.txt"
-    path.write_text("100.050\t1\t50.0\n101.0\t2\t-1.0\n102.030\t3\t30.0\n")
-    sent_s, rtt_ms = pings.read_columns(path, 0, 2, 1.0)
-    assert sent_s == pytest.approx([100.0, 102.0])
+    base = 1_700_000_000
+    rows = [(base + 0.05, 1, 50.0), (base + 1.0, 2, -1.0), (base + 2.03, 3, 30.0)]
+    path.write_text("".join(f"{at:.3f}\t{seq}\t{rtt}\n" for at, seq, rtt in rows))
+    sent_s, rtt_ms = pings.replies(path)
+    assert sent_s == pytest.approx([base, base + 2.0], abs=1e-6)
     assert rtt_ms.tolist() == [50.0, 30.0]
 
 
-def test_a_broken_line_is_named(tmp_path):
+def test_a_broken_line_and_a_file_without_replies_are_named(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("1,2\nhello\n")
-    with pytest.raises(UserError, match=r"a\.csv:2: 'hello'"):
-        pings.read_columns(path, 0, 1, 1.0)
+    path.write_text("time_s,rtt_ms\n1700000000,hello\n")
+    with pytest.raises(UserError, match=r"a\.csv"):
+        pings.replies(path)
+    path.write_text("time_s,rtt_ms\n1700000000,-1\n1700000001,-1\n")
+    with pytest.raises(UserError, match=r"a\.csv: no replies"):
+        pings.replies(path)
 
 
-@given(st.binary(max_size=200))
-def test_readers_never_crash(tmp_path_factory, junk):
-    path = tmp_path_factory.mktemp("fuzz") / "x"
-    path.write_bytes(junk)
-    for read in (lambda: pings.read_columns(path, 0, 1, 1.0), lambda: pings.read_pings(path)):
-        try:
-            sent_s, rtt_ms = read()
-        except UserError:
-            continue
-        assert sent_s.size == rtt_ms.size > 0
-        assert np.isfinite(sent_s).all()
+def windows(seeds, **kind):
+    return [process(seed, **kind) for seed in seeds]
+
+
+def area(train, tested, *, fine):
+    """Of a classifier between the made-up process and another one."""
+    real, other = (slots_of(of, fine=fine) for of in train)
+    test_real, test_other = (slots_of(of, fine=fine) for of in tested)
+    (found,) = told("test", [(real, other)], [("here", test_real, test_other)], fine=fine, explain=True)
+    assert found.low <= found.area <= found.high
+    return found
+
+
+def test_the_classifier_tells_nothing_from_the_process_itself_and_names_what_differs():
+    real = windows(range(8)), windows(range(8, 16))
+    alike = area((real[0], windows(range(50, 58))), (real[1], windows(range(60, 68))), fine=False)
+    assert alike.area < 0.65
+    assert alike.slots == (64, 64)
+    rng = np.random.default_rng(1)
+    mixed = [[(t, shuffled(t, r, rng)) for t, r in windows(seeds)] for seeds in (range(50, 58), range(60, 68))]
+    found = area((real[0], mixed[0]), (real[1], mixed[1]), fine=True)
+    assert found.area > 0.95
+    assert "12 ms" in max(found.alone, key=found.alone.get) or "next" in max(found.alone, key=found.alone.get)
+
+
+def test_controls_keep_times_and_say_what_they_say():
+    t_s, rtt_ms = process(1)
+    rng = np.random.default_rng(1)
+    assert np.ptp(CHANGES["constant delay"](t_s, rtt_ms, rng)) == 0
+    noise = CHANGES["Gaussian noise"](t_s, rtt_ms, rng)
+    assert noise.shape == rtt_ms.shape
+    assert noise.std() == pytest.approx(rtt_ms.std(), rel=0.15)
+
+
+def test_features_of_a_slot_without_variation_are_undefined_not_infinite():
+    t_s, _ = process(1)
+    for fine in (True, False):
+        found = slot_features(t_s, np.full(t_s.size, 30.0), fine=fine)
+        assert found.shape == (8, len(FINE if fine else COARSE))
+        assert not np.isinf(found).any()
+
+
+def test_loss_episodes_differ_by_rate_gaps_lengths_and_phase():
+    base = losses.episodes(np.arange(1.0, 110.0, 15.0), np.full(8, 0.1), 120.0)
+    assert losses.distance(base, base) == pytest.approx(np.zeros(4))
+    longer = losses.episodes(np.arange(1.0, 110.0, 15.0), np.full(8, 0.2), 120.0)
+    assert losses.distance(base, longer) == pytest.approx([0, 0, np.log(2), 0], abs=1e-9)
+    later = losses.episodes(np.arange(4.0, 113.0, 15.0), np.full(8, 0.1), 120.0)
+    assert losses.distance(base, later) == pytest.approx([0, 0, 0, 3.0])
+    round_the_edge = losses.episodes(np.arange(14.0, 123.0, 15.0), np.full(8, 0.1), 120.0)
+    assert losses.distance(base, round_the_edge)[3] == pytest.approx(2.0)
+
+
+def test_lossy_seconds_in_a_row_are_one_episode():
+    found = losses.of_seconds(np.array([3.0, 4.0, 40.0]))
+    assert found.per_s == pytest.approx(2.5 / losses.DISH_BLOCK_S)
+    assert np.exp(found.lengths.max()) == pytest.approx(2.0, rel=0.05)
+    assert losses.of_seconds(np.array([])).per_s == pytest.approx(0.5 / losses.DISH_BLOCK_S)
+
+
+def test_capacity_tests_know_level_spread_and_memory():
+    rng = np.random.default_rng(1)
+    slow = np.exp(np.cumsum(rng.normal(0, 0.1, 15)))
+    one, other = capacities.of_seconds(100 * slow), capacities.of_seconds(200 * slow)
+    assert capacities.distance(one, other) == pytest.approx([np.log(2), 0, 0, 0], abs=1e-6)
+    white = capacities.of_seconds(100 * np.exp(rng.normal(0, 0.1, 15)))
+    assert one.correlation[0] > white.correlation[0]
+
+
+def test_a_capacity_trace_begins_at_every_slot():
+    trace = Capacity(None, Points.of(np.arange(0, 45, 0.1), np.arange(450.0)), 45.0, None, "x")
+    found = transport.turned(trace)
+    assert [turn.down.value[0] for turn in found] == [0.0, 150.0, 300.0]
+    assert all(sorted(turn.down.value) == list(range(450)) for turn in found)
 
 
 def test_windows_begin_at_edges_and_need_replies():

@@ -19,7 +19,7 @@ OnProgress = Callable[[float], None]
 CLAIMS: Mapping[str, tuple[str, str]] = {
     "look-angles": ("look_angles", "azimuth, elevation and range against Skyfield"),
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
-    "access-model": ("access_model", "modelled round trips against measured ones: rank test, negative controls"),
+    "access-model": ("access_model", "the access model against measurements: ranks, a classifier, transport, controls"),
     "slots": ("slots", "slots are found where a scheduler has them, and not in series without a clock"),
     "measured-profile": ("measured_profile", "a ping over a measured Profile sees what the ping it is made of saw"),
     "serving": ("serving", "the serving satellite from maps and pings: against known and published ones, calibration"),

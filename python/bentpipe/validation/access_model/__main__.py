@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from bentpipe.errors import UserError
-from bentpipe.validation.access_model import SITE_OFFSETS_MS
 from bentpipe.validation.access_model.fit import FITTED, fit, get
 from bentpipe.validation.access_model.model import frozen_params
+from bentpipe.validation.access_model.parts import SITE_OFFSETS_MS
 from bentpipe.validation.access_model.pings import load_sites
 
 

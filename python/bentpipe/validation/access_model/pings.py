@@ -1,29 +1,27 @@
-"""The three ping campaigns, as windows of eight slots.
-
-All three print the time of the *reply*, so a probe was sent one round trip before. Lost probes are absent, or -1.
-"""
+"""The three ping campaigns, as windows of eight slots."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
-from bentpipe.files import read_text
+from bentpipe.runs.measured.importing import read_file
 
 Floats = NDArray[np.float64]
 
 SLOT_S = 15.0
 #: Window: eight slots. Long enough for seven steps between slots, short enough for a dozen windows a campaign.
 WINDOW_S = 8 * SLOT_S
+#: Windows of a block: of a long campaign, blocks are in turn fitted and held out. Chosen here: 20 minutes, longer than
+#: the load takes to change.
+BLOCK = 10
 #: Fewer replies than this in a slot tell nothing about its median.
 LEAST_REPLIES = 20
-
-_PING = re.compile(r"\[(\d{1,10}\.\d{1,9})\] \d+ bytes from .*icmp_seq=\d+ .*time=(\d{1,9}(?:\.\d{1,9})?) ms")
 
 
 @dataclass(frozen=True)
@@ -77,52 +75,34 @@ def load_sites(data: Path) -> list[Site] | None:
         return None
     place, pop = "48.46,-123.31", "47.61,-122.34"
     # Victoria's host clock runs 20 ms behind: its interruptions begin at 11.98 s.
-    first, second = (cut(*read_columns(path, 0, 1, 1e-9), phase_s=11.98) for path in victoria)
-    windows = cut(*read_columns(seattle, 0, 2, 1.0), phase_s=12.0)
+    first, second = (cut(*replies(path), phase_s=11.98) for path in victoria)
+    windows = cut(*replies(seattle), phase_s=12.0)
+    even, odd = ([w for i, w in enumerate(windows) if i // BLOCK % 2 == part] for part in (0, 1))
     return [
         Site("victoria", place, pop, first, second, (0.012, 0.1, 1.0, 7.0), "victoria"),
         # The next probe leaves a fixed time after a reply: below 0.3 s the lag itself says how long the round trip was.
-        Site("seattle", place, pop, windows[0::2], windows[1::2], (1.0, 7.0), "seattle"),
-        Site("joint", place, pop, [], cut(*read_pings(joint), phase_s=12.0), (0.1, 1.0, 7.0), "victoria"),
+        Site("seattle", place, pop, even, odd, (1.0, 7.0), "seattle"),
+        Site("joint", place, pop, [], cut(*replies(joint, stamped="sent"), phase_s=12.0), (0.1, 1.0, 7.0), "victoria"),
     ]
 
 
-def read_columns(path: Path, time: int, rtt: int, unit_s: float) -> tuple[Floats, Floats]:
-    """Sending times [s since 1970] and round trips [ms] of a table without header, separated by commas or tabs.
+def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") -> tuple[Floats, Floats]:
+    """When the answered probes of a file of any known format were sent [s since 1970], in order, and round trips [ms].
+
+    Args:
+        path: The file.
+        stamped: What its times are, as read. Tables of these campaigns hold the time of the reply; ping's own text is
+            read as sent.
 
     Raises:
-        UserError: A line with too few columns or without numbers; the line is named.
+        UserError: It does not read (the line is named), or nothing in it was answered.
     """
-    replies, rtts = [], []
-    for count, line in enumerate(read_text(path).splitlines(), 1):
-        fields = line.replace(",", "\t").split("\t")
-        try:
-            reply_s, rtt_ms = float(fields[time]) * unit_s, float(fields[rtt])
-        except (ValueError, IndexError):
-            raise UserError(
-                f"{path}:{count}: {line[:60]!r}; wanted numbers in columns {time + 1} and {rtt + 1}"
-            ) from None
-        if rtt_ms >= 0:
-            replies.append(reply_s)
-            rtts.append(rtt_ms)
-    return _sent(path, replies, rtts)
-
-
-def read_pings(path: Path) -> tuple[Floats, Floats]:
-    """The same of the text of ``ping -D``; other lines are passed over.
-
-    Raises:
-        UserError: No reply in it.
-    """
-    found = [match.groups() for match in map(_PING.match, read_text(path).splitlines()) if match]
-    return _sent(path, [float(at) for at, _ in found], [float(rtt) for _, rtt in found])
-
-
-def _sent(path: Path, replies_s: list[float], rtts_ms: list[float]) -> tuple[Floats, Floats]:
-    rtt_ms = np.array(rtts_ms)
-    sent_s = np.array(replies_s) - rtt_ms / 1e3
-    if rtt_ms.size == 0 or not (np.isfinite(sent_s).all() and np.isfinite(rtt_ms).all()):
-        raise UserError(f"{path}: no replies, or times that are not finite; wanted a table of round trips")
+    probes = read_file(path).measurement.tables.get("probes")
+    answered = probes.drop_nulls("rtt_ms").sort("unix_ns") if probes is not None else None
+    if answered is None or not answered.height:
+        raise UserError(f"{path}: no replies; wanted a table of round trips")
+    rtt_ms = answered["rtt_ms"].to_numpy()
+    sent_s: Floats = answered["unix_ns"].to_numpy() / 1e9 - (rtt_ms / 1e3 if stamped == "answered" else 0.0)
     order = np.argsort(sent_s, kind="stable")
     return sent_s[order], rtt_ms[order]
 

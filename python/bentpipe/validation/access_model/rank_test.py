@@ -9,13 +9,17 @@ Two halves for each distance, both against the distances between the real window
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
+from typing import TypeVar
 
 import numpy as np
 
 from bentpipe.validation.access_model.pings import Floats
 from bentpipe.validation.access_model.statistics import NAMES, Summary, distances, pairs
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,13 @@ class Rank:
 
 def rank(real: Sequence[Summary], held_out: Sequence[Summary], model: Sequence[Summary]) -> list[Rank]:
     """The test for every distance that the site's sampling defines."""
-    between, to_model, within = pairs(real), distances(model, held_out), pairs(model)
+    return ranked(NAMES, pairs(real), distances(model, held_out), pairs(model))
+
+
+def ranked(names: Sequence[str], between: Floats, to_model: Floats, within: Floats) -> list[Rank]:
+    """The test from distances, one row a name: real to real, model to held-out, model to model; NaN: undefined."""
     found = []
-    for i, name in enumerate(NAMES):
+    for i, name in enumerate(names):
         near: Floats = to_model[i][~np.isnan(to_model[i])]
         if near.size == 0:
             continue
@@ -72,3 +80,18 @@ def rank(real: Sequence[Summary], held_out: Sequence[Summary], model: Sequence[S
             )
         )
     return found
+
+
+def rank_by(
+    distance: Callable[[T, T], Floats],
+    names: Sequence[str],
+    real: Sequence[T],
+    held_out: Sequence[T],
+    model: Sequence[T],
+) -> list[Rank]:
+    """The test for anything with a distance: `distance` gives one number for each of `names`."""
+
+    def every(couples: Iterable[tuple[T, T]]) -> Floats:
+        return np.array([distance(a, b) for a, b in couples]).T
+
+    return ranked(names, every(combinations(real, 2)), every(product(model, held_out)), every(combinations(model, 2)))

@@ -25,7 +25,7 @@ from bentpipe.serving.sightings import painted
 from bentpipe.serving.tracks import distances, tracks
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
-from bentpipe.validation.access_model.pings import read_pings
+from bentpipe.validation.access_model.pings import replies
 from bentpipe.validation.serving.generated import (
     FITTED,
     PAINTED_BY,
@@ -224,7 +224,7 @@ def _joint(folder: Path, outcome: Outcome) -> None:
                 f"joint, {at}: ours {mine.name} {mine.distance_deg:.2f}°, "
                 f"label {labels[start]} {apart_deg:.2f}° (6 is the cap)"
             )
-    t_s, rtt_ms = read_pings(folder / f"ping-10ms-{_STAMP}.txt")
+    t_s, rtt_ms = replies(folder / f"ping-10ms-{_STAMP}.txt", stamped="sent")
     table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt_ms}, strict=False)
     by_pings = by_rtt(only_series(table.with_columns(pl.col("rtt_ms").fill_nan(None))), satellites, VICTORIA)
     both = [

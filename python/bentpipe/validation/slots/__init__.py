@@ -15,7 +15,7 @@ import polars as pl
 
 from bentpipe.analysis.handovers import SIGNIFICANCE, Handovers, analyze_handovers
 from bentpipe.validation import OnProgress, Outcome, Row
-from bentpipe.validation.access_model.pings import read_columns, read_pings
+from bentpipe.validation.access_model.pings import replies
 from bentpipe.validation.slots.nulls import NULLS, Pings
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def load(data: Path) -> dict[str, Pings] | None:
     joint = data / "joint_victoria_20250529" / "ping-10ms-2025-05-29-23-20-13.txt"
     if not all(path.is_file() for path in (*victoria.values(), seattle, joint)):
         return None
-    found = {f"victoria {k}": read_columns(path, 0, 1, 1e-9) for k, path in victoria.items()}
-    return found | {"seattle": read_columns(seattle, 0, 2, 1.0), "joint": read_pings(joint)}
+    found = {f"victoria {k}": replies(path) for k, path in victoria.items()}
+    return found | {"seattle": replies(seattle), "joint": replies(joint, stamped="sent")}
 
 
 def sources(whole: Mapping[str, Pings]) -> dict[str, Callable[[np.random.Generator], Pings]]:

@@ -1,0 +1,195 @@
+"""The classifier: can slots of the model be told from real ones?
+
+Trained on the windows that the model was fitted to and as many of the model's, tested on held-out windows: other
+sessions, or other 20-minute blocks, never other slots of the same ones. Three kinds are tried and the one that tells
+most counts; the area under its ROC curve is 0.5 if nothing can be told and 1 if everything can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import QuantileTransformer
+
+from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
+from bentpipe.validation.access_model.pings import Floats
+
+#: Area below which the model counts as not told apart.
+LIMIT = 0.65
+#: Draws of windows, with replacement, for the interval of the area: 95 % of them lie within.
+_DRAWS = 300
+#: Features that give the model away, named at most.
+_NAMED = 3
+
+Windows = Sequence[tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Slots of several windows.
+
+    Attributes:
+        x: Features, one row a slot.
+        window: Which window each is of.
+    """
+
+    x: Floats
+    window: NDArray[np.int64]
+
+    def drawn(self, count: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """`count` times the rows of as many windows, drawn with replacement."""
+        rows = [np.flatnonzero(self.window == k) for k in np.unique(self.window)]
+        chosen = rng.integers(len(rows), size=(count, len(rows)))
+        return [np.concatenate([rows[k] for k in one]) for one in chosen]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a classifier could tell at one place.
+
+    Attributes:
+        where: Site, and which features.
+        kind: The classifier that told most.
+        area: Under its ROC curve, on held-out windows.
+        low, high: Interval of the area, over windows.
+        by: Features without which it tells less: name, and by how much the area falls where the feature is shuffled;
+            largest first.
+        alone: For each feature the area that it gives by itself, 0.5 to 1, on held-out windows.
+        slots: Real slots: trained on, tested on.
+    """
+
+    where: str
+    kind: str
+    area: float
+    low: float
+    high: float
+    by: list[tuple[str, float]]
+    alone: dict[str, float]
+    slots: tuple[int, int]
+
+
+def slots_of(windows: Windows, *, fine: bool) -> Slots:
+    """The slots of windows (times, round trips)."""
+    found = [slot_features(t_s, rtt_ms, fine=fine) for t_s, rtt_ms in windows]
+    return Slots(np.concatenate(found), np.repeat(np.arange(len(found)), [len(x) for x in found]))
+
+
+def joined(parts: Sequence[Slots]) -> Slots:
+    """Slots of several places together; windows stay apart."""
+    shift = np.cumsum([0, *(int(p.window.max(initial=-1)) + 1 for p in parts)])
+    return Slots(
+        np.concatenate([p.x for p in parts]),
+        np.concatenate([p.window + first for p, first in zip(parts, shift, strict=False)]),
+    )
+
+
+def told(
+    where: str,
+    train: Sequence[tuple[Slots, Slots]],
+    tests: Sequence[tuple[str, Slots, Slots]],
+    *,
+    fine: bool,
+    explain: bool,
+) -> list[Told]:
+    """Train on pairs (real, model) and test on others, each pair with the same weight.
+
+    Args:
+        where: Which features, for the name.
+        train: Of each place.
+        tests: Place, real slots, slots of the model.
+        fine: Which features they are.
+        explain: Whether the interval and the features that give the model away are looked for.
+
+    Returns:
+        One for each test, of the kind that tells most there.
+    """
+    x = np.concatenate([slots.x for pair in train for slots in pair])
+    is_real = np.concatenate(
+        [np.full(len(slots.x), real) for pair in train for slots, real in zip(pair, (1, 0), strict=True)]
+    )
+    weight = np.concatenate([np.full(len(slots.x), 1 / max(len(slots.x), 1)) for pair in train for slots in pair])
+    models = {name: model.fit(x, is_real, **{step: weight * len(x)}) for name, (model, step) in _kinds().items()}
+    names = FINE if fine else COARSE
+    found = []
+    for place, real, made in tests:
+        truth = np.repeat([1, 0], [len(real.x), len(made.x)])
+        both = np.concatenate([real.x, made.x])
+        scores = {name: model.predict_proba(both)[:, 1] for name, model in models.items()}
+        areas = {name: _area(truth, score) for name, score in scores.items()}
+        best = max(areas, key=lambda name: areas[name])
+        rng = np.random.default_rng(1)
+        draws = [areas[best]]
+        count = _DRAWS if explain else 0
+        for ours, theirs in zip(real.drawn(count, rng), made.drawn(count, rng), strict=True):
+            rows = np.concatenate([ours, len(real.x) + theirs])
+            draws.append(_area(truth[rows], scores[best][rows]))
+        falls = []
+        for k, name in enumerate(names if explain else ()):
+            mixed = both.copy()
+            mixed[:, k] = rng.permutation(mixed[:, k])
+            falls.append((name, areas[best] - _area(truth, models[best].predict_proba(mixed)[:, 1])))
+        falls.sort(key=lambda fall: -fall[1])
+        alone = {name: _alone(truth, both[:, k]) for k, name in enumerate(names)}
+        low, high = np.percentile(draws, [2.5, 97.5])
+        trained_on = sum(len(pair[0].x) for pair in train)
+        found.append(
+            Told(
+                f"{place}, {where}",
+                best,
+                areas[best],
+                float(low),
+                float(high),
+                falls[:_NAMED],
+                alone,
+                (trained_on, len(real.x)),
+            )
+        )
+    return found
+
+
+def _kinds() -> dict[str, tuple[Any, str]]:
+    """Classifiers, and the name under which each takes the slots' weights. Small ones: hundreds of slots, not more."""
+    boosted = GradientBoostingClassifier(
+        n_estimators=100, max_depth=3, learning_rate=0.08, min_samples_leaf=8, subsample=0.7, random_state=0
+    )
+    forest = RandomForestClassifier(150, min_samples_leaf=4, random_state=0)
+    linear = LogisticRegression(C=0.3, max_iter=1000)
+    ranks = QuantileTransformer(n_quantiles=50, output_distribution="normal", random_state=0)
+    return {
+        "boosted trees": (
+            make_pipeline(SimpleImputer(keep_empty_features=True), boosted),
+            "gradientboostingclassifier__sample_weight",
+        ),
+        "random forest": (
+            make_pipeline(SimpleImputer(keep_empty_features=True), forest),
+            "randomforestclassifier__sample_weight",
+        ),
+        "logistic": (
+            make_pipeline(SimpleImputer(keep_empty_features=True), ranks, linear),
+            "logisticregression__sample_weight",
+        ),
+    }
+
+
+def _area(truth: NDArray[np.int64], score: Floats) -> float:
+    """Area under the ROC curve, by ranks (Mann and Whitney)."""
+    ranks, real = rankdata(score), truth > 0
+    count = int(real.sum())
+    return float((ranks[real].sum() - count * (count + 1) / 2) / (count * (truth.size - count)))
+
+
+def _alone(truth: NDArray[np.int64], value: Floats) -> float:
+    known = ~np.isnan(value)
+    if len(np.unique(truth[known])) < 2:
+        return 0.5
+    area = _area(truth[known], value[known])
+    return max(area, 1 - area)

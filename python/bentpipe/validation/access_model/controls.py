@@ -1,0 +1,78 @@
+"""Models that are wrong on purpose: each must fail the rank test, the classifier and the transport test.
+
+All but `without_slots` change what a window of the model holds; that one is the model with other parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from bentpipe.validation.access_model.model import Params
+from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats, Window
+from bentpipe.validation.access_model.statistics import Summary
+
+Change = Callable[[Floats, Floats, np.random.Generator], Floats]
+
+
+def without_slots(params: Params) -> Params:
+    """Nothing begins or ends with a slot. The mean offset stays."""
+    changed = copy.deepcopy(params)
+    delay, queue = changed["delay"], changed["delay"]["queue"]
+    changed["load"]["slot_log_sigma"] = 0.0
+    delay["interruption"]["median_ms"] = 0.0
+    delay["grants"]["period_weights"] = [0.0, 0.0, 0.0, 1.0, 0.0]
+    delay["site_offset_ms"] += queue["mean_ms"] + queue["raised_probability"] * queue["raised_mean_ms"]
+    queue["mean_ms"] = 0.0
+    queue["raised_probability"] = 0.0
+    return changed
+
+
+def shuffled(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
+    """The same round trips, in another order within each slot."""
+    slot = (t_s / SLOT_S).astype(int)
+    out = rtt_ms.copy()
+    for k in np.unique(slot):
+        out[slot == k] = rng.permutation(rtt_ms[slot == k])
+    return out
+
+
+def constant(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
+    """The window's median, always."""
+    return np.full(t_s.size, float(np.median(rtt_ms)))
+
+
+def gaussian(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
+    """Normal noise of the window's mean and standard deviation, not below its least round trip."""
+    noise: Floats = rng.normal(rtt_ms.mean(), rtt_ms.std(), t_s.size)
+    cut: Floats = np.maximum(noise, rtt_ms.min())
+    return cut
+
+
+#: Name → what becomes of a window's round trips.
+CHANGES: Mapping[str, Change] = {"in-slot shuffle": shuffled, "constant delay": constant, "Gaussian noise": gaussian}
+#: The control that is the model with other parameters.
+NO_SLOTS = "no handovers, no slots"
+
+
+def replays(
+    window: Window, count: int, rng: np.random.Generator, reduce: Callable[[Floats, Floats], Summary]
+) -> list[Summary]:
+    """A model fitted to one window, which plays it again and again.
+
+    Whole seconds are drawn anew within each slot, so that repetitions differ as much as one window lets them.
+    """
+    second = window.t_s.astype(int)
+    made = []
+    for _ in range(count):
+        times, rtts = [], []
+        for k in range(int(WINDOW_S)):
+            first = k // int(SLOT_S) * int(SLOT_S)
+            source = first + int(rng.integers(int(SLOT_S)))
+            inside = second == source
+            times.append(window.t_s[inside] - source + k)
+            rtts.append(window.rtt_ms[inside])
+        made.append(reduce(np.concatenate(times), np.concatenate(rtts)))
+    return made

@@ -1,0 +1,161 @@
+"""Loss episodes of the model against measured ones: how far apart, how long, and where in the slot they begin.
+
+Two instruments, each held against the same instrument over Profiles of the model: the silences of a ping that wrote
+only what was answered (Victoria), and the seconds in which a terminal's own pings lost any (FjordLink, 1 Hz).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bentpipe.analysis import loss_episodes
+from bentpipe.profiles.access import build_profile
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.pings import ping
+from bentpipe.runs.measured.importing import read_file
+from bentpipe.validation.access_model.model import Params, geometry
+from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats, Site, Window
+
+NAMES = ("episodes a second [ln]", "gaps [ln, W1]", "lengths [ln, W1]", "slot phase [s, W1]")
+
+#: A terminal pings its PoP so often [1/s]: a second that loses one shows 0.0625 to 0.067.
+DISH_PINGS_PER_S = 15
+#: Its telemetry shows a loss so much later [s]: where the fitted hours have most, after the edge of the slot.
+DISH_LAG_S = 3.0
+#: Length of a block of its hours [s].
+DISH_BLOCK_S = 1200
+#: Where it stood and which PoP answers.
+DISH_PLACE, DISH_POP = "54.33,10.15", "50.11,8.68"
+#: Hours that are fitted; the later ones are held out.
+DISH_FITTED = 3
+#: Edges of slots, modulo `SLOT_S` [s of UTC].
+EDGE_S = 12.0
+
+_LEVELS = (np.arange(25) + 0.5) / 25
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Loss episodes in a stretch of time.
+
+    Attributes:
+        per_s: How many a second, half a one added.
+        gaps: Quantiles of ln of the time from begin to begin [s]; NaN with fewer than three.
+        lengths: Quantiles of ln of their lengths [s]; NaN without any.
+        phase: Their begins' share in each second of the slot, added up; NaN without any.
+    """
+
+    per_s: float
+    gaps: Floats
+    lengths: Floats
+    phase: Floats
+
+
+def episodes(starts_s: Floats, lengths_s: Floats, span_s: float) -> Episodes:
+    """Of begins [s after an edge] and lengths [s] within a span."""
+    gaps = np.diff(starts_s)
+    seconds = np.bincount((starts_s % SLOT_S).astype(int), minlength=int(SLOT_S))
+    none = np.full(_LEVELS.size, np.nan)
+    return Episodes(
+        (starts_s.size + 0.5) / span_s,
+        np.quantile(np.log(gaps), _LEVELS) if gaps.size >= 2 else none,
+        np.quantile(np.log(lengths_s), _LEVELS) if starts_s.size else none,
+        np.cumsum(seconds) / starts_s.size if starts_s.size else np.full(int(SLOT_S), np.nan),
+    )
+
+
+def distance(a: Episodes, b: Episodes) -> Floats:
+    """The four of `NAMES`."""
+    around = a.phase - b.phase
+    return np.array(
+        [
+            abs(np.log(a.per_s / b.per_s)),
+            np.abs(a.gaps - b.gaps).mean(),
+            np.abs(a.lengths - b.lengths).mean(),
+            np.abs(around - np.median(around)).mean() * SLOT_S,  # on a circle
+        ]
+    )
+
+
+def of_silences(t_s: Floats) -> Episodes:
+    """Of a window's answered probes: where their times are silent."""
+    table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": np.ones(t_s.size)})
+    silent = loss_episodes(table).silences
+    return episodes(silent["start_unix_ns"].to_numpy() / 1e9, silent["duration_s"].to_numpy(), WINDOW_S)
+
+
+def model_silences(
+    site: Site, windows: Sequence[Window], params: Params, count: int, first_seed: int
+) -> list[Episodes]:
+    """The same of pings over Profiles of the model, sent as the real ones and on through the real ones' silences."""
+    found = []
+    for i in range(count):
+        window = windows[i % len(windows)]
+        step_s = float(np.median(np.diff(window.t_s)))
+        silent = np.flatnonzero(np.diff(window.t_s) > 2 * step_s)
+        more = [np.arange(window.t_s[k] + step_s, window.t_s[k + 1], step_s) for k in silent]
+        t_s = np.sort(np.concatenate([window.t_s, *more]))
+        profile = build_profile("w", *geometry(site.terminal, site.server, window.start_unix_s), params, first_seed + i)
+        found.append(of_silences(t_s[~np.isnan(ping(profile, t_s, seed=first_seed + i))]))
+    return found
+
+
+@dataclass(frozen=True)
+class DishHours:
+    """Blocks of a terminal's hours, fitted and held out, and when some of the latter begin [s since 1970]."""
+
+    fitted: list[Episodes]
+    held_out: list[Episodes]
+    starts_unix_s: list[int]
+
+
+def dish_hours(data: Path) -> DishHours | None:
+    """FjordLink's hours, in blocks; None if they are absent."""
+    files = sorted((data / "dish_history_fjordlink_1hz").glob("*-starlink.parquet.gzip"))
+    if len(files) <= DISH_FITTED:
+        return None
+    blocks: list[list[Episodes]] = []
+    starts = []
+    for number, file in enumerate(files):
+        table = read_file(file).measurement.tables["dish_samples"].drop_nulls("pop_ping_drop_rate")
+        at_s = table["t_unix_ns"].to_numpy() / 1e9 - DISH_LAG_S
+        lost = table["pop_ping_drop_rate"].to_numpy() > 0
+        edge = np.ceil((at_s[0] - EDGE_S) / SLOT_S) * SLOT_S + EDGE_S
+        count = int((at_s[-1] - edge) // DISH_BLOCK_S)
+        begins = [edge + k * DISH_BLOCK_S for k in range(count)]
+        blocks.append([of_seconds(at_s[(at_s >= b) & (at_s < b + DISH_BLOCK_S) & lost] - b) for b in begins])
+        if number >= DISH_FITTED:
+            starts += [int(begin) for begin in begins[:1]]
+    flat = [[one for hour in part for one in hour] for part in (blocks[:DISH_FITTED], blocks[DISH_FITTED:])]
+    return DishHours(flat[0], flat[1], starts)
+
+
+def of_seconds(lossy_s: Floats) -> Episodes:
+    """Of a block's seconds in which anything was lost [s after its begin]: those in a row are one episode."""
+    first = np.flatnonzero(np.diff(lossy_s, prepend=-np.inf) > 1.5)
+    last = np.append(first[1:] - 1, lossy_s.size - 1)[: first.size]
+    return episodes(lossy_s[first], lossy_s[last] - lossy_s[first] + 1.0, DISH_BLOCK_S)
+
+
+def model_dish(hours: DishHours, params: Params, count: int, first_seed: int) -> list[Episodes]:
+    """The same of a terminal's pings over Profiles of the model."""
+    sent_s = np.arange(DISH_BLOCK_S * DISH_PINGS_PER_S) / DISH_PINGS_PER_S
+    found = []
+    plans = [_plan(start) for start in hours.starts_unix_s]
+    for i in range(count):
+        profile = build_profile("w", *plans[i % len(plans)], params, first_seed + i)
+        lost = np.isnan(ping(profile, sent_s, seed=first_seed + i)).reshape(-1, DISH_PINGS_PER_S).any(1)
+        found.append(of_seconds(np.flatnonzero(lost).astype(float)))
+    return found
+
+
+def _plan(start_unix_s: int) -> tuple[str, str]:
+    made = make_profile(DISH_PLACE, DISH_POP, start_unix_ns=start_unix_s * 10**9, duration_s=DISH_BLOCK_S, seed=0)
+    recipe = json.loads(made.metadata_json())["provenance"]["recipe"]
+    return json.dumps(recipe["schedule"]), json.dumps(recipe["ground"])

@@ -1,0 +1,119 @@
+"""The transport test: Reno, CUBIC and BBR over measured Profiles and over the model's, at the same place and time.
+
+Like is held against like: both kinds are made of pings by the tool that makes measured Profiles, the model's of pings
+sent when the real ones were. What pings do not know is the same for both: capacity (a saturation trace, begun at
+another slot for each window), queue, length. So is what a ping cannot see: what happens between two probes. The
+model's own capacity has a test of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bentpipe.profiles import Profile
+from bentpipe.profiles.build import Points
+from bentpipe.profiles.measured import Capacity, FromPings, profile_from_pings
+from bentpipe.profiles.path import held
+from bentpipe.runs.racing import race
+from bentpipe.scenarios.units import parse_queue
+from bentpipe.validation.access_model.pings import SLOT_S, Floats
+from bentpipe.validation.access_model.rank_test import Rank, rank_by
+
+CONTROLLERS = ("reno", "cubic", "bbr")
+#: Length of a Run [s]: four slots; its first seconds are start-up, which goodput leaves out.
+RUN_S = 60.0
+#: A tenth of a second at the median of the capacity trace in use (48 Mbit/s); chosen here, the same for all.
+QUEUE_BYTES = 600_000
+#: What is compared of a Run: name, key of its flow, scale; by the logarithm.
+FIGURES = (
+    ("goodput [ln]", "goodput_bps"),
+    ("median RTT [ln]", "rtt_median_ms"),
+    ("p95 RTT [ln]", "rtt_p95_ms"),
+)
+
+
+def turned(capacity: Capacity) -> list[Capacity]:
+    """The down trace begun at each of its slots, the part before put behind; it is read every 0.1 s."""
+    assert capacity.down is not None and capacity.duration_s is not None  # noqa: PT018 - a trace's
+    grid = np.arange(0.0, capacity.duration_s, 0.1)
+    count = int(capacity.duration_s / SLOT_S)
+    value = held(capacity.down.t_s, capacity.down.value, grid)
+    return [
+        Capacity(
+            None, Points.of(grid, np.roll(value, -k * round(SLOT_S / 0.1))), capacity.duration_s, None, capacity.source
+        )
+        for k in range(count)
+    ]
+
+
+@dataclass(frozen=True)
+class Flows:
+    """What one controller got over several paths: goodput [bit/s], median and 95th percentile of the RTT [ms]."""
+
+    figures: Floats
+
+    def quantiles(self, figure: int) -> Floats:
+        """10th, 50th, 90th percentile of a figure."""
+        found: Floats = np.percentile(self.figures[:, figure], [10, 50, 90])
+        return found
+
+
+def path_of(name: str, t_s: Floats, rtt_ms: Floats, capacity: Capacity, *, silent_is_lost: bool) -> Profile:
+    """A measured Profile from a window's answered pings; with `silent_is_lost` silences are lost probes."""
+    table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt_ms})
+    queue = parse_queue(f"{QUEUE_BYTES}bytes", "queue")
+    how = FromPings(
+        capacities=[capacity], queue=queue, name=name, silent_is_lost=silent_is_lost, source="pings of a window"
+    )
+    return profile_from_pings(table, how).profile
+
+
+def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dict[str, Flows]:
+    """Each controller alone over each path."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = race(
+            paths,
+            CONTROLLERS,
+            out=Path(folder) / "runs",
+            duration_s=RUN_S,
+            phase_s=0.0,
+            on_progress=lambda share, _done, _wanted: on_progress(share),
+        )
+    by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
+    for run in found.runs:
+        (flow,) = run.flows
+        by_controller[run.entrant].append([flow[key] for _, key in FIGURES])
+    return {controller: Flows(np.array(figures, float)) for controller, figures in by_controller.items()}
+
+
+def ranks(real: dict[str, Flows], held_out: dict[str, Flows], model: dict[str, Flows]) -> list[Rank]:
+    """The rank test for each controller and figure: distances are |ln| of ratios."""
+    return [
+        one
+        for controller in CONTROLLERS
+        for one in rank_by(
+            lambda a, b: np.abs(np.log(a / b)),
+            [f"{controller} {name}" for name, _ in FIGURES],
+            list(real[controller].figures),
+            list(held_out[controller].figures),
+            list(model[controller].figures),
+        )
+    ]
+
+
+def split(whole: dict[str, Flows], counts: Mapping[str, int]) -> dict[str, dict[str, Flows]]:
+    """Flows over paths of several kinds, taken apart: `counts` are the kinds' numbers of paths, in order."""
+    ends = np.cumsum(list(counts.values()))
+    parts = {c: np.split(f.figures, ends[:-1]) for c, f in whole.items()}
+    return {name: {c: Flows(parts[c][k]) for c in parts} for k, name in enumerate(counts)}
+
+
+def together(*parts: dict[str, Flows]) -> dict[str, Flows]:
+    """Flows over the paths of all parts."""
+    return {c: Flows(np.concatenate([part[c].figures for part in parts])) for c in CONTROLLERS}
