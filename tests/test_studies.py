@@ -1,5 +1,6 @@
 """Studies: what every one of them gives, from the command line too, and what is refused."""
 
+import dataclasses
 import json
 import math
 
@@ -81,6 +82,15 @@ def test_what_is_no_study_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="is not a folder"):
         run_study("huston-ping", tmp_path / "file")
+
+
+def test_measurements_that_nobody_uses_are_not_passed_over(toy, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="toy takes no measurements"):
+        run_study("toy", tmp_path, data=tmp_path)
+    with_data = dataclasses.replace(toy, measured="pings")
+    monkeypatch.setattr("bentpipe.studies.running.find_study", lambda name: with_data)
+    notes = run_study("toy", tmp_path, data=tmp_path).result.notes
+    assert "holds no pings that toy can use" in notes[0]
 
 
 def test_a_figure_that_is_no_number_is_refused(toy):

@@ -21,7 +21,7 @@ def list_(as_json: options.AsJson = False) -> None:
     from bentpipe.cli.console import print_json, table
     from bentpipe.studies import STUDIES, find_study
 
-    columns = ["name", "title", "takes", "source"]
+    columns = ["name", "title", "takes", "measured", "source"]
     rows = [{column: getattr(study, column) for column in columns} for study in map(find_study, STUDIES)]
     if as_json:
         print_json(rows)

@@ -176,4 +176,5 @@ STUDY = Study(
     source="Huston, A Transport Protocol's View of Starlink (APNIC, May 2024), figures 3 to 5",
     takes="half a minute; --quick: seconds",
     run=_run,
+    measured="pings",
 )

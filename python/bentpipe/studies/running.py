@@ -7,7 +7,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +67,24 @@ def run_study(
         on_progress: Called with the share done, 0 to 1.
 
     Raises:
-        UserError: An unknown study, `data` that is not there or that cannot be read, `out` that is no folder.
+        UserError: An unknown study, `data` that is not there, that cannot be read or that the study has no use for,
+            `out` that is no folder.
         StoreError: The disk refuses.
     """
     study = find_study(name)
+    if data is not None and not study.measured:
+        raise UserError(f"{name} takes no measurements: everything in it is simulated; leave --data away")
     if data is not None and not data.exists():
-        raise UserError(f"{data}: no such file or folder; wanted measurements (docs/guides/studies.md)")
+        raise UserError(f"{data}: no such file or folder; wanted {study.measured} (docs/guides/studies.md)")
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is not a folder; wanted one for the study's files")
     with storing(out):
         out.mkdir(parents=True, exist_ok=True)
     result = study.run(Request(out, quick, data, on_progress))
     check(study, result)
+    if data is not None and not any(row.basis.startswith("measured") for row in result.rows):
+        unused = f"{data}: holds no {study.measured} that {name} can use (docs/guides/studies.md): all is simulated"
+        result = replace(result, notes=[unused, *result.notes])
     figures = {}
     for key, figure in result.figures.items():
         figures[key] = out / f"{name}-{key}.png"

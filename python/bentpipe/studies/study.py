@@ -113,6 +113,7 @@ class Study:
         source: The publication and its figures.
         takes: How long, as people say it: full, and with ``--quick``.
         run: Does it.
+        measured: What ``--data`` may hold for it, as people say it; empty: it simulates all there is, and refuses data.
     """
 
     name: str
@@ -120,3 +121,4 @@ class Study:
     source: str
     takes: str
     run: Callable[[Request], Result]
+    measured: str = ""

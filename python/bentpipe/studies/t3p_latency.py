@@ -168,4 +168,5 @@ STUDY = Study(
     source=f"{SOURCE}, figures 2a to 2c",
     takes="two minutes; --quick: seconds",
     run=_run,
+    measured="pings",
 )

@@ -141,4 +141,5 @@ STUDY = Study(
     source=f"{SOURCE}, figures 4a and 4b",
     takes="a minute; --quick: seconds",
     run=_run,
+    measured="telemetry of a terminal",
 )

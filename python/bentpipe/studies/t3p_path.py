@@ -183,4 +183,5 @@ STUDY = Study(
     source=f"{SOURCE}, figures 3b and 3c",
     takes="two minutes; --quick: seconds",
     run=_run,
+    measured="traceroutes",
 )

@@ -181,4 +181,5 @@ STUDY = Study(
     source=f"{SOURCE}, figure 3a",
     takes="a minute; --quick: seconds",
     run=_run,
+    measured="pings",
 )
