@@ -8,11 +8,11 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from bentpipe import studies
 from bentpipe.cli.main import app
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.runs.measured.importing import import_files
 from bentpipe.studies import STUDIES, Request, Result, Row, Study, Verdict, find_study
-from bentpipe.studies.measured import load_campaigns, probe_series
+from bentpipe.studies.measured import load_campaigns, measured_parts, probe_series
 from bentpipe.studies.running import check, run_study
 from bentpipe.studies.scenario import load_scenario
 
@@ -119,13 +119,35 @@ def test_campaigns_are_known_by_their_place():
     assert probe_series(None) == []
 
 
-def test_a_log_of_ones_own_is_data(tmp_path):
-    lines = [f"[{1700000000 + k}.0] 64 bytes from 1.1.1.1: icmp_seq={k + 1} ttl=60 time=30.0 ms" for k in range(5)]
-    log = tmp_path / "ping.txt"
+def ping_log(folder, replies=5):
+    lines = [
+        f"[{1700000000 + k}.0] 64 bytes from 1.1.1.1: icmp_seq={k + 1} ttl=60 time=30.0 ms" for k in range(replies)
+    ]
+    log = folder / "ping.txt"
     log.write_text("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n" + "\n".join(lines) + "\n")
+    return log
+
+
+def test_a_log_of_ones_own_is_data(tmp_path):
+    log = ping_log(tmp_path)
     (part,) = probe_series(log)
     assert part.basis == f"measured: {log}"
     assert part.table.height == 5
     assert not part.losses_known
     assert "5 rows, 4 s from 2023-11-14T22:13:19Z" in part.text
-    assert studies.find_study("huston-ping")
+
+
+def test_measured_runs_of_ones_own_are_data(tmp_path):
+    (tmp_path / "logs").mkdir()
+    import_files([ping_log(tmp_path / "logs")], tmp_path / "runs", site="roof")
+    (part,) = probe_series(tmp_path / "runs")
+    assert part.name == "roof → 1.1.1.1"
+    assert part.basis == "measured: roof/20231114T221319Z"
+    assert measured_parts(tmp_path / "runs", "hops") == []
+    assert probe_series(tmp_path / "logs") == []
+
+
+def test_runs_that_nobody_measured_are_no_data(tmp_path):
+    (tmp_path / "run.json").write_text('{"format": 1, "world": "simulated"}')
+    with pytest.raises(UserError, match="no measured Run"):
+        probe_series(tmp_path)

@@ -11,13 +11,15 @@ import polars as pl
 from bentpipe.analysis.orientation import POINTING
 from bentpipe.analysis.path import HOPS
 from bentpipe.analysis.tables import PINGS, check_columns
-from bentpipe.errors import UserError
-from bentpipe.runs.measured import find_measured
+from bentpipe.dish.dumps import is_recording
+from bentpipe.runs.measured import MeasuredRun, find_measured
 from bentpipe.runs.measured.opening import Wanted, open_measured
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
 
 _COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}
+#: The table of a measured Run that each is read from.
+_KEPT = {"probes": "probes", "hops": "hops", "orientation": "dish_samples"}
 _TABLES: dict[str, Wanted] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
 
 
@@ -89,7 +91,7 @@ def probe_series(data: Path | None) -> list[Part]:
     """Pings below `data`, one part a series (site, target, file), sorted by file.
 
     Raises:
-        UserError: `data` is a file that has no pings.
+        UserError: `data` is a file that has no pings, or holds Runs that were not measured.
     """
     return [series for part in _parts(data, "probes") for series in _series(part)]
 
@@ -98,7 +100,7 @@ def measured_parts(data: Path | None, wanted: Wanted) -> list[Part]:
     """Tables of one kind below `data`, one part a file or Run; empty where `data` is None or has none.
 
     Raises:
-        UserError: `data` is a file that has no such table.
+        UserError: `data` is a file that has no such table, or holds Runs that were not measured.
     """
     return list(_parts(data, wanted))
 
@@ -106,7 +108,7 @@ def measured_parts(data: Path | None, wanted: Wanted) -> list[Part]:
 def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
     if data is None:
         return
-    if data.is_file():
+    if data.is_file() or is_recording(data):
         lazy = open_measured(data, wanted)
         check_columns(lazy, _COLUMNS[wanted], f"{data}: {wanted}")
         yield _part(data.name, f"measured: {data}", lazy.collect())
@@ -119,19 +121,16 @@ def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
                 if value is not None and key in table.columns:
                     table = table.with_columns(pl.lit(value).alias(key))
             yield _part(campaign.site or campaign.file, f"measured: {campaign.file}", table)
-    for folder in _runs(data):
-        try:
-            table = open_measured(folder, wanted).collect()
-        except UserError:  # it has other tables
-            continue
-        yield _part(folder.parent.name, f"measured: {folder.relative_to(data) if folder != data else folder}", table)
+    for run in _runs(data):
+        if _KEPT[wanted] in run.tables:
+            place = run.path.relative_to(data) if run.path != data else run.path
+            yield _part(run.site, f"measured: {place}", open_measured(run.path, wanted).collect())
 
 
-def _runs(data: Path) -> list[Path]:
-    try:
-        return [run.path for run in find_measured(data)]
-    except UserError:  # no measured Run below it
-        return []
+def _runs(data: Path) -> list[MeasuredRun]:
+    """Those at or below a folder; none where it holds no Run of any kind, as a folder of campaigns does."""
+    there = any(next(data.glob(f"{depth}run.json"), None) for depth in ("", "*/", "*/*/"))
+    return find_measured(data) if there else []
 
 
 def _part(name: str, basis: str, table: pl.DataFrame) -> Part:

@@ -83,7 +83,10 @@ def run_study(
     result = study.run(Request(out, quick, data, on_progress))
     check(study, result)
     if data is not None and not any(row.basis.startswith("measured") for row in result.rows):
-        unused = f"{data}: holds no {study.measured} that {name} can use (docs/guides/studies.md): all is simulated"
+        unused = (
+            f"{data}: holds no {study.measured} that {name} can use, so all is simulated; a folder of logs becomes a "
+            "measured Run with `bentpipe read`"
+        )
         result = replace(result, notes=[unused, *result.notes])
     figures = {}
     for key, figure in result.figures.items():
