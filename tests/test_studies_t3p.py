@@ -86,6 +86,16 @@ def test_spikes_of_whole_slots_hold_and_others_do_not(tmp_path):
     assert holds(result, "multiples")
     assert holds(result, "lost") is None  # the file has no lost probe
 
+    # As long, but of any length.
+    ends = np.cumsum(rng.choice([45, 60, 75], 200) + rng.integers(0, 15, 200))
+    rtt_ms = 30 + rng.gamma(2, 0.5, 12_000)
+    for end in ends[ends < 11_900]:
+        rtt_ms[end : end + rng.integers(13, 43)] = 80.0
+    rtt_ms += 8 * rng.random(800)[np.arange(12_000) // 15]  # the slots
+    result = run_study("t3p-spikes", tmp_path, data=probes(tmp_path, rtt_ms)).result
+    assert holds(result, "persist")
+    assert not holds(result, "multiples")
+
     noise = 30 + rng.gamma(2, 0.5, 7200)
     result = run_study("t3p-spikes", tmp_path, data=probes(tmp_path, noise)).result
     assert not holds(result, "persist")

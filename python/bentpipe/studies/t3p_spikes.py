@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.analysis import Handovers, Spikes, analyze_handovers, latency_spikes, loss_episodes
 from bentpipe.analysis.evidence import spacing_s
-from bentpipe.analysis.spikes import BIN_S
+from bentpipe.analysis.spikes import BIN_S, LASTING_S
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_spikes
 from bentpipe.studies.measured import Part, probe_series, together
@@ -114,7 +114,7 @@ def _last(every: list[_Found]) -> Verdict:
 
 
 def _multiples(every: list[_Found]) -> Verdict:
-    """Durations against multiples of the slot: by chance, as many would be near one as its surroundings are wide."""
+    """How many lengths are near a multiple of the slot, and how many would be by chance (`_chance`)."""
     statement = "they last for multiples of 15 seconds"
     known = [found for found in every if found.slots.period_s is not None and found.lasting.height]
     lasting = sum(found.lasting.height for found in known)
@@ -123,15 +123,29 @@ def _multiples(every: list[_Found]) -> Verdict:
         few = f"{lasting} lasting spikes in series whose slots were found; fewer than {LEAST_SPIKES} decide nothing"
         return Verdict(statement, None, _3A, basis, few)
     near = sum((found.spikes.near_multiple or 0.0) * found.lasting.height for found in known) / lasting
-    chance = sum(2 * BIN_S / (found.slots.period_s or 15.0) * found.lasting.height for found in known) / lasting
+    chance = sum(_chance(found) * found.lasting.height for found in known) / lasting
     spread = float(np.sqrt(chance * (1 - chance) / lasting))
     return Verdict(
         statement,
         near > chance + BEYOND_CHANCE * spread,
         _3A,
         basis,
-        f"{near:.0%} of {lasting} are within {BIN_S:g} s of a multiple of the slot; {chance:.0%} would be by chance",
+        f"{near:.0%} of {lasting} are within {BIN_S:g} s of a multiple of the slot, {chance:.0%} if they end at random",
     )
+
+
+def _chance(found: _Found) -> float:
+    """The share near a multiple if spikes that lasted so far ended at random, at a rate that gives their mean length.
+
+    That is the geometric distribution above `LASTING_S`: being short favours the first multiple, by chance too.
+    """
+    period_s = found.slots.period_s or 15.0
+    lengths = found.lasting["duration_s"].to_numpy()
+    end = 1 / (1 + (lengths.mean() - LASTING_S) / BIN_S)
+    later = np.arange(int(40 / end) + 1)
+    length_s = LASTING_S + later * BIN_S
+    near = np.abs(length_s - np.maximum(np.round(length_s / period_s), 1) * period_s) <= BIN_S
+    return float((end * (1 - end) ** later)[near].sum())
 
 
 def _losses(every: list[_Found]) -> Verdict:
