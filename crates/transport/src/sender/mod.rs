@@ -301,8 +301,8 @@ impl Sender {
         self.burst = burst_segments(&self.config, self.nominal_rate, self.min_rtt.get(), self.controller.min_tso_segments());
     }
 
-    fn queued(&self) -> Queued {
-        let bursts = u64::from(self.board.packets_out()) / u64::from(self.burst);
+    fn queued(&mut self) -> Queued {
+        let bursts = self.bursts.outstanding(self.una, self.nxt);
         Queued { una: self.una, nxt: self.nxt, bursts }
     }
 }

@@ -9,6 +9,7 @@ use super::recovery::State;
 use crate::config::SenderConfig;
 use crate::stats::Limit;
 use bentpipe_profile::{Nanos, Time};
+use std::collections::VecDeque;
 
 /// A share of the window that does not wait (`tcp_tso_win_divisor`).
 const WINDOW_DIVISOR: u64 = 3;
@@ -31,18 +32,26 @@ pub(super) struct Bursts {
     /// Segments of the one under way, and those left of them; it is over when nothing more may leave.
     size: u64,
     left: u64,
+    /// First bytes of those outstanding: each is an skb, and keeps the memory of one until its last byte is acknowledged.
+    starts: VecDeque<u64>,
 }
 
 impl Bursts {
     pub fn new(config: &SenderConfig) -> Self {
         let mss = u64::from(config.mss);
         let skb = (config.gso_max.0.saturating_sub(HEADERS) / mss).max(1) * mss;
-        Self { skb, boundary: 0, written: 0, size: 0, left: 0 }
+        Self { skb, boundary: 0, written: 0, size: 0, left: 0, starts: VecDeque::new() }
     }
 
     /// What is left of the burst under way does not leave with it.
     pub const fn end(&mut self) {
         self.left = 0;
+    }
+
+    /// How many are outstanding, of which `una` is the first byte not acknowledged and `nxt` the next to send.
+    pub fn outstanding(&mut self, una: u64, nxt: u64) -> u64 {
+        while self.starts.get(1).map_or(una >= nxt, |next| *next <= una) && self.starts.pop_front().is_some() {}
+        self.starts.len() as u64
     }
 
     /// Bytes of the skb at the head of the queue, of which `nxt` is the first to send and `written` the end of the last.
@@ -75,6 +84,7 @@ impl Sender {
         }
         self.bursts.size = skb.div_ceil(mss).clamp(1, quota);
         self.bursts.left = self.bursts.size;
+        self.bursts.starts.push_back(self.nxt);
         Ok(())
     }
 

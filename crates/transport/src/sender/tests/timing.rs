@@ -184,6 +184,22 @@ fn a_window_that_opens_by_two_segments_is_used_by_the_burst() {
 }
 
 #[test]
+fn an_skb_takes_memory_as_it_was_sent_whatever_the_next_ones_are() {
+    let mut pipe = queued(600).bulk();
+    pipe.run_for(ms(400));
+    let una = pipe.sender.una;
+    // One ends with a push, or where the next segment leaves later.
+    let sent: Vec<_> = pipe.sent.iter().filter(|(_, segment)| segment.seq >= una).collect();
+    let ends = sent.windows(2).filter(|pair| pair[0].1.push || pair[0].0 != pair[1].0).count() as u64 + 1;
+    let counted = pipe.sender.queued().bursts;
+    assert!(counted > 10 && counted.abs_diff(ends) <= 1, "{counted} {ends}");
+    pipe.sender.burst = 1;
+    assert_eq!(pipe.sender.queued().bursts, counted, "the rate has fallen; they are what they were");
+    let nxt = pipe.sender.nxt;
+    assert_eq!(pipe.sender.bursts.outstanding(nxt, nxt), 0, "all acknowledged");
+}
+
+#[test]
 fn in_recovery_nothing_waits_for_a_burst() {
     let mut pipe = queued(600).bulk();
     pipe.run_for(ms(400));
