@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, delay_within, retransmits_within
+from bentpipe.validation.sim_vs_kernel.judge import (
+    SHARE_MARGIN,
+    delay_limit,
+    delay_within,
+    goodput_limit,
+    retransmit_limit,
+    retransmits_within,
+    shows_nothing,
+)
 
 if TYPE_CHECKING:
     from bentpipe.validation.sim_vs_kernel.figures import Figures
@@ -46,6 +54,10 @@ REASONS: tuple[Reason, ...] = (
 TOO_FEW_RUNS = "tests/test_sim_vs_kernel.py::test_runs_that_scatter_cannot_show_that_shares_are_the_same"
 """Means within the margin, where the kernel's own shares differ so much from run to run that no test could say so."""
 
+CHANCE = "tests/test_sim_vs_kernel.py::test_a_kernel_that_scatters_cannot_show_that_means_are_the_same"
+"""Where the kernel's own Runs of one cell differ so much that its mean is not known to the limit, and the difference of
+the means, as far as it is known, may be within it."""
+
 
 def explained_by(verdict: Verdict) -> str | None:
     """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
@@ -61,10 +73,26 @@ def explained_by(verdict: Verdict) -> str | None:
         ]
         if not found and quantity == "shares" and verdict.share_test is not None and verdict.share_test.shows_nothing:
             found = [TOO_FEW_RUNS]
+        if not found and _scatters(verdict, quantity):
+            found = [CHANCE]
         if not found:
             return None
         tests += found
     return "; ".join(dict.fromkeys(tests)) or None
+
+
+def _scatters(verdict: Verdict, quantity: str) -> bool:
+    """Whether `quantity` is outside as chance may have it."""
+    names = {"goodput": "goodput_bps", "delay": "delay_ms", "retransmits": "retransmit_rate"}
+    if (name := names.get(quantity)) is None:
+        return False
+    ours, theirs = ([float(getattr(run, name)) for run in world.runs] for world in (verdict.simulated, verdict.kernel))
+    mean = verdict.kernel.mean(name)
+    if quantity == "goodput":
+        limit = goodput_limit(verdict.cell.alone, mean)
+    else:
+        limit = delay_limit(mean) if quantity == "delay" else retransmit_limit(mean)
+    return shows_nothing(ours, theirs, limit)
 
 
 def late_ms(verdict: Verdict, quantity: str) -> float:

@@ -25,20 +25,23 @@ RETRANSMIT_POINT = 0.001
 percentage point, whichever is more."""
 
 SHARE_MARGIN = 0.05
-"""Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject at 5 %."""
+"""Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject."""
 
-SHARE_LEVEL = 0.05
-SHARE_LEAST_N = 10
+SHARE_LEVEL = 0.0294
+"""Of each of two looks, for 5 % together (Pocock 1977, table 1)."""
+
+LEAST_N = 10
+"""Runs that a test wants at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareTest:
     """Two one-sided t tests (Schuirmann 1987) of the first flow's share, paired by seed: both worlds met the same path.
 
-    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below 0.05 the shares are equivalent.
-    `least_p` is what `p` would be were the means the same, or the simulated shares without scatter, whichever is less:
-    from 0.05 on the kernel's runs differ so much from each other, and from the simulator's on the same paths, that so
-    few of them cannot show equivalence, whatever is true.
+    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below `SHARE_LEVEL` the shares are
+    equivalent. `least_p` is what `p` would be were the means the same, or the simulated shares without scatter,
+    whichever is less: from that level on the kernel's runs differ so much from each other, and from the simulator's on
+    the same paths, that so few of them cannot show equivalence, whatever is true.
     """
 
     n: int
@@ -56,9 +59,9 @@ class ShareTest:
 
 
 def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest | None:
-    """Whether shares, seed by seed, are the same within `SHARE_MARGIN`; None: fewer than `SHARE_LEAST_N`."""
+    """Whether shares, seed by seed, are the same within `SHARE_MARGIN`; None: fewer than `LEAST_N`."""
     n = min(len(simulated), len(kernel))
-    if n < SHARE_LEAST_N:
+    if n < LEAST_N:
         return None
     apart = [ours - theirs for ours, theirs in zip(simulated, kernel, strict=True)]
     difference, error = fmean(apart), stdev(apart) / math.sqrt(n)
@@ -72,12 +75,35 @@ def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest
     return ShareTest(n, fmean(simulated), fmean(kernel), difference, p, p < SHARE_LEVEL, least_p)
 
 
+def shows_nothing(ours: Sequence[float], theirs: Sequence[float], limit: float) -> bool:
+    """Whether the kernel's own Runs scatter so much that means could not be told to be within `limit` of each other.
+
+    That is so if the kernel's mean is itself not known to `limit` (95 % interval), and the interval of the difference,
+    paired by seed, reaches into the limit. Never of fewer than `LEAST_N` Runs.
+    """
+    n = min(len(ours), len(theirs))
+    if n < LEAST_N:
+        return False
+    reach = _t_quantile(n - 1) / math.sqrt(n)
+    apart = [mine - other for mine, other in zip(ours, theirs, strict=True)]
+    return reach * stdev(theirs) > limit and abs(fmean(apart)) - reach * stdev(apart) <= limit
+
+
+def _t_quantile(freedom: int) -> float:
+    """Of Student's t, for 95 % on both sides."""
+    return _student("ppf", 0.975, freedom)
+
+
 def _t_upper_tail(t: float, freedom: int) -> float:
+    return _student("sf", t, freedom)
+
+
+def _student(function: str, x: float, freedom: int) -> float:
     try:
         from scipy import stats
     except ModuleNotFoundError as error:
         raise UserError("sim-vs-kernel needs scipy: pip install 'bentpipe[validation]'") from error
-    return float(stats.t.sf(t, freedom))
+    return float(getattr(stats.t, function)(x, freedom))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +174,29 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def goodput_limit(alone: bool, theirs_bps: float) -> float:
+    """How far apart goodputs may be [bit/s], of a flow alone or of two."""
+    return (GOODPUT_ALONE if alone else GOODPUT_PAIR) * theirs_bps
+
+
+def delay_limit(theirs_ms: float) -> float:
+    """How far apart mean one-way delays may be [ms]."""
+    return max(DELAY_RATIO * theirs_ms, DELAY_MS)
+
+
+def retransmit_limit(theirs: float) -> float:
+    """How far apart retransmit rates may be."""
+    return max(RETRANSMIT_RATIO * theirs, RETRANSMIT_POINT)
+
+
 def delay_within(ours_ms: float, theirs_ms: float) -> bool:
     """Whether two mean one-way delays [ms] are within the limit; one that is not known is not."""
-    return abs(ours_ms - theirs_ms) <= max(DELAY_RATIO * theirs_ms, DELAY_MS)
+    return abs(ours_ms - theirs_ms) <= delay_limit(theirs_ms)
 
 
 def retransmits_within(ours: float, theirs: float) -> bool:
     """Whether two retransmit rates are within the limit."""
-    return abs(ours - theirs) <= max(RETRANSMIT_RATIO * theirs, RETRANSMIT_POINT)
+    return abs(ours - theirs) <= retransmit_limit(theirs)
 
 
 def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None) -> Verdict:
@@ -163,8 +204,7 @@ def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = N
     outside = [] if why_invalid is None else ["invalid"]
     ours, theirs = simulated.mean("goodput_bps"), kernel.mean("goodput_bps")
     goodput = ours / theirs if theirs > 0 else math.nan
-    limit = GOODPUT_ALONE if cell.alone else GOODPUT_PAIR
-    if not abs(goodput - 1) <= limit:
+    if theirs <= 0 or not abs(ours - theirs) <= goodput_limit(cell.alone, theirs):
         outside.append("goodput")
     our_ms, their_ms = simulated.mean("delay_ms"), kernel.mean("delay_ms")
     difference_ms = our_ms - their_ms

@@ -15,15 +15,15 @@ from bentpipe.runs import run_experiment
 from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import ExperimentFile
 from bentpipe.runs.plan import drawn_phase_ns
-from bentpipe.validation.sim_vs_kernel.cells import CELLS, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
 from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from bentpipe import Profile
     from bentpipe.runs import Run
+    from bentpipe.validation.sim_vs_kernel.cells import Cell, Effort
 
 ATTEMPTS = 3
 """Runs on a machine that other work disturbed are invalid, and repeated; with one that is invalid so often its cell is
@@ -41,9 +41,6 @@ either may be ahead of the other; much less than the warm-up."""
 STAGGER_SEED = 1_000_000
 """Added to a seed for that draw, which is not to follow the start phase's."""
 
-SIMULATED_SHARE = 0.02
-"""Part of the progress that the simulated Runs take."""
-
 
 @dataclass(frozen=True)
 class Worlds:
@@ -59,37 +56,32 @@ class Worlds:
         return next((str(run.record["why_invalid"]) for run in self.kernel if not run.record["valid"]), None)
 
 
-def run_cells(
-    paths: Mapping[str, Profile], effort: Effort, out: Path, on_progress: Callable[[float], None]
-) -> list[Worlds]:
-    """Every cell in both worlds, kept below `out`; what is there already is not run again.
+def run_cell(
+    cell: Cell, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None], *, second_look: bool = False
+) -> Worlds:
+    """A cell in both worlds, kept below `out`; what is there already is not run again.
+
+    Args:
+        cell: Which.
+        path: Its Profile.
+        effort: How long, how many seeds.
+        out: Folder for the Runs.
+        heard: Told the share done, 0 to 1.
+        second_look: With the seeds of the second look, those of the first among them.
 
     Raises:
         UserError: what this machine cannot run.
     """
-    simulated: dict[Cell, tuple[Run, ...]] = {}
-    for number, cell in enumerate(CELLS):
-        simulated[cell] = tuple(_race(cell, paths, effort, out / "simulated", on_kernel=False))
-        on_progress(SIMULATED_SHARE * (number + 1) / len(CELLS))
-    total_s = effort.kernel_s
-    done_s = 0.0
-    found = []
-    for cell in CELLS:
-        cost_s = effort.seeds(cell) * effort.kernel_s / sum(effort.seeds(c) for c in CELLS)
-
-        def heard(share: float, begin_s: float = done_s, cost_s: float = cost_s) -> None:
-            on_progress(SIMULATED_SHARE + (1 - SIMULATED_SHARE) * (begin_s + share * cost_s) / total_s)
-
-        found.append(Worlds(cell, simulated[cell], tuple(_calm(cell, paths, effort, out / "kernel", heard))))
-        done_s += cost_s
-    return found
+    seeds = effort.seeds(cell, second_look=second_look)
+    simulated = _race(cell, path, effort, seeds, out / "simulated", on_kernel=False)
+    return Worlds(cell, tuple(simulated), tuple(_calm(cell, path, effort, seeds, out / "kernel", heard)))
 
 
 def _calm(
-    cell: Cell, paths: Mapping[str, Profile], effort: Effort, out: Path, heard: Callable[[float], None]
+    cell: Cell, path: Profile, effort: Effort, seeds: int, out: Path, heard: Callable[[float], None]
 ) -> list[Run]:
     for _ in range(ATTEMPTS - 1):
-        runs = _race(cell, paths, effort, out, on_kernel=True, heard=heard)
+        runs = _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
         spoilt = [
             run for run in runs if not run.record["valid"] or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS)
         ]
@@ -97,20 +89,19 @@ def _calm(
             return runs
         for run in spoilt:
             shutil.rmtree(run.path)
-    return _race(cell, paths, effort, out, on_kernel=True, heard=heard)
+    return _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
 
 
 def _race(
     cell: Cell,
-    paths: Mapping[str, Profile],
+    path: Profile,
     effort: Effort,
+    seeds: int,
     out: Path,
     *,
     on_kernel: bool,
     heard: Callable[[float], None] = lambda _: None,
 ) -> list[Run]:
-    path = paths[cell.profile]
-    seeds = effort.seeds(cell)
     runs: list[Run] = []
     with warnings.catch_warnings():
         # The measured path has no limit upwards, where only acknowledgements go.
