@@ -85,6 +85,7 @@ def probed(count, known, lost_on_path=0):
         "lateness_p99_ms": 0.0,
         "lateness_max_ms": 0.0,
         "waking_p99_ms": 0.0,
+        "entrance_wait_p99_ms": 0.0,
     }
     return traffic.Probe(
         sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})

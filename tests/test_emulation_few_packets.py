@@ -6,7 +6,7 @@ from bentpipe.cli.run import summary_line
 from bentpipe.emulation.engine import FEW_PACKETS, Emulated
 
 
-def run_of(delivered, p50_ms, most_ms, waking_ms=0.1):
+def run_of(delivered, p50_ms, most_ms, waking_ms=0.1, waited_ms=0.1):
     """With few packets the relay's 99th percentile is the latest one."""
     relay = {
         "delivered": delivered,
@@ -17,6 +17,7 @@ def run_of(delivered, p50_ms, most_ms, waking_ms=0.1):
         "lateness_p99_ms": most_ms,
         "lateness_max_ms": most_ms,
         "waking_p99_ms": waking_ms,
+        "entrance_wait_p99_ms": waited_ms,
     }
     return Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
@@ -41,6 +42,14 @@ def test_of_many_the_99th_percentile_counts(late_ms, waking_ms, says):
     many = run_of(FEW_PACKETS, 0.04, late_ms, waking_ms)
     assert many.why_invalid.startswith(says)
     assert f"99 % of them at most {late_ms:.3g} ms late" in summary_line(many)
+
+
+def test_packets_that_wait_before_the_path_make_a_run_invalid():
+    assert run_of(10_000, 0.04, 0.2, waited_ms=9.0).why_invalid is None
+    assert run_of(10_000, 0.04, 0.2, waited_ms=440.0).why_invalid == (
+        "1 % of the packets may have waited 440 ms before the path began (bound 10 ms): the programs send more than "
+        "this machine can carry"
+    )
 
 
 def test_without_a_packet_there_is_nothing_to_be_late():

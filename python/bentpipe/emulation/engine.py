@@ -37,6 +37,14 @@ LATENESS_BOUND_MS = 1.0
 Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
 """
 
+ENTRANCE_BOUND_MS = 10.0
+"""A 99th percentile of the time since the relay last found a device's queue empty that a machine which keeps up does
+not reach.
+
+Chosen: the figure is an upper bound of how long packets waited there; Runs that were within `LATENESS_BOUND_MS` had up
+to 2 ms, and of a path that is faster than the machine it grows without end.
+"""
+
 FEW_PACKETS = 100
 """With fewer a 99th percentile is the latest packet, and one moment's delay would make a Run not valid."""
 
@@ -196,6 +204,12 @@ class Emulated:
             reasons.append(
                 f"the relay awoke over {waking_ms:.3g} ms late 1 % of the time {bound}, and packets that waited for it "
                 "came in late: the machine is too busy"
+            )
+        waited_ms = relay["entrance_wait_p99_ms"]
+        if waited_ms is not None and waited_ms > ENTRANCE_BOUND_MS:
+            reasons.append(
+                f"1 % of the packets may have waited {waited_ms:.3g} ms before the path began (bound "
+                f"{ENTRANCE_BOUND_MS:g} ms): the programs send more than this machine can carry"
             )
         return reasons
 
