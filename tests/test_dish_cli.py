@@ -16,10 +16,11 @@ from dish_world import START, at, local, profile, served
 from bentpipe.dish.client import DishClient
 from bentpipe.dish.following import Change, Sample
 from bentpipe.dish.recording import scan_recording
-from bentpipe.dish.watching import Picture, Seen, Watcher
+from bentpipe.dish.watching import Picture, Seen, Watcher, place_of
 from bentpipe.errors import UserError
 from bentpipe.profiles import write_profile
 from bentpipe.scenarios import parse_place
+from bentpipe.serving.watching import Watching
 
 
 def bentpipe(*args, **options):
@@ -149,12 +150,13 @@ def test_watch_names_the_serving_satellite():
 
     terminal, clock = at(0, uptime_s=0)
     client = DishClient(local(terminal))
-    watcher = Watcher(client, orbit.load_satellites(None, None, START), parse_place("melbourne"))
+    serving = Watching(orbit.load_satellites(None, None, START), parse_place("melbourne"))
+    watcher = Watcher(client, serving)
     named = []
     for _ in range(60):
         seen = watcher.see(Sample(clock.now_unix_ns(), client.status()))
         truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
-        named.append((seen.satellite[1] if seen.satellite else None, truth))
+        named.append((seen.satellite.norad_id if seen.satellite else None, truth))
         clock.sleep_s(1)
     said = [(name, truth) for name, truth in named if name is not None]
     assert len(said) > 30
@@ -176,16 +178,10 @@ def test_a_picture_is_drawn_whatever_the_values_are():
     assert "[red]odd[/" in out.getvalue()
 
 
-def test_watch_wants_to_know_where_the_terminal_stands(tmp_path):
-    import datetime
-
-    from test_docs_commands import walker_tle
-
-    path = tmp_path / "starlink.tle"
-    path.write_text(walker_tle(datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)), encoding="ascii")
+def test_watch_wants_to_know_where_the_terminal_stands():
     refused, _ = at(5)
     with pytest.raises(UserError, match="give --site"):
-        Watcher.of(DishClient(local(refused)), path, None, START)
+        place_of(DishClient(local(refused)), None)
     allowed, _ = at(5, allow_location=True)
-    assert Watcher.of(DishClient(local(allowed)), path, None, START)
-    assert Watcher.of(DishClient(local(refused)), path, "melbourne", START)
+    assert place_of(DishClient(local(allowed)), None).lat_deg == pytest.approx(-37.81, abs=0.1)
+    assert place_of(DishClient(local(refused)), "melbourne").name == "melbourne"

@@ -7,12 +7,13 @@ from dish_world import SECOND, START, at, local, profile, served, world
 from yagrc import reflector
 
 from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.obstruction import direction_of, pixels_of
+from bentpipe.dish.obstruction import RIM_DEG, SIDE, pixels_of
 from bentpipe.dish.simulation import Terminal, World
 from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.simulation.world import aligned_start
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, preset_profile
+from bentpipe.serving.frames import of_pixels, to_sky
 
 
 @pytest.fixture(params=[2024, 2025, 2026])
@@ -166,7 +167,7 @@ def test_the_map_is_painted_where_the_serving_satellite_is():
     clock.sleep_s(14)
     quality = client.obstruction_map().quality
     azimuth, elevation = terminal.world.track[:, :14]
-    painted = [direction_of(float(r), float(c)) for r, c in np.argwhere(quality >= 0)]
+    painted = zip(*to_sky(of_pixels(*np.nonzero(quality >= 0), (SIDE, SIDE), RIM_DEG)), strict=True)
     row, column = pixels_of(azimuth, elevation)
     assert (quality[row, column] == 1).all(), "every second of the track is there"
     for az, el in painted:
@@ -184,8 +185,7 @@ def test_the_map_is_painted_where_the_serving_satellite_is():
 def test_pixels_and_directions_are_each_others_inverse():
     rows, columns = np.mgrid[20:100:7, 20:100:9]
     for row, column in zip(rows.ravel(), columns.ravel(), strict=True):
-        azimuth, elevation = direction_of(float(row), float(column))
-        back = pixels_of(np.array([azimuth]), np.array([elevation]))
+        back = pixels_of(*to_sky(of_pixels(np.array([row]), np.array([column]), (SIDE, SIDE), RIM_DEG)))
         assert (back[0][0], back[1][0]) == (row, column)
     row, column = pixels_of(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
     assert (row.tolist(), column.tolist()) == ([30, 61], [61, 92])

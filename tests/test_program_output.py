@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.readers import TOOLS, Arrivals, read, recognise
 from bentpipe.runs import program_output
-from bentpipe.runs.program_output.tee import KEPT_BYTES
+from bentpipe.runs.printed.tee import KEPT_BYTES
 
 PING = b"""PING server(server (fd62:656e:7470::1)) 56 data bytes
 64 bytes from server (fd62:656e:7470::1): icmp_seq=1 ttl=64 time=40.4 ms
@@ -421,7 +421,7 @@ def test_a_reader_that_goes_away_ends_the_program(bell, tmp_path):
 
 
 def test_no_more_is_kept_than_there_is_room_for(bell, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["bentpipe.runs.program_output.tee"], "KEPT_BYTES", 1000)
+    monkeypatch.setattr(sys.modules["bentpipe.runs.printed.tee"], "KEPT_BYTES", 1000)
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
 

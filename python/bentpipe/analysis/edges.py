@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bentpipe.analysis.evidence import log_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -60,7 +62,7 @@ def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place
     around = np.unique(np.concatenate([np.arange(0), *(np.arange(i, j) for i, j in bounds)]))
     if not around.size:
         return Place(0.0, width_s)
-    t_s, level = t_s[around], np.log(rtt_ms[around])
+    t_s, level = t_s[around], log_of(rtt_ms[around])
     level = np.clip(level, *np.quantile(level, (0.01, 0.99)))
     level -= level.mean()
     sums = np.concatenate([[0.0], np.cumsum(level)])

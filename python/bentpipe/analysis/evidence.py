@@ -28,6 +28,8 @@ LEAST_REPLIES = 2
 #: Part of a window's usual replies that there must be; chosen here: probers that wait for a lost reply leave gaps of
 #: seconds, and edges are often in them.
 FILLED = 0.25
+#: The finest round trip that a tool prints [ms].
+FINEST_MS = 1e-3
 #: ln(RTT) is cut at these quantiles, so that a single late reply is no step.
 CUT = (0.01, 0.95)
 
@@ -61,15 +63,21 @@ def spacing_s(t_s: Floats) -> float:
     return float(np.median(steps)) if steps.size else float("inf")
 
 
+def log_of(rtt_ms: Floats) -> Floats:
+    """Ln of round trips [ms]; one of 0, shorter than its tool can tell, counts as `FINEST_MS`."""
+    found: Floats = np.log(np.maximum(rtt_ms, FINEST_MS))
+    return found
+
+
 def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
     """Change over a series.
 
     Args:
         t_s: When replies' probes were sent [s], increasing; shape (n,).
-        rtt_ms: Their round trips [ms], above 0; shape (n,).
+        rtt_ms: Their round trips [ms], 0 or more; shape (n,).
         spacing: Usual distance of successive probes [s].
     """
-    level = np.log(rtt_ms)
+    level = log_of(rtt_ms)
     low, high = np.quantile(level, CUT)
     level = np.clip(level, low, high) - low
     start = float(np.floor(t_s[0] / STEP_S) * STEP_S)

@@ -41,6 +41,10 @@ class Orientation:
     elevation_band_deg: tuple[float, float] | None
     rank_correlation: float | None
 
+    def busiest(self, most: int) -> pl.DataFrame:
+        """The `most` bins with the most samples, those first."""
+        return self.bins.sort("samples", descending=True, maintain_order=True).head(most)
+
 
 def orientation_maps(telemetry: pl.DataFrame | pl.LazyFrame, bin_deg: float = BIN_DEG) -> Orientation:
     """Occupancy and latency by orientation.

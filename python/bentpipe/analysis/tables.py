@@ -82,8 +82,8 @@ def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
     """The series of a table of pings, sorted by site and target; each is loaded when its turn comes.
 
     Raises:
-        UserError: A column is missing or of another type, a time is null, or a round trip is not above 0 (a lost probe
-            is null).
+        UserError: A column is missing or of another type, a time is null, or a round trip is below 0 or no number (a
+            lost probe is null). One of 0 was shorter than its tool can tell, and is taken as it is.
     """
     lazy = table.lazy()
     schema = check_columns(lazy, PINGS, "pings")
@@ -119,9 +119,9 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
         rows = rows.sort("unix_ns", maintain_order=True)
     unix_ns = rows["unix_ns"].to_numpy()
     rtt_ms = rows["rtt_ms"].cast(pl.Float64).to_numpy()
-    bad = (rtt_ms <= 0) | np.isinf(rtt_ms)
+    bad = (rtt_ms < 0) | np.isinf(rtt_ms)
     if bad.any():
         found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
-        raise UserError(f"pings: {found}; wanted above 0 ms, or null for a lost probe")
+        raise UserError(f"pings: {found}; wanted 0 ms or more, or null for a lost probe")
     start = int(unix_ns[0]) if unix_ns.size else 0
     return Series(site, target, start, (unix_ns - start) / 1e9, rtt_ms)

@@ -30,6 +30,8 @@ Plot = Annotated[
         show_default=False,
     ),
 ]
+#: Bins of a terminal's orientations that are printed; there may be thousands.
+_BUSIEST = 10
 
 
 @app.command(cls=PlotCommand)
@@ -140,12 +142,18 @@ def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None)
     Example: bentpipe analyze orientation dish.parquet
     """
     from bentpipe import analysis
+    from bentpipe.cli.console import note
     from bentpipe.runs.measured.opening import open_measured
 
     found = analysis.orientation_maps(open_measured(file, "orientation"))
     names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
-    rows = found.bins.to_dicts()
-    _print({**{name: getattr(found, name) for name in names}, "bins": rows} if as_json else rows, as_json)
+    if as_json:
+        _print({**{name: getattr(found, name) for name in names}, "bins": found.bins.to_dicts()}, as_json)
+    else:
+        _print([{**{name: getattr(found, name) for name in names}, "bins": found.bins.height}], as_json)
+        _print(found.busiest(_BUSIEST).to_dicts(), as_json)
+        if found.bins.height > _BUSIEST:
+            note(f"the {_BUSIEST} bins that were pointed to most; all {found.bins.height}: --json, or --plot")
     if plot:
         from bentpipe.plots.analysis_maps import plot_orientation
 

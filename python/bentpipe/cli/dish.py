@@ -47,7 +47,7 @@ def watch(
     from bentpipe.dish.client import DishClient
     from bentpipe.dish.clocks import WallClock
     from bentpipe.dish.following import Follower
-    from bentpipe.dish.watching import Picture, Watcher, live
+    from bentpipe.dish.watching import Picture, Watcher, live, place_of
 
     client, clock, picture = DishClient(host), WallClock(), Picture()
     drawn = sys.stdout.isatty() and not as_json
@@ -55,7 +55,14 @@ def watch(
     def changed(change: Change) -> None:
         picture.say(change) if drawn else note(change.text)
 
-    watcher = Watcher.of(client, elements, site, clock.now_unix_ns())
+    serving = None
+    if elements is not None:
+        from bentpipe.orbit import load_satellites
+        from bentpipe.serving.watching import Watching
+
+        satellites = load_satellites(elements, None, clock.now_unix_ns())
+        serving = Watching(satellites, place_of(client, site))
+    watcher = Watcher(client, serving)
     follower = Follower(client, clock, every, changed)
     with live(picture, shown=drawn):
         for sample in follower.samples(until_s=for_s):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,11 +64,3 @@ def pixels_of(azimuth_deg: Floats, elevation_deg: Floats) -> tuple[NDArray[np.in
     row = np.rint(middle - radius * np.cos(azimuth)).astype(np.int64)
     column = np.rint(middle + radius * np.sin(azimuth)).astype(np.int64)
     return row, column
-
-
-def direction_of(row: float, column: float) -> tuple[float, float]:
-    """Azimuth 0 to 360 and elevation [deg] of a pixel's middle in a FRAME_EARTH map."""
-    middle = (SIDE - 1) / 2
-    north, east = middle - row, column - middle
-    azimuth = math.degrees(math.atan2(east, north)) % 360.0
-    return azimuth, 90.0 - math.hypot(north, east) * RIM_DEG / RIM_PIXELS

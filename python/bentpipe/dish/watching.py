@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
-from bentpipe import orbit
 from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.following import Change, Sample
-from bentpipe.dish.obstruction import ObstructionMap, direction_of
-from bentpipe.dish.slots import next_edge_s, slot_of
+from bentpipe.dish.obstruction import ObstructionMap
+from bentpipe.dish.slots import next_edge_s
 from bentpipe.errors import UserError
 from bentpipe.scenarios import Place, parse_place
 from bentpipe.times import format_utc
@@ -24,12 +20,26 @@ from bentpipe.times import format_utc
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: How far a satellite may stand from where the map was painted [deg]. Chosen here: two pixels of the map, of 1.3
-#: degrees each, and what a satellite overhead moves in the second since.
-NEAR_DEG = 4.0
 #: Samples of the picture's curves.
 _SHOWN = 60
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+class Named(NamedTuple):
+    """A satellite that serves: its name, its catalogue number, and the probability that it is this one."""
+
+    name: str
+    norad_id: int
+    confidence: float
+
+
+class Serving(Protocol):
+    """Says from maps who serves: `bentpipe.serving.watching.Watching`."""
+
+    def look(
+        self, t_unix_ns: int, seen: ObstructionMap, quaternion: tuple[float, float, float, float] | None
+    ) -> Named | None:
+        """Who serves, as far as this map and those before it tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +49,12 @@ class Seen:
     Attributes:
         sample: It.
         next_slot_s: Until the network may change the satellite [s], by this machine's clock.
-        satellite: Name and catalogue number of the one that stands where the obstruction map was painted last in this
-            slot; None without elements, or while nothing new was painted.
+        satellite: The one that serves; None without elements, or while nothing new was painted in this slot.
     """
 
     sample: Sample
     next_slot_s: float
-    satellite: tuple[str, int] | None
+    satellite: Named | None
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: what is not a number becomes null."""
@@ -57,9 +66,12 @@ class Seen:
             "uptime_s", "hardware_version", "software_version",
         )  # fmt: skip
         values = {name: _plain(getattr(status, name)) for name in names}
-        who = {"satellite": None, "norad_id": None}
-        if self.satellite is not None:
-            who = {"satellite": self.satellite[0], "norad_id": self.satellite[1]}  # type: ignore[dict-item]
+        named = self.satellite
+        who = {
+            "satellite": None if named is None else named.name,
+            "norad_id": None if named is None else named.norad_id,
+            "satellite_confidence": None if named is None else round(named.confidence, 4),
+        }
         return {
             "t": format_utc(self.sample.t_unix_ns),
             "t_unix_ns": self.sample.t_unix_ns,
@@ -84,7 +96,7 @@ class Seen:
             f"next slot {self.next_slot_s:.1f} s",
         ]
         if self.satellite is not None:
-            parts.append(f"satellite {self.satellite[0]}")
+            parts.append(f"satellite {self.satellite.name} ({self.satellite.confidence:.0%})")
         return "  ".join([*parts, *status.alert_names()])
 
 
@@ -92,74 +104,44 @@ class Watcher:
     """Adds to samples what is not the terminal's to say.
 
     Args:
-        client: The terminal; asked for its obstruction map where there are satellites.
-        satellites: Which may serve.
-        place: Where the terminal stands.
+        client: The terminal; asked for its obstruction map where somebody knows satellites.
+        serving: Knows them.
     """
 
-    def __init__(
-        self, client: DishClient, satellites: orbit.Satellites | None = None, place: Place | None = None
-    ) -> None:
+    def __init__(self, client: DishClient, serving: Serving | None = None) -> None:
         """Nothing is asked yet."""
-        self._client, self._satellites, self._place = client, satellites, place
-        self._map: ObstructionMap | None = None
-        self._slot = -1
-        self._serving: tuple[str, int] | None = None
-
-    @classmethod
-    def of(
-        cls, client: DishClient, elements: str | os.PathLike[str] | None, site: str | None, at_unix_ns: int
-    ) -> Watcher:
-        """One that knows the satellites of a file of elements.
-
-        The place is `site` (as `bentpipe.scenarios.parse_place` has it), or what the terminal says.
-
-        Raises:
-            UserError: The file does not read, or nobody says where the terminal stands.
-        """
-        if elements is None:
-            return cls(client)
-        satellites = orbit.load_satellites(elements, None, at_unix_ns)
-        if site is not None:
-            return cls(client, satellites, parse_place(site))
-        try:
-            lat_deg, lon_deg, alt_m = client.location()
-        except DishError as error:
-            raise UserError(f"where the terminal stands is not known, give --site: {error}") from None
-        return cls(client, satellites, parse_place(f"{lat_deg},{lon_deg},{alt_m}"))
+        self._client, self._serving = client, serving
 
     def see(self, sample: Sample) -> Seen:
         """What a sample shows."""
-        if self._satellites is not None and self._place is not None:
-            slot = slot_of(sample.t_unix_ns)
-            if slot != self._slot:
-                self._slot, self._serving = slot, None
-            self._look(sample.t_unix_ns)
-        return Seen(sample, next_edge_s(sample.t_unix_ns), self._serving)
+        named = None
+        if self._serving is not None:
+            with suppress(DishError):
+                named = self._serving.look(sample.t_unix_ns, self._client.obstruction_map(), _quaternion(sample))
+        return Seen(sample, next_edge_s(sample.t_unix_ns), named)
 
-    def _look(self, now_unix_ns: int) -> None:
-        """Compares the map with the last one: what is new in it was painted by the serving satellite."""
-        assert self._satellites is not None
-        assert self._place is not None
-        try:
-            found = self._client.obstruction_map()
-        except DishError:
-            return
-        before, self._map = self._map, found
-        if before is None or before.quality.shape != found.quality.shape or found.frame != "FRAME_EARTH":
-            return
-        new = np.argwhere((before.quality < 0) & (found.quality >= 0))
-        if not len(new):
-            return
-        up = orbit.sky(self._satellites, self._place, now_unix_ns)
-        ranked = sorted(
-            (_apart_deg(direction_of(float(row), float(column)), (one["azimuth_deg"], one["elevation_deg"])), place)
-            for place, one in enumerate(up)
-            for row, column in new
-        )
-        if ranked and ranked[0][0] <= NEAR_DEG:
-            one = up[ranked[0][1]]
-            self._serving = (one["name"], one["norad_id"])
+
+def place_of(client: DishClient, site: str | None) -> Place:
+    """Where a terminal stands: `site` (as `bentpipe.scenarios.parse_place` has it), or what the terminal says.
+
+    Raises:
+        UserError: Nobody says.
+    """
+    if site is not None:
+        return parse_place(site)
+    try:
+        lat_deg, lon_deg, alt_m = client.location()
+    except DishError as error:
+        raise UserError(f"where the terminal stands is not known, give --site: {error}") from None
+    return parse_place(f"{lat_deg},{lon_deg},{alt_m}")
+
+
+def _quaternion(sample: Sample) -> tuple[float, float, float, float] | None:
+    status = sample.status
+    turn = (status.quaternion_scalar, status.quaternion_x, status.quaternion_y, status.quaternion_z)
+    numbers = [number for number in turn if number is not None]
+    whole = len(numbers) == len(turn) and abs(sum(number * number for number in numbers) - 1) < 0.02
+    return (numbers[0], numbers[1], numbers[2], numbers[3]) if whole else None
 
 
 class Picture:
@@ -190,6 +172,7 @@ class Picture:
         last = self._seen[-1]
         status = last.sample.status
         history = [seen.sample.status for seen in self._seen]
+        named = last.satellite
         aim = (status.boresight_azimuth_deg, status.boresight_elevation_deg)
         wanted = (status.desired_boresight_azimuth_deg, status.desired_boresight_elevation_deg)
         rows = [
@@ -201,7 +184,7 @@ class Picture:
             ("obstructed", _percent(status.fraction_obstructed), "now" if status.currently_obstructed else ""),
             ("alignment", _direction(*aim), f"wanted {_direction(*wanted)}" if None not in wanted else ""),
             ("next slot", f"{last.next_slot_s:.1f} s", ""),
-            ("satellite", last.satellite[0] if last.satellite is not None else "–", ""),
+            ("satellite", *((named.name, f"{named.confidence:.0%} sure") if named is not None else ("–", ""))),
             ("alerts", ", ".join(status.alert_names()) or "none", ""),
         ]
         for row in rows:
@@ -219,13 +202,6 @@ def live(picture: Picture, *, shown: bool) -> Iterator[None]:
 
     with Live(picture, refresh_per_second=2):
         yield
-
-
-def _apart_deg(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """The angle between two directions given as azimuth and elevation [deg]."""
-    (az_a, el_a), (az_b, el_b) = ((math.radians(a), math.radians(e)) for a, e in (one, other))
-    cosine = math.sin(el_a) * math.sin(el_b) + math.cos(el_a) * math.cos(el_b) * math.cos(az_a - az_b)
-    return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a status holds

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
-from bentpipe.runs.raced_path import raced_path
+from bentpipe.runs.path_of_runs import raced_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

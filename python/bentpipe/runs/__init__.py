@@ -3,43 +3,95 @@
 - `race`: one Run per (Profile, entrant, seed), over all cores; `run_experiment`: an Experiment from a TOML file.
 - `find_runs`, `read_run`: Runs from disk. `program_output`: what the program of one said.
 - `summarise`, `compare`: over seeds, with confidence intervals.
+
+Names are loaded when they are first used: who reads a measurement has no need of races. So no module of this package
+may have the name of one of them.
 """
 
 from __future__ import annotations
 
-from bentpipe.errors import StoreError
-from bentpipe.runs.asked import Asked, AskedWarning
-from bentpipe.runs.asked import read as read_asked
-from bentpipe.runs.entrants import known_controllers, parse_entrants, parse_options
-from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
-from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
-from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
-from bentpipe.runs.program_output import ProgramOutput, program_output
-from bentpipe.runs.raced_path import RacedPath, raced_path
-from bentpipe.runs.racing import (
-    KernelWarning,
-    PathWarning,
-    RaceInterruptedError,
-    RaceResult,
-    race,
-    run_experiment,
-)
-from bentpipe.runs.record import results_table
-from bentpipe.runs.store import Run, find_runs, read_run
-from bentpipe.runs.summary import (
-    EntrantSummary,
-    FlowSummary,
-    LeftOut,
-    StartUp,
-    compare,
-    compare_difference,
-    counted,
-    group_runs,
-    left_out,
-    paired_values,
-    summarise,
-    total_goodput_bps,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bentpipe.errors import StoreError
+    from bentpipe.runs.asked import Asked, AskedWarning, read_asked
+    from bentpipe.runs.entrants import known_controllers, parse_entrants, parse_options
+    from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
+    from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
+    from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
+    from bentpipe.runs.path_of_runs import RacedPath, raced_path
+    from bentpipe.runs.printed import ProgramOutput, program_output
+    from bentpipe.runs.racing import (
+        KernelWarning,
+        PathWarning,
+        RaceInterruptedError,
+        RaceResult,
+        race,
+        run_experiment,
+    )
+    from bentpipe.runs.record import results_table
+    from bentpipe.runs.store import Run, find_runs, read_run
+    from bentpipe.runs.summary import (
+        EntrantSummary,
+        FlowSummary,
+        LeftOut,
+        StartUp,
+        compare,
+        compare_difference,
+        counted,
+        group_runs,
+        left_out,
+        paired_values,
+        summarise,
+        total_goodput_bps,
+    )
+
+#: Public name → the module it lives in.
+_HOMES = {
+    "Asked": "bentpipe.runs.asked",
+    "AskedWarning": "bentpipe.runs.asked",
+    "EntrantSummary": "bentpipe.runs.summary",
+    "Estimate": "bentpipe.runs.estimates",
+    "Experiment": "bentpipe.runs.experiment",
+    "ExperimentFile": "bentpipe.runs.experiment_file",
+    "Flow": "bentpipe.runs.experiment",
+    "FlowSummary": "bentpipe.runs.summary",
+    "KernelWarning": "bentpipe.runs.racing",
+    "LeftOut": "bentpipe.runs.summary",
+    "PathWarning": "bentpipe.runs.racing",
+    "ProfileRef": "bentpipe.runs.experiment",
+    "ProgramOutput": "bentpipe.runs.printed",
+    "RaceInterruptedError": "bentpipe.runs.racing",
+    "RaceResult": "bentpipe.runs.racing",
+    "RacedPath": "bentpipe.runs.path_of_runs",
+    "Run": "bentpipe.runs.store",
+    "StartUp": "bentpipe.runs.summary",
+    "StoreError": "bentpipe.errors",
+    "compare": "bentpipe.runs.summary",
+    "compare_difference": "bentpipe.runs.summary",
+    "counted": "bentpipe.runs.summary",
+    "estimate": "bentpipe.runs.estimates",
+    "find_runs": "bentpipe.runs.store",
+    "group_runs": "bentpipe.runs.summary",
+    "jain_index": "bentpipe.runs.estimates",
+    "known_controllers": "bentpipe.runs.entrants",
+    "left_out": "bentpipe.runs.summary",
+    "paired_ratio": "bentpipe.runs.estimates",
+    "paired_values": "bentpipe.runs.summary",
+    "parse_entrants": "bentpipe.runs.entrants",
+    "parse_options": "bentpipe.runs.entrants",
+    "program_output": "bentpipe.runs.printed",
+    "race": "bentpipe.runs.racing",
+    "raced_path": "bentpipe.runs.path_of_runs",
+    "read_asked": "bentpipe.runs.asked",
+    "read_experiment": "bentpipe.runs.experiment_file",
+    "read_run": "bentpipe.runs.store",
+    "results_table": "bentpipe.runs.record",
+    "run_experiment": "bentpipe.runs.racing",
+    "summarise": "bentpipe.runs.summary",
+    "total_goodput_bps": "bentpipe.runs.summary",
+}
 
 __all__ = [
     "Asked",
@@ -85,3 +137,15 @@ __all__ = [
     "summarise",
     "total_goodput_bps",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

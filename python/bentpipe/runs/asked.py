@@ -74,21 +74,21 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
         phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
         world=work[0].world,
     )
-    worlds = {asked.world for asked in read(out)} - {new.world}
+    worlds = {asked.world for asked in read_asked(out)} - {new.world}
     if worlds:
         raise UserError(
             f"{out}: holds {worlds.pop()} Runs, and these would be {new.world}: means over both would say nothing; "
             "choose another folder with -o"
         )
     before = [
-        asked for asked in read(out) if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
+        asked for asked in read_asked(out) if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
     ]
     document = {"format": FORMAT, "asked": [asdict(asked) for asked in [*before, new]]}
     with store.storing(out), atomic_write(out / FILE) as file:
         file.write((json.dumps(document, indent=2) + "\n").encode())
 
 
-def read(out: Path) -> list[Asked]:
+def read_asked(out: Path) -> list[Asked]:
     """What was asked of a folder, in order; nothing, with a warning, where that cannot be read. Never an error."""
     file = out / FILE
     if not file.is_file():

@@ -14,7 +14,7 @@ from bentpipe.emulation import Emulated, EmulationError, Spec, emulate
 from bentpipe.errors import StoreError, UserError
 from bentpipe.runs import captures, plan, record, store
 from bentpipe.runs.kept_profiles import free_label, keep_profiles
-from bentpipe.runs.program_output import FILE, RAW, Tee, parse
+from bentpipe.runs.printed import FILE, RAW, Tee, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.emulation import AtEnd
     from bentpipe.runs.kept_profiles import free_label, keep_profiles
-from bentpipe.runs.program_output import Parsed
+from bentpipe.runs.printed import Parsed
 
 NAME = "program"
 """The Experiment's name."""

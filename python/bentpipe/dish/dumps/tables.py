@@ -10,7 +10,6 @@ import contextlib
 import io
 import math
 import re
-import sqlite3
 
 import polars as pl
 
@@ -77,6 +76,8 @@ def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: It is damaged, or has neither.
     """
+    import sqlite3
+
     parts = []
     try:
         with contextlib.closing(sqlite3.connect(":memory:")) as base:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.readers import read, recognise
-from bentpipe.runs.program_output.tee import KEPT_BYTES
+from bentpipe.runs.printed.tee import KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.readers import Flow, Reading
     from bentpipe.readers.reading import Column
-    from bentpipe.runs.program_output.tee import Tee
+    from bentpipe.runs.printed.tee import Tee
 
 FORMAT = 1
 """Of `program.json`; a reader refuses a larger number."""
