@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fmt native wheel bench validate proto lock clean
+.PHONY: help demo test check fmt native wheel bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -33,6 +33,10 @@ fmt: .venv/deps.stamp ## format everything
 
 bench: native ## speed as ratios to named peers, into out/bench.json
 	python benchmarks/run.py
+
+SECONDS ?= 600
+fuzz: native ## every reader on damaged files, ten minutes each (SECONDS=600); what is found is kept in out/fuzz
+	cd tests && python fuzzing.py --seconds $(SECONDS) --keep ../out/fuzz
 
 validate: native ## every claim against its reference: slow
 	bentpipe validate all

@@ -17,6 +17,7 @@ ALLOWED = {
     "bentpipe-transport": {"bentpipe-profile"},
     "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-transport"},
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link"},
+    "bentpipe-logs": set(),
     "bentpipe-py": {
         "bentpipe-profile",
         "bentpipe-orbit",
@@ -24,6 +25,7 @@ ALLOWED = {
         "bentpipe-transport",
         "bentpipe-sim",
         "bentpipe-emu",
+        "bentpipe-logs",
     },
 }
 
@@ -32,6 +34,7 @@ NATIVE_DOORS = {
     "emulation",
     "orbit.py",
     "profiles",
+    "readers",
     "runs",
     "controllers.py",
     "__init__.py",

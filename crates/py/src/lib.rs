@@ -3,6 +3,7 @@
 mod access;
 mod emu;
 mod error;
+mod logs;
 mod orbit;
 mod profile;
 mod sim;
@@ -21,6 +22,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(sim::ping, module)?)?;
+    module.add_function(wrap_pyfunction!(logs::ping_replies, module)?)?;
+    module.add_function(wrap_pyfunction!(logs::table_rows, module)?)?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;

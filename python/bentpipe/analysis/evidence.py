@@ -58,9 +58,21 @@ class Evidence:
 
 def spacing_s(t_s: Floats) -> float:
     """The usual distance of successive probes [s]: the median of those that are not simultaneous."""
-    steps = np.diff(t_s)
-    steps = steps[steps > 0]
-    return float(np.median(steps)) if steps.size else float("inf")
+    return usual(np.diff(t_s))
+
+
+def usual(steps: Floats) -> float:
+    """The median of the distances of successive probes that are above 0; infinite where there is none."""
+    apart = steps > 0
+    known = steps if apart.all() else steps[apart]
+    if not known.size:
+        return float("inf")
+    # As np.median, which first loads what masked arrays need.
+    middle = known.size // 2
+    if known.size % 2:
+        return float(np.partition(known, middle)[middle])
+    ordered = np.partition(known, (middle - 1, middle))
+    return float((ordered[middle - 1] + ordered[middle]) / 2)
 
 
 def log_of(rtt_ms: Floats) -> Floats:

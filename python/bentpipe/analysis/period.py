@@ -125,12 +125,13 @@ class _Series:
         phases = round(period_s / self.step_s)
         starts = np.round(np.arange(blocks * per_block) * (period_s / self.step_s)).astype(np.int64)
         at = np.minimum(starts[:, None] + np.arange(phases), self.filled.size - 1).reshape(blocks, per_block, phases)
-        values, known = self.filled[at], self.known[at]
+        values = self.filled.take(at)
         if self.whole:
             count = np.full((blocks, phases), float(per_block))
             profile: Floats = values.sum(1) / per_block
             means = values.mean(2)
         else:
+            known = self.known.take(at)
             count = known.sum(1).astype(np.float64)
             mean = values.sum((1, 2)) / np.maximum(count.sum(1), 1)
             profile = np.where(count > 0, values.sum(1) / np.maximum(count, 1), mean[:, None])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 #: Size of a piece [bytes]; chosen here: its columns take some ten times as much, and a log of ten minutes has two.
 BLOCK_BYTES = 2 << 20
@@ -42,3 +44,30 @@ def lines_of(block: bytes) -> pl.Series:
     """The lines of a block without their ends; bytes that are not UTF-8 are replaced by U+FFFD."""
     text = block.decode("utf-8", "replace")
     return pl.Series("line", [text.removesuffix("\n")]).str.split("\n").explode()
+
+
+class Growing:
+    """Columns that get longer and longer. Room is made ahead, so that memory has neither holes nor two copies."""
+
+    def __init__(self, kinds: Mapping[str, type[np.generic]]) -> None:
+        """Nothing in them yet; `kinds`: their types, by name."""
+        self._whole: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in kinds.items()}
+        self._count = 0
+
+    def append(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        """As many more of each."""
+        more = self._count + next(iter(rows.values())).size
+        for name, new in rows.items():
+            column = self._whole[name]
+            if more > column.size:
+                larger = np.empty(max(more, 2 * column.size), column.dtype)  # not touched, it takes no memory
+                larger[: self._count] = column[: self._count]
+                self._whole[name] = column = larger
+            column[self._count : more] = new
+        self._count = more
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All that was appended. Takes it away from here, so that each can be let go."""
+        found = {name: column[: self._count] for name, column in self._whole.items()}
+        self._whole.clear()
+        return found

@@ -46,6 +46,9 @@ _LOST = ("", "-1", "-1.0", "nan", "null", "none", "*", "lost", "timeout", "-")
 #: Times without a unit are told apart by their size within these years [s]: 2000 to 2100.
 _ERA_S = (946_684_800, 4_102_444_800)
 _SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+BOM = b"\xef\xbb\xbf"
+#: Largest number of a probe: a double holds it exactly.
+MOST_SEQ = 2**53
 #: Most columns; chosen here.
 _MOST_COLUMNS = 1000
 
@@ -63,10 +66,10 @@ def is_table(head: bytes) -> bool:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         return False
-    fields = _split(lines[0], _separator(lines[0]))
+    fields = _split(lines[0], separator_of(lines[0]))
     if _is_heading(fields):
         return len(fields) > 1 and any(_meaning(_normal(field)) or _NO_UNIT.match(_normal(field)) for field in fields)
-    return len(fields) in (2, 3) and _era(fields[0]) is not None
+    return len(fields) in (2, 3) and era(fields[0]) is not None
 
 
 def measure(data: bytes, where: str, said: Said) -> Measurement:
@@ -78,13 +81,8 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: A column without a unit, cells that are no numbers, no round trip and no rate; the line is named.
     """
-    table, heading, lines = _table(data, where, said)
-    names = _declared(heading, table.width, where, said, table)
-    notes: list[str] = []
-    known = {place: meaning for place, name in enumerate(names) if name and (meaning := _meaning(name))}
-    _check(known, names, heading, where)
-    if passed := [name or str(place + 1) for place, name in enumerate(names) if place not in known]:
-        notes.append(f"columns passed over: {', '.join(passed[:8])}{', …' if passed[8:] else ''}")
+    table, heading, lines = table_of(data, where)
+    known, notes = meanings(table, heading, where, said)
     cells = Cells(table, lines, where)
     times_ns, clock = _times(cells, known, said, notes)
     tables: dict[str, pl.DataFrame] = {}
@@ -94,6 +92,23 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     if any(what.startswith("rate") for what, _ in known.values()):
         tables["samples"] = _samples(cells, known, times_ns)
     return Measurement(tables, "utc" if clock else "relative", jumps, tuple(notes))
+
+
+def meanings(
+    table: pl.DataFrame, heading: list[str] | None, where: str, said: Said
+) -> tuple[dict[int, tuple[str, float]], list[str]]:
+    """What each column that is known means, with its unit in s or bit/s, by place; and notes.
+
+    Raises:
+        UserError: See `measure`: of what a heading, or the first row, tells.
+    """
+    names = _declared(heading, table.width, where, said, table)
+    notes: list[str] = []
+    known = {place: meaning for place, name in enumerate(names) if name and (meaning := _meaning(name))}
+    _check(known, names, heading, where)
+    if passed := [name or str(place + 1) for place, name in enumerate(names) if place not in known]:
+        notes.append(f"columns passed over: {', '.join(passed[:8])}{', …' if passed[8:] else ''}")
+    return known, notes
 
 
 class Cells:
@@ -123,21 +138,22 @@ class Cells:
             raise UserError(f"{self._where}:{self._lines[row]}: {shown(text[row])}; {wanted}")
 
 
-def _table(data: bytes, where: str, said: Said) -> tuple[pl.DataFrame, list[str] | None, pl.Series]:
-    """Cells as text, the heading (None: there is none), and the number of each row's line."""
+def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, pl.Series]:
+    """Cells as text, the heading (None: there is none), and the number of each row's line.
+
+    Raises:
+        UserError: It is not UTF-8 text, has no row, or rows of several widths.
+    """
     try:
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
-    rows = (
-        lines_of(data.removeprefix(b"\xef\xbb\xbf")).str.strip_chars("\r ").to_frame("text").with_row_index("line", 1)
-    )
-    rows = rows.filter((pl.col("text") != "") & ~pl.col("text").str.starts_with("#"))
+    rows = worded(lines_of(data.removeprefix(BOM)).to_frame("text").with_row_index("line", 1))
     if not rows.height:
         raise UserError(f"{where}: the table has no row")
     first = str(rows["text"][0])
-    separator = _separator(first)
+    separator = separator_of(first)
     fields = _split(first, separator)
     heading = fields if _is_heading(fields) else None
     if heading is not None:
@@ -146,17 +162,27 @@ def _table(data: bytes, where: str, said: Said) -> tuple[pl.DataFrame, list[str]
         raise UserError(
             f"{where}: {len(fields)} column(s) and {rows.height} row(s); wanted a table with a time and a value"
         )
+    return cells_of(rows, separator, len(fields), where), heading, rows["line"]
+
+
+def worded(rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines (`line`, `text`) without blanks around, without empty ones and comments."""
+    rows = rows.with_columns(pl.col("text").str.strip_chars("\r "))
+    return rows.filter((pl.col("text") != "") & ~pl.col("text").str.starts_with("#"))
+
+
+def cells_of(rows: pl.DataFrame, separator: str, width: int, where: str) -> pl.DataFrame:
+    """The cells of rows (`line`, `text`). Raises `UserError` for the first that has another number of them."""
     text = rows["text"]
     if separator == " ":
         text = text.str.replace_all(r"\s+", " ")
     cells = text.str.split(separator)
     counts = cells.list.len()
-    wrong = counts != len(fields)
+    wrong = counts != width
     if wrong.any():
         row = int(wrong.arg_max() or 0)
-        raise UserError(f"{where}:{rows['line'][row]}: {counts[row]} column(s); wanted {len(fields)}, as before")
-    names = [f"c{place}" for place in range(len(fields))]
-    return cells.list.to_struct(fields=names).struct.unnest(), heading, rows["line"]
+        raise UserError(f"{where}:{rows['line'][row]}: {counts[row]} column(s); wanted {width}, as before")
+    return cells.list.to_struct(fields=[f"c{place}" for place in range(width)]).struct.unnest()
 
 
 def _declared(heading: list[str] | None, width: int, where: str, said: Said, table: pl.DataFrame) -> list[str]:
@@ -175,7 +201,7 @@ def _declared(heading: list[str] | None, width: int, where: str, said: Said, tab
         return names
     if heading is not None:
         return [_normal(name) for name in heading]
-    unit = _era(str(table[0, 0]))
+    unit = era(str(table[0, 0]))
     if width not in (2, 3) or unit is None:
         raise UserError(f"{where}: has no heading; say what its columns are, as --units unix_s,rtt_ms")
     return [f"unix_{unit}", *(["seq"] if width == 3 else []), "rtt_ms"]
@@ -206,6 +232,11 @@ def _times(cells: Cells, known: Meanings, said: Said, notes: list[str]) -> tuple
     place, (what, unit_s) = next((p, m) for p, m in known.items() if m[0] in ("time", "instant"))
     if what == "instant":
         return _instants(cells, place, notes), True
+    return counted_from(since(cells, place, unit_s), said, notes)
+
+
+def since(cells: Cells, place: int, unit_s: float) -> pl.Series:
+    """A column of times as whole nanoseconds, since whatever they are since."""
     text = cells.text(place)
     # Decimal digits beyond a float's matter in nanoseconds.
     parts = text.str.extract_groups(r"^([0-9]{1,19})(?:\.([0-9]{1,15}))?$").struct.rename_fields(["whole", "part"])
@@ -214,7 +245,11 @@ def _times(cells: Cells, known: Meanings, said: Said, notes: list[str]) -> tuple
     part = (pl.Series(["0."] * text.len()) + parts.struct.field("part").fill_null("0")).cast(pl.Float64, strict=False)
     bad = whole.is_null() | (whole > 2**62 // scale)
     cells.refuse(bad, text, "wanted a time since 1970, or since the beginning")
-    found = whole * scale + (part * scale).round().cast(pl.Int64)
+    return whole * scale + (part * scale).round().cast(pl.Int64)
+
+
+def counted_from(found: pl.Series, said: Said, notes: list[str]) -> tuple[pl.Series, bool]:
+    """Times since 1970 [ns] of those that `since` finds, and whether that is by a wall clock."""
     if bool((found >= 10**17).any()):  # after 1973: since 1970
         return found, True
     notes.append(
@@ -226,9 +261,9 @@ def _times(cells: Cells, known: Meanings, said: Said, notes: list[str]) -> tuple
 def _instants(cells: Cells, place: int, notes: list[str]) -> pl.Series:
     """Times as ISO-8601, or as numbers since 1970 whose size says their unit."""
     text = cells.text(place)
-    unit = _era(str(text[0]))
+    unit = era(str(text[0]))
     if unit is not None:
-        notes.append(f"its times are taken for {unit} since 1970, by their size")
+        notes.append(by_size(unit))
         scale = 10**9 // _SCALES[unit]
         whole = text.str.extract(r"^([0-9]{1,19})").cast(pl.Int64, strict=False)
         part = text.str.extract(r"^[0-9]+(\.[0-9]{1,15})$").fill_null(".0")
@@ -240,6 +275,11 @@ def _instants(cells: Cells, place: int, notes: list[str]) -> pl.Series:
     if naive:
         notes.append("its times have no zone: taken for UTC")
     return found
+
+
+def by_size(unit: str) -> str:
+    """The note on times whose unit nobody says."""
+    return f"its times are taken for {unit} since 1970, by their size"
 
 
 def parse_instants(text: pl.Series) -> tuple[pl.Series, bool]:
@@ -280,17 +320,29 @@ def _probes(
     for name in ("site", "target"):
         if name in by:
             frame = frame.with_columns(cells.text(by[name][0]).str.slice(0, 200).alias(name))
+    if "seq" in by:
+        seq = cells.number(by["seq"][0], "a number", 0, MOST_SEQ)
+        frame = frame.with_columns(seq.cast(pl.Int64).alias("seq"))
+    return probes_of(frame, said, notes)
+
+
+def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.DataFrame, int]:
+    """Probes from rows, and how often the clock jumped.
+
+    Args:
+        frame: `unix_ns`, `rtt_ms` (null: lost); if the table has them `seq`, `site`, `target`, `up_ms`, `down_ms`.
+        said: What the user says.
+        notes: Lines on what was assumed go here.
+    """
     frame = frame.with_columns(pl.lit("icmp").alias("kind"))
-    if "seq" not in by:
+    if "seq" not in frame.columns:
         if not frame["rtt_ms"].null_count():
             notes.append("no row is a lost probe: if they are absent, they are counted as gaps only")
         back = int((np.diff(frame["unix_ns"].to_numpy()) < 0).sum())
         return frame.with_columns(
             pl.lit(value=False).alias("duplicate"), pl.lit(value=False).alias("out_of_order")
         ), back
-    seq = cells.number(by["seq"][0], "a number", 0, 2**53)
-    frame = frame.with_columns(seq.cast(pl.Int64).alias("seq"))
-    keys = [name for name in ("site", "target") if name in by]
+    keys = [name for name in ("site", "target") if name in frame.columns]
     parts, jumps = [], 0
     for part in frame.partition_by(keys, maintain_order=True) if keys else [frame]:
         if part["rtt_ms"].null_count() == part.height:
@@ -306,7 +358,9 @@ def _probes(
         jumps += one.clock_jumps
         extra = [name for name in (*keys, "kind", "up_ms", "down_ms") if name in part.columns]
         first = part.select([*keys, "kind"]).head(1)
-        numbered = one.table.join(first, how="cross")
+        numbered = one.table.with_columns(
+            pl.lit(value, pl.String).alias(name) for name, value in first.row(0, named=True).items()
+        )
         if {"up_ms", "down_ms"} & set(extra):
             delays = part.select("seq", *(name for name in ("up_ms", "down_ms") if name in extra)).unique(
                 "seq", keep="first"
@@ -372,7 +426,8 @@ def _meaning(name: str) -> tuple[str, float] | None:  # noqa: PLR0911 - a list o
     return (_NAMES[name], 1.0) if name in _NAMES else None
 
 
-def _separator(line: str) -> str:
+def separator_of(line: str) -> str:
+    """What stands between the fields of a line."""
     return next((mark for mark in ("\t", ",", ";") if mark in line), " ")
 
 
@@ -384,8 +439,8 @@ def _is_heading(fields: list[str]) -> bool:
     return bool(re.match(r"[\"']?[@A-Za-z_]", fields[0]))
 
 
-def _era(text: str) -> str | None:
-    """The unit in which a number is an instant of `_ERA_S`; None: it is none."""
+def era(text: str) -> str | None:
+    """The unit in which a number is an instant of 2000 to 2100; None: it is none."""
     if not re.fullmatch(r"[0-9]{9,19}(\.[0-9]{1,15})?", text):
         return None
     value = float(text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bentpipe.readers import atlas, columns, fping, iperf3, irtt, ping, routes, traces
+from bentpipe.readers import atlas, columns, fping, iperf3, irtt, long_tables, ping, routes, traces
 from bentpipe.readers.measurement import Measurement, Said
 
 #: As much of a file as is looked at to know its format; chosen here: each says itself in its first kilobytes.
@@ -41,6 +41,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "mahimahi": Format("packet-delivery trace of mm-link", traces.is_mahimahi, traces.measure_mahimahi),
         "leoreplayer": Format("LeoReplayer's delays, one each 10 ms", traces.is_delays, traces.measure_delays),
         "ping": Format("text of ping: Linux, busybox, BSD and macOS; best with -D", ping.is_ping, None, ping.measure),
-        "csv": Format("a table whose columns name their units", columns.is_table, columns.measure),
+        "csv": Format("a table whose columns name their units", columns.is_table, None, long_tables.measure),
     }
 )

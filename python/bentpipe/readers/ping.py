@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from bentpipe import _native
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.blocks import WORKERS, blocks_of, lines_of
+from bentpipe.readers.blocks import WORKERS, Growing, blocks_of, lines_of
 from bentpipe.readers.checked import MAX_COUNT, MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.probes import Answers, series, unwrapped
@@ -27,11 +30,6 @@ _HEADING = re.compile(
 #: BSD's and busybox's begin to count at 0, iputils' at 1; their headings differ in a colon.
 _FROM_ZERO = re.compile(r"PING6\(|PING .{0,600}\)?: \d+ data bytes")
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
-#: The reply of iputils and nothing else, for speed: nine lines of ten.
-_USUAL = (
-    r"^\[([0-9]{10})\.([0-9]{6})\] [0-9]{1,6} bytes from [ -<>-~]{1,}: icmp_seq=([0-9]{1,5}) "
-    r"(?:ttl|hlim)=[0-9]{1,3} time=([0-9]{1,5}(?:\.[0-9]{1,3})?) ms$"
-)
 _REPLY = (
     _STAMP
     + r"[0-9]{1,6} bytes from [^=]+[:,] (?:icmp_)?seq=([0-9]{1,9})(?: ident=[0-9]+)?(?: (?:ttl|hlim)=[0-9]{1,3})?"
@@ -62,18 +60,17 @@ _ASIDE = re.compile(
     r"|\d+ bytes from .{1,400}: (?:Destination|Time to live|Time exceeded|Redirect|Source Quench|Communication)"
     r"|Vr HL TOS |[ 0-9a-f.]{40,}$|\^C$"
 )
+#: Lines are numbered in 32 bits.
+MOST_LINES = 2**32 - 1
+NO_STAMP = -(2**63)
 KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")
 _REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
 
-#: What `_block` finds: `line` from 1, `stamp_ns` (null: not printed), `seq`, `rtt_ms`, `kind` (of `KINDS`), `says`.
-_COLUMNS = {
-    "line": pl.Int64,
-    "stamp_ns": pl.Int64,
-    "seq": pl.Int64,
-    "rtt_ms": pl.Float64,
-    "kind": pl.UInt8,
-    "says": pl.String,
-}
+Ints = NDArray[np.int64]
+Columns = dict[str, NDArray[Any]]
+#: What `_block` finds: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
+#: (of `KINDS`). No wider than need be: of a log of a day there are ten million.
+_COLUMNS = {"line": np.uint32, "stamp_ns": np.int64, "seq": np.uint32, "rtt_ms": np.float64, "kind": np.uint8}
 
 
 def is_ping(head: bytes) -> bool:
@@ -89,7 +86,8 @@ class Target:
     Attributes:
         name: Of the target.
         first: The number it begins to count at; None: there was no heading.
-        table: Columns `_COLUMNS`, in order of lines.
+        rows: Columns `_COLUMNS`, in order of lines.
+        says: Texts of errors, by line.
         totals: Packets sent and received, duplicates, corrupted, errors; None: ping was ended before its end.
         span_s: The time that it says it took [s]; None: it does not.
         round_trips: Its own summary.
@@ -98,7 +96,8 @@ class Target:
     name: str
     first: int | None
     line: int
-    table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_COLUMNS))
+    rows: Columns = field(default_factory=dict)
+    says: dict[int, str] = field(default_factory=dict)
     totals: tuple[int, int, int, int, int] | None = None
     totals_line: int = 0
     span_s: float | None = None
@@ -113,11 +112,13 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
     """
     targets: list[Target] = []
     notes: list[str] = []
-    tables: list[pl.DataFrame] = []
+    whole = Growing(_COLUMNS)
+    says: dict[int, str] = {}
     in_statistics = False
-    for block, table, others, last in _parsed(blocks, where):
-        tables.append(table)
-        if not targets and table.height and (not others or table["line"][0] < others[0][0]):
+    for block, rows, errors, others, last in _parsed(blocks, where):
+        whole.append(rows)
+        says |= errors
+        if not targets and rows["line"].size and (not others or rows["line"][0] < others[0][0]):
             reply = next(filter(None, map(_FIRST_REPLY.match, block.decode("utf-8", "replace").split("\n"))), None)
             targets.append(Target("" if reply is None else reply[1], None, 0))
         for count, line in others:
@@ -138,14 +139,12 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
                 raise UserError(f"{place}: {shown(line)} is not a line of ping")
     if not targets:
         raise UserError(f"{where}: has no line of `PING` and no reply")
-    whole = pl.concat(tables)
-    begins = [target.line for target in targets] + [2**62]
+    every = whole.columns()
+    begins = [target.line for target in targets] + [MOST_LINES]
     for target, begin, end in zip(targets, begins, begins[1:], strict=False):
-        if len(targets) == 1:
-            target.table = whole
-        else:
-            low, high = (whole["line"].search_sorted(line, "left") for line in (begin, end))
-            target.table = whole.slice(low, high - low)
+        low, high = np.searchsorted(every["line"], np.array([begin, end], np.uint32)) if len(targets) > 1 else (0, None)
+        target.rows = {name: column[low:high] for name, column in every.items()}
+        target.says = {line: text for line, text in says.items() if begin <= line < end} if says else {}
         _check_totals(target, where)
     notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
     return targets, notes
@@ -153,7 +152,7 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
 
 def _parsed(
     blocks: Iterable[bytes], where: str
-) -> Iterator[tuple[bytes, pl.DataFrame, list[tuple[int, str]], int | None]]:
+) -> Iterator[tuple[bytes, Columns, dict[int, str], list[tuple[int, str]], int | None]]:
     """Each block with its lines parsed, two at a time; and the number of the line that has no end."""
     first = 1
     pieces = iter(blocks)
@@ -163,51 +162,42 @@ def _parsed(
             for block in batch:
                 firsts.append(first)
                 first += block.count(b"\n")
+            if first >= MOST_LINES:
+                raise UserError(f"{where}: has more than {MOST_LINES} lines; split it")
             cut = None if batch[-1].endswith(b"\n") else first
-            # Polars leaves the interpreter free while it works.
-            for block, (table, others) in zip(
-                batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True
-            ):
-                yield block, table, others, cut
+            # The interpreter is free while a block is looked through.
+            for block, found in zip(batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True):
+                yield block, *found, cut
 
 
-def _block(text: bytes, first: int, where: str) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
-    """The lines of a block that have a number, and the others, with their own numbers."""
-    lines = lines_of(text)
-    rows = lines.to_frame("text").with_row_index("line", first).with_columns(pl.col("line").cast(pl.Int64))
-    usual = rows.with_columns(pl.col("text").str.extract_groups(_USUAL).struct.rename_fields(["s", "f", "seq", "rtt"]))
-    usual = usual.unnest("text").with_columns(
-        pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").cast(pl.Int64) * 1000,
-        pl.col("seq").cast(pl.Int64),
-        pl.col("rtt").cast(pl.Float64),
-    )
-    found = usual.select(
-        "line",
-        stamp_ns="s",
-        seq="seq",
-        rtt_ms="rtt",
-        kind=pl.lit(_REPLIED, pl.UInt8),
-        says=pl.lit(None, pl.String),
-    )
+def _block(text: bytes, first: int, where: str) -> tuple[Columns, dict[int, str], list[tuple[int, str]]]:
+    """The lines of a block that have a number, the texts of errors among them, and the others, with their numbers."""
+    line, stamp_ns, seq, rtt_ms, (missed, left) = _native.ping_replies(text, first)
+    kind = np.full(line.size, _REPLIED, np.uint8)
+    found: Columns = {"line": line, "stamp_ns": stamp_ns, "seq": seq, "rtt_ms": rtt_ms, "kind": kind}
+    says: dict[int, str] = {}
     others: list[tuple[int, str]] = []
-    if missed := found["seq"].null_count():
-        known = found["seq"].is_not_null()
-        rest, others = _rarer(rows.filter(~known), where)
-        found = found.filter(known) if missed < rows.height else found.clear()
-        found = pl.concat([found, rest]).sort("line")
-    over = found.filter(pl.col("rtt_ms") > MAX_RTT_MS)
-    if over.height:
-        line, rtt_ms = over.select("line", "rtt_ms").row(0)
-        raise UserError(f"{where}:{line}: a round trip of {rtt_ms:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
-    return found, others
+    if missed.size:
+        rest, says, others = _rarer(pl.DataFrame({"line": missed, "text": lines_of(left)}))
+        if rest.height:
+            rest = rest.with_columns(pl.col("stamp_ns").fill_null(NO_STAMP), pl.col("rtt_ms").fill_null(float("nan")))
+            found = {name: np.concatenate([column, rest[name].to_numpy()]) for name, column in found.items()}
+            order = np.argsort(found["line"], kind="stable")
+            found = {name: column[order].astype(_COLUMNS[name]) for name, column in found.items()}
+    over = np.flatnonzero(found["rtt_ms"] > MAX_RTT_MS)
+    if over.size:
+        at, most = found["line"][over[0]], found["rtt_ms"][over[0]]
+        raise UserError(f"{where}:{at}: a round trip of {most:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
+    return found, says, others
 
 
-def _rarer(rows: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
-    """All other lines with a number, and those without, which are no empty ones."""
+def _rarer(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], list[tuple[int, str]]]:
+    """All other lines with a number, the texts of errors, and the lines without, which are no empty ones."""
     rows = rows.with_columns(pl.col("text").str.strip_chars_end("\r"))
     parts = []
+    says: dict[int, str] = {}
     marks = pl.col("marks")
-    for pattern, names, kind, rtt_ms, says in (
+    for pattern, names, kind, rtt_ms in (
         (
             _REPLY,
             ["s", "f", "seq", "rtt", "marks"],
@@ -217,30 +207,28 @@ def _rarer(rows: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[tuple[int
             .then(_DUPLICATE)
             .otherwise(_REPLIED),
             pl.col("rtt").cast(pl.Float64),
-            pl.lit(None, pl.String),
         ),
-        (_SILENT, ["s", "f", "seq"], pl.lit(_UNANSWERED), pl.lit(None, pl.Float64), pl.lit(None, pl.String)),
-        (_ERROR, ["s", "f", "seq", "says"], pl.lit(_FAILED), pl.lit(None, pl.Float64), pl.col("says")),
+        (_SILENT, ["s", "f", "seq"], pl.lit(_UNANSWERED), pl.lit(None, pl.Float64)),
+        (_ERROR, ["s", "f", "seq", "says"], pl.lit(_FAILED), pl.lit(None, pl.Float64)),
     ):
-        if not rows.height:
-            break
         groups = rows.with_columns(
             pl.col("text").str.extract_groups(pattern).struct.rename_fields(names).alias("groups")
         ).unnest("groups")
+        known = groups.filter(pl.col("seq").is_not_null())
+        if "says" in names:
+            says = dict(known.select("line", "says").iter_rows())
         parts.append(
-            groups.filter(pl.col("seq").is_not_null()).select(
+            known.select(
                 "line",
                 (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
-                pl.col("seq").cast(pl.Int64),
+                pl.col("seq").cast(pl.UInt32),
                 rtt_ms.alias("rtt_ms"),
                 kind.cast(pl.UInt8).alias("kind"),
-                says.alias("says"),
             )
         )
         rows = rows.filter(groups["seq"].is_null())
     left = rows.filter(pl.col("text") != "")
-    table = pl.concat(parts) if parts else pl.DataFrame(schema=_COLUMNS)
-    return table, list(left.select("line", "text").iter_rows())
+    return pl.concat(parts), says, list(left.select("line", "text").iter_rows())
 
 
 def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
@@ -264,8 +252,8 @@ def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
 
 def _check_totals(target: Target, where: str) -> None:
     if target.totals is not None:
-        replied = target.table.filter(pl.col("kind") == _REPLIED)["seq"]
-        seen = replied.n_unique() if replied.len() < 2**16 else 0  # numbers of 16 bits come again
+        replied = target.rows["seq"][target.rows["kind"] == _REPLIED]
+        seen = np.unique(replied).size if replied.size < 2**16 else 0  # numbers of 16 bits come again
         if seen > target.totals[0]:
             raise UserError(f"{where}:{target.totals_line}: {seen} of {target.totals[0]} packets received")
 
@@ -286,9 +274,9 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     while targets:
         target = targets.pop(0)
         place = f"{where}:{target.line}" if several else where
-        answers, name = _answers(target, place), target.name
+        name, answers = target.name, [_answers(target, place)]
         del target  # what was printed is not needed any more, and large
-        found = series(answers, said, place)
+        found = series(answers.pop(), said, place)
         tables.append(
             found.table.with_columns(pl.lit(name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
         )
@@ -299,20 +287,24 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
 
 
 def _answers(target: Target, where: str) -> Answers:
-    table = target.table
-    stamps = table["stamp_ns"]
-    answered = table["kind"].is_between(_REPLIED, _DUPLICATE) & table["rtt_ms"].is_not_null()
-    with_times = stamps.filter(answered).null_count()
-    if 0 < with_times < int(answered.sum()):
+    stamps, rtt_ms, kind = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind"))
+    answered = ((kind == _REPLIED) | (kind == _DUPLICATE)) & ~np.isnan(rtt_ms)
+    del kind
+    whole = bool(answered.all())
+    if not whole:
+        rtt_ms = np.where(answered, rtt_ms, np.nan)
+    without = int(((stamps == NO_STAMP) & answered).sum())
+    if 0 < without < int(answered.sum()):
         raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
-    rtt_ms = table["rtt_ms"].set(~answered, None).fill_null(np.nan).to_numpy()
     sent_ns = None
-    if not with_times and answered.any():
-        sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
-        if sent_ns[answered.to_numpy()].min() < 0:
+    if not without and answered.any():
+        trips_ns = np.round(rtt_ms * 1e6)
+        sent_ns = np.where(answered, stamps, 0) if not whole else stamps
+        sent_ns = sent_ns - (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
+        if (sent_ns if whole else sent_ns[answered]).min() < 0:
             raise UserError(f"{where}: a reply's time is before 1970")
     return Answers(
-        table["seq"].to_numpy(),
+        target.rows.pop("seq").astype(np.int64),
         sent_ns,
         rtt_ms,
         target.first,
@@ -336,10 +328,9 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     ends = None if arrivals is None else np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
     flows = []
     for target in targets:
-        table = target.table
-        arrived: list[int | None] = table["stamp_ns"].to_list()
+        arrived = [None if stamp == NO_STAMP else stamp for stamp in target.rows["stamp_ns"].tolist()]
         if arrivals is not None and ends is not None:
-            at = [int(ends[line - 1]) if line <= ends.size else len(data) + 1 for line in table["line"].to_list()]
+            at = [int(ends[line - 1]) if line <= ends.size else len(data) + 1 for line in target.rows["line"].tolist()]
             arrived = [arrivals.at(end) if stamp is None else stamp for stamp, end in zip(arrived, at, strict=True)]
         flows.append(_flow(target, arrived, where))
     summary = {"targets": [{"name": target.name, **target.round_trips} for target in targets]}
@@ -347,14 +338,14 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
 
 
 def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
-    table = target.table
-    rtt_ms: list[float | None] = table["rtt_ms"].to_list()
+    rows = target.rows
+    rtt_ms = [None if np.isnan(rtt) else rtt for rtt in rows["rtt_ms"].tolist()]
     sent_ns = [
         None if at is None else at - round((rtt or 0.0) * 1e6) for at, rtt in zip(arrived_ns, rtt_ms, strict=True)
     ]
-    seqs = unwrapped(table["seq"].to_numpy(), None).tolist()
+    seqs = unwrapped(rows["seq"].astype(np.int64), None).tolist()
     kinds, seen = [], set()
-    for kind, seq in zip(table["kind"].to_list(), seqs, strict=True):
+    for kind, seq in zip(rows["kind"].tolist(), seqs, strict=True):
         again = kind == _REPLIED and seq in seen
         kinds.append(KINDS[_DUPLICATE if again else kind])
         if kind == _REPLIED:
@@ -369,7 +360,7 @@ def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
         "t_s": t_s,
         "rtt_ms": list(rtt_ms),
         "kind": list(kinds),
-        "says": table["says"].to_list(),
+        "says": [target.says.get(line) for line in rows["line"].tolist()],
     }
     sent, received, duplicates, corrupt, errors = target.totals or (
         None,

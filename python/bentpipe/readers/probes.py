@@ -21,6 +21,8 @@ MOST_MISSING = 10_000_000
 JUMP_S = 1.0
 #: Least step back from one printed time to the next that does [s]; chosen here: prints may overtake by less.
 BACK_S = 0.01
+#: Spacings that a usual one is found from; chosen here: their middle is good to a percent of their spread.
+_MOST_SPACINGS = 100_000
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -75,19 +77,22 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     Raises:
         UserError: There is no answer, no way to say when probes were sent, or numbers that cannot be.
     """
-    answered = ~np.isnan(answers.rtt_ms)
-    if not answered.any():
+    silent_at = np.isnan(answers.rtt_ms)
+    if silent_at.all():
         raise UserError(f"{where}: holds no reply; wanted at least one")
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
-    silent, places = np.unique(seq[~answered], return_index=True)
-    silent_ns = answers.sent_ns[~answered][places] if answers.silent_times and answers.sent_ns is not None else None
-    seq, rtt_ms = seq[answered], answers.rtt_ms[answered]
-    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(seq)[:-1]])
-    late = seq < before
-    # Of several answers to one probe the first that was printed is the reply.
-    order = np.argsort(seq, kind="stable")
-    again = np.zeros(seq.size, bool)
-    again[order[1:]] = seq[order[1:]] == seq[order[:-1]]
+    rtt_ms, replied_ns = answers.rtt_ms, answers.sent_ns
+    silent, silent_ns = seq[:0], None
+    if silent_at.any():
+        silent, places = np.unique(seq[silent_at], return_index=True)
+        silent_ns = replied_ns[silent_at][places] if answers.silent_times and replied_ns is not None else None
+        seq, rtt_ms = seq[~silent_at], rtt_ms[~silent_at]
+        replied_ns = None if replied_ns is None else replied_ns[~silent_at]
+    del silent_at
+    again = late = None
+    first_of = slice(None)  # the replies, by number
+    if not (seq[1:] > seq[:-1]).all():
+        again, late, first_of = _disorder(seq)
     low, high = _range(seq, silent, answers)
     if high - low + 1 - seq.size > MOST_MISSING:
         raise UserError(f"{where}: of probes {low} to {high} only {seq.size} were answered; are these numbers right?")
@@ -102,28 +107,53 @@ def series(answers: Answers, said: Said, where: str) -> Series:
             notes.append("no times in it: it begins in 1970, and slots have no phase (--start says when)")
         sent_ns = start_ns + np.round((seq - low) * (every_s * 1e9)).astype(np.int64)
     else:
-        sent_ns = answers.sent_ns[answered]
+        sent_ns = replied_ns
         jumps = _jumps(seq, sent_ns, rtt_ms)
-    known = order[~again[order]]  # the replies, by number
-    # Only where numbers are missing is there anything to add.
-    wanted = np.arange(low, high + 1, dtype=np.int64)
-    lost = wanted if known.size == 0 else wanted[~_is_in(wanted, seq[known], low)]
-    lost_ns = _between(lost, seq[known], sent_ns[known])
+    del answers
+    lost = _missing(seq[first_of], low, high)
+    lost_ns = _between(lost, seq[first_of], sent_ns[first_of])
     if silent_ns is not None and silent.size:
         place = np.minimum(np.searchsorted(silent, lost), silent.size - 1)
         lost_ns = np.where(silent[place] == lost, silent_ns[place], lost_ns)
-    table = pl.DataFrame(
-        {
-            "unix_ns": np.concatenate([sent_ns, lost_ns]),
-            "seq": np.concatenate([seq, lost]),
-            "rtt_ms": np.concatenate([rtt_ms, np.full(lost.size, np.nan)]),
-            "duplicate": np.concatenate([again, np.zeros(lost.size, bool)]),
-            "out_of_order": np.concatenate([late & ~again, np.zeros(lost.size, bool)]),
-        }
-    ).with_columns(pl.col("rtt_ms").fill_nan(None))
-    if not table["unix_ns"].is_sorted():
-        table = table.sort("unix_ns", maintain_order=True)
+    none = np.full(lost.size, np.nan)
+    columns: list[tuple[str, Ints | Floats, Ints | Floats]] = [
+        ("unix_ns", sent_ns, lost_ns),
+        ("seq", seq, lost),
+        ("rtt_ms", rtt_ms, none),
+    ]
+    if again is not None and late is not None:
+        gone = np.zeros(lost.size, bool)
+        columns += [("duplicate", again, gone), ("out_of_order", late, gone)]
+    del sent_ns, replied_ns, seq, rtt_ms
+    table = _merged(columns)
+    if again is None:
+        table = table.with_columns(duplicate=pl.lit(value=False), out_of_order=pl.lit(value=False))
     return Series(table, clock, jumps, tuple(notes))
+
+
+def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | Ints]:
+    """Which replies answer a probe again, which come after one to a later probe, and the first to each, by number."""
+    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(seq)[:-1]])
+    # Of several answers to one probe the first that was printed is the reply.
+    order = np.argsort(seq, kind="stable")
+    again = np.zeros(seq.size, bool)
+    again[order[1:]] = seq[order[1:]] == seq[order[:-1]]
+    return again, (seq < before) & ~again, order[~again[order]]
+
+
+def _merged(columns: list[tuple[str, Ints | Floats, Ints | Floats]]) -> pl.DataFrame:
+    """Replies and lost probes as one table in order of time, which is the first column. Takes `columns` apart."""
+    found: list[pl.Series] = []
+    order = None
+    while columns:
+        name, replied, lost = columns.pop(0)
+        whole = np.concatenate([replied, lost]) if lost.size else replied
+        del replied, lost
+        if not found and not (whole[1:] >= whole[:-1]).all():
+            order = np.argsort(whole, kind="stable")  # nearly sorted: quick
+        column = pl.Series(name, whole if order is None else whole[order])
+        found.append(column.fill_nan(None) if name == "rtt_ms" else column)
+    return pl.DataFrame(found)
 
 
 def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
@@ -155,9 +185,15 @@ def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
     return low, high
 
 
-def _is_in(wanted: Ints, there: Ints, low: int) -> NDArray[np.bool_]:
-    found = np.zeros(wanted.size, bool)
-    found[there - low] = True
+def _missing(there: Ints, low: int, high: int) -> Ints:
+    """The numbers from `low` to `high` that are not `there`, which increase."""
+    edges = np.concatenate([[low - 1], there, [high + 1]])
+    missing = np.diff(edges) - 1
+    gaps = np.flatnonzero(missing)
+    count = missing[gaps]
+    begins = edges[gaps] + 1
+    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    found: Ints = np.repeat(begins, count) + within
     return found
 
 
@@ -190,7 +226,11 @@ def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
 
 
 def _median(values: Floats) -> float:
-    """The middle one; NumPy's own loads masked arrays first, which takes longer than a log of a minute."""
+    """The middle one, of `_MOST_SPACINGS` that lie evenly where there are more: it is only for thresholds.
+
+    NumPy's own loads masked arrays first, which takes longer than a log of a minute.
+    """
+    values = values[:: max(1, values.size // _MOST_SPACINGS)]
     return float(np.partition(values, values.size // 2)[values.size // 2])
 
 

@@ -81,7 +81,9 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
             "choose another folder with -o"
         )
     before = [
-        asked for asked in read_asked(out) if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
+        asked
+        for asked in read_asked(out)
+        if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
     ]
     document = {"format": FORMAT, "asked": [asdict(asked) for asked in [*before, new]]}
     with store.storing(out), atomic_write(out / FILE) as file:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis.evidence import spacing_s
+from bentpipe.analysis.evidence import usual
 from bentpipe.analysis.loss import SILENT_SPACINGS
 
 #: Series: what one prober sends to one target.
@@ -28,20 +28,16 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
         `min`, `median`, `p95`, `p99`, `max` over all series (nearest rank; null without a reply).
     """
     sent = probes.filter(~pl.col("duplicate")) if probes["duplicate"].any() else probes
-    replies = sent["rtt_ms"].drop_nulls()
+    quantiles = _quantiles(sent["rtt_ms"].drop_nulls())
     gaps: list[float] = []
     silences: list[float] = []
     for series in _series(sent):
-        times_ns = series["unix_ns"].to_numpy()
-        t_s = (times_ns - times_ns[0]) / 1e9
-        steps = np.diff(t_s)
-        gaps += steps[steps > SILENT_SPACINGS * spacing_s(t_s)].tolist()
-        answered = t_s[series["rtt_ms"].is_not_null().to_numpy()] if series["rtt_ms"].null_count() else t_s
-        if answered.size > 1:
-            silences.append(float(np.diff(answered).max()))
-    known = replies.len() > 0
-    quantiles = {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    ordered = replies.sort().to_numpy()
+        steps = np.diff(series["unix_ns"].to_numpy()) / 1e9
+        gaps += steps[steps > SILENT_SPACINGS * usual(steps)].tolist()
+        if series["rtt_ms"].null_count():
+            steps = np.diff(series["unix_ns"].filter(series["rtt_ms"].is_not_null()).to_numpy()) / 1e9
+        if steps.size:
+            silences.append(float(steps.max()))
     return {
         "probes": sent.height,
         "lost": sent["rtt_ms"].null_count(),
@@ -52,10 +48,15 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
         "longest_gap_s": max(gaps, default=None),
         "silence_s": max(silences, default=None),
         "span_s": (sent["unix_ns"][-1] - sent["unix_ns"][0]) / 1e9 if sent.height else None,
-        "rtt_ms": {
-            name: float(ordered[int(np.ceil(level * (ordered.size - 1)))]) if known else None
-            for name, level in quantiles.items()
-        },
+        "rtt_ms": quantiles,
+    }
+
+
+def _quantiles(replies: pl.Series) -> dict[str, float | None]:
+    ordered = np.sort(replies.to_numpy())  # a copy that goes back to the system at once
+    return {
+        name: float(ordered[int(np.ceil(level * (ordered.size - 1)))]) if ordered.size else None
+        for name, level in {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}.items()
     }
 
 
@@ -63,6 +64,7 @@ def _series(sent: pl.DataFrame) -> list[pl.DataFrame]:
     """The probes of each series, in order of time."""
     if not sent.height:
         return []
-    if all(sent[name].n_unique() == 1 for name in _SERIES):  # nothing to be copied
+    # As expressions: a column of one value is not laid out for that.
+    if sent.select(pl.col(_SERIES).n_unique() == 1).row(0) == (True,) * len(_SERIES):
         return [sent]
     return sent.partition_by(_SERIES, maintain_order=True)

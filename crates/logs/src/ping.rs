@@ -1,0 +1,144 @@
+//! The replies in a text of ping.
+//!
+//! `[1748560813.377794] 64 bytes from host (192.0.2.1): icmp_seq=1 ttl=63 time=47.1 ms`, the time before it or not, `seq` as
+//! busybox has it, `hlim` as IPv6 has it. Nothing may stand behind `ms`: duplicates and damaged replies are not usual.
+
+use crate::cursor::Cursor;
+use crate::{Rest, lines};
+
+/// A reply printed without the time.
+pub const NO_STAMP: i64 = i64::MIN;
+
+/// The replies of a block of text, in order of lines.
+#[derive(Debug, Default, PartialEq)]
+pub struct Replies {
+    /// Numbers of lines.
+    pub line: Vec<u32>,
+    /// The time printed before each [ns since 1970]; `NO_STAMP`: none.
+    pub stamp_ns: Vec<i64>,
+    /// Sequence numbers as printed.
+    pub seq: Vec<u32>,
+    /// Round trips [ms].
+    pub rtt_ms: Vec<f64>,
+    /// All other lines.
+    pub rest: Rest,
+}
+
+struct Reply {
+    stamp_ns: i64,
+    seq: u32,
+    rtt_ms: f64,
+}
+
+/// Reads a block of whole lines (the last may lack its end) whose first is number `first`.
+#[must_use]
+pub fn replies(block: &[u8], first: u32) -> Replies {
+    let mut found = Replies::default();
+    let about = block.len() / 64;
+    found.line.reserve(about);
+    found.stamp_ns.reserve(about);
+    found.seq.reserve(about);
+    found.rtt_ms.reserve(about);
+    for (number, line) in lines(block, first) {
+        match reply(line) {
+            Some(reply) => {
+                found.line.push(number);
+                found.stamp_ns.push(reply.stamp_ns);
+                found.seq.push(reply.seq);
+                found.rtt_ms.push(reply.rtt_ms);
+            }
+            None => found.rest.push(number, line),
+        }
+    }
+    found
+}
+
+fn reply(line: &[u8]) -> Option<Reply> {
+    let mut text = Cursor(line);
+    let mut stamp_ns = NO_STAMP;
+    if text.take(b"[").is_some() {
+        let (seconds, _) = text.digits(10)?;
+        text.take(b".")?;
+        let (part, places) = text.digits(9)?;
+        text.take(b"] ")?;
+        stamp_ns = i64::try_from(10_i128.pow(9) * i128::from(seconds)).ok()? + part * 10_i64.pow(9 - u32::try_from(places).ok()?);
+    }
+    text.digits(6)?;
+    text.take(b" bytes from ")?;
+    let equals = text.0.iter().position(|&byte| byte == b'=')?;
+    let (from, behind) = text.0.split_at(equals);
+    let host = from.strip_suffix(b": icmp_seq").or_else(|| from.strip_suffix(b": seq"))?;
+    if host.is_empty() || !host.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return None;
+    }
+    let mut text = Cursor(&behind[1..]);
+    let (seq, _) = text.digits(9)?;
+    if text.take(b" ttl=").is_some() || text.take(b" hlim=").is_some() {
+        text.digits(3)?;
+    }
+    text.take(b" time=")?;
+    let rtt_ms = text.decimal(9, 9)?.to_f64()?;
+    (text.0 == b" ms").then_some(Reply { stamp_ns, seq: u32::try_from(seq).ok()?, rtt_ms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_reply_is_read_and_all_else_is_handed_back() {
+        let text = b"PING a (192.0.2.1) 56(84) bytes of data.\n\
+            [1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=47.1 ms\n\
+            64 bytes from a.example (2001:db8::1): icmp_seq=2 hlim=63 time=0.034 ms\n\
+            64 bytes from 192.0.2.1: seq=3 ttl=64 time=12 ms\n\
+            64 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=12 ms (DUP!)\n\
+            \n\
+            64 bytes from 192.0.2.1: icmp_seq=4 ttl=64 time=12 ms";
+        let found = replies(text, 10);
+        assert_eq!(found.line, [11, 12, 13, 16]);
+        assert_eq!(found.stamp_ns, [1_748_560_813_377_794_000, NO_STAMP, NO_STAMP, NO_STAMP]);
+        assert_eq!(found.seq, [1, 2, 3, 4]);
+        assert_eq!(found.rtt_ms, [47.1, 0.034, 12.0, 12.0]);
+        assert_eq!(found.rest.lines, [10, 14, 15]);
+        assert!(found.rest.text.ends_with(b"(DUP!)\n\n"));
+    }
+
+    #[test]
+    fn what_is_almost_a_reply_is_none() {
+        for line in [
+            "64 bytes from : icmp_seq=1 ttl=63 time=47.1 ms",
+            "64 bytes from a: icmp_seq=1 ttl=63 time<1 ms",
+            "64 bytes from a: icmp_seq=1 ttl=63 time=1. ms",
+            "64 bytes from a: icmp_seq=1234567890 time=1 ms",
+            "64 bytes from a: icmp_seq=1 ttl=6300 time=1 ms",
+            "64 bytes from a: icmp_seq=1 ttl=63 time=123456789.1234567 ms",
+            "64 bytes from a\u{e9}: icmp_seq=1 ttl=63 time=1 ms",
+            "[17485608131.377794] 64 bytes from a: icmp_seq=1 ttl=63 time=1 ms",
+            "[.5] 64 bytes from a: icmp_seq=1 ttl=63 time=1 ms",
+            "[1.5]64 bytes from a: icmp_seq=1 ttl=63 time=1 ms",
+        ] {
+            assert!(replies(line.as_bytes(), 1).line.is_empty(), "{line}");
+        }
+    }
+
+    proptest! {
+        /// Every line comes out once, read or not, and bytes that were not read are the same.
+        #[test]
+        fn no_line_is_lost(parts in prop::collection::vec("[a-z \\[\\].=0-9]{0,40}|64 bytes from a: icmp_seq=[0-9]{1,4} time=[0-9]{1,3} ms", 1..20)) {
+            let text = parts.join("\n");
+            let found = replies(text.as_bytes(), 1);
+            let whole = text.strip_suffix('\n').unwrap_or(&text);
+            prop_assert_eq!(found.line.len() + found.rest.lines.len(), whole.split('\n').count());
+            let rest: String = found.rest.lines.iter().map(|&n| whole.split('\n').nth(n as usize - 1).unwrap().to_owned() + "\n").collect();
+            prop_assert_eq!(rest.as_bytes(), found.rest.text);
+        }
+
+        #[test]
+        fn a_round_trip_is_the_nearest_double(whole in 0_u32..60_000, part in "[0-9]{1,9}") {
+            let line = format!("64 bytes from a: icmp_seq=1 ttl=63 time={whole}.{part} ms");
+            let found = replies(line.as_bytes(), 1);
+            prop_assert_eq!(found.rtt_ms, [format!("{whole}.{part}").parse::<f64>().unwrap()]);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The rows of a table of plain numbers.
+
+use crate::cursor::Cursor;
+use crate::{Rest, lines};
+
+/// What a column of a table is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: it may hold anything.
+    Passed,
+    /// An instant, in units of so many nanoseconds (a power of ten).
+    Time(i64),
+    /// A number that is not below 0.
+    Number,
+    /// The same; `-1`, `-1.0` and nothing at all are NaN: a lost probe.
+    RoundTrip,
+}
+
+/// A column that was read: as long as the rows are many.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Of `Kind::Time` [ns].
+    Time(Vec<i64>),
+    /// Of the other kinds.
+    Number(Vec<f64>),
+}
+
+/// The rows of a block, in order of lines.
+#[derive(Debug, PartialEq)]
+pub struct Rows {
+    /// Numbers of lines.
+    pub line: Vec<u32>,
+    /// The columns that are not passed over, left to right.
+    pub columns: Vec<Column>,
+    /// All other lines.
+    pub rest: Rest,
+}
+
+enum Value {
+    Time(i64),
+    Number(f64),
+}
+
+/// Reads a block of whole lines (the last may lack its end) whose first is number `first`.
+///
+/// Columns stand between one `separator` each; blanks around a value are not plain. A row is read if each column is what
+/// its kind says, and there is one for each kind.
+#[must_use]
+pub fn rows(block: &[u8], first: u32, separator: u8, kinds: &[Kind]) -> Rows {
+    let mut found = Rows {
+        line: Vec::new(),
+        columns: kinds
+            .iter()
+            .filter_map(|kind| match kind {
+                Kind::Passed => None,
+                Kind::Time(_) => Some(Column::Time(Vec::new())),
+                Kind::Number | Kind::RoundTrip => Some(Column::Number(Vec::new())),
+            })
+            .collect(),
+        rest: Rest::default(),
+    };
+    let mut values = Vec::with_capacity(kinds.len());
+    for (number, line) in lines(block, first) {
+        values.clear();
+        let plain = line.strip_suffix(b"\r").unwrap_or(line);
+        if row(plain, separator, kinds, &mut values).is_none() {
+            found.rest.push(number, line);
+            continue;
+        }
+        found.line.push(number);
+        for (column, value) in found.columns.iter_mut().zip(&values) {
+            match (column, value) {
+                (Column::Time(times), Value::Time(at)) => times.push(*at),
+                (Column::Number(numbers), Value::Number(number)) => numbers.push(*number),
+                _ => unreachable!("columns and values are made from the same kinds"),
+            }
+        }
+    }
+    found
+}
+
+fn row(line: &[u8], separator: u8, kinds: &[Kind], values: &mut Vec<Value>) -> Option<()> {
+    if line.is_empty() || line[0] == b'#' {
+        return None;
+    }
+    let mut cells = line.split(|&byte| byte == separator);
+    for kind in kinds {
+        let cell = cells.next()?;
+        match kind {
+            Kind::Passed => {}
+            Kind::Time(scale) => values.push(Value::Time(time(cell, *scale)?)),
+            Kind::RoundTrip if matches!(cell, b"" | b"-1" | b"-1.0") => values.push(Value::Number(f64::NAN)),
+            Kind::Number | Kind::RoundTrip => values.push(Value::Number(number(cell)?)),
+        }
+    }
+    cells.next().is_none().then_some(())
+}
+
+fn number(cell: &[u8]) -> Option<f64> {
+    let mut text = Cursor(cell);
+    let found = text.decimal(15, 15)?.to_f64()?;
+    text.0.is_empty().then_some(found)
+}
+
+fn time(cell: &[u8], scale: i64) -> Option<i64> {
+    let mut text = Cursor(cell);
+    // 18 digits of nanoseconds are not enough for today's; the nineteenth is the first.
+    let (high, cell) = if cell.len() > 18 && cell[18].is_ascii_digit() {
+        (text.0[0].checked_sub(b'0').filter(|&digit| digit < 5)?, &cell[1..])
+    } else {
+        (0, cell)
+    };
+    text.0 = cell;
+    let found = text.decimal(18, 15)?;
+    if !text.0.is_empty() {
+        return None;
+    }
+    let whole = i64::from(high) * 10_i64.pow(18) + found.whole;
+    let part = (found.fraction_f64()? * scale as f64).round_ties_even();
+    #[allow(clippy::cast_possible_truncation)] // at most the scale, 10^9
+    let part = part as i64;
+    whole.checked_mul(scale).filter(|&found| found <= 1 << 62).map(|found| found + part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KINDS: [Kind; 3] = [Kind::Time(1_000_000_000), Kind::Passed, Kind::RoundTrip];
+
+    #[test]
+    fn rows_are_read_and_all_else_is_handed_back() {
+        let text = b"when,what,rtt_ms\n1748560813.377794,a,47.1\r\n1748560814,,-1\n1748560815,b,\n1748560816, c,x\n1748560817,d\n";
+        let found = rows(text, 1, b',', &KINDS);
+        assert_eq!(found.line, [2, 3, 4]);
+        assert_eq!(found.rest.lines, [1, 5, 6]);
+        let seconds = 1_000_000_000;
+        let times = vec![1_748_560_813_377_794_000, 1_748_560_814 * seconds, 1_748_560_815 * seconds];
+        assert_eq!(found.columns[0], Column::Time(times));
+        let Column::Number(rtt_ms) = &found.columns[1] else { panic!("a number") };
+        assert!(rtt_ms[0] == 47.1 && rtt_ms[1].is_nan() && rtt_ms[2].is_nan());
+    }
+
+    #[test]
+    fn nanoseconds_have_nineteen_digits() {
+        let kinds = [Kind::Time(1), Kind::Number];
+        let found = rows(b"1734544800095465984 1\n5734544800095465984 1\n17345448000954659840 1\n", 1, b' ', &kinds);
+        assert_eq!(found.columns[0], Column::Time(vec![1_734_544_800_095_465_984]));
+        assert_eq!(found.rest.lines, [2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_no_line_is_lost(text in "[0-9.,\\-\n\r\"# x]{0,300}", separator in prop::sample::select(vec![b',', b' '])) {
+            let found = rows(text.as_bytes(), 1, separator, &KINDS);
+            let whole = text.strip_suffix('\n').unwrap_or(&text);
+            prop_assert_eq!(found.line.len() + found.rest.lines.len(), whole.split('\n').count());
+        }
+
+        #[test]
+        fn digits_beyond_nanoseconds_are_rounded(whole in 0_i64..4_000_000_000, part in 0_i64..1_000_000_000) {
+            let text = format!("{whole}.{part:09},,1\n");
+            let found = rows(text.as_bytes(), 1, b',', &KINDS);
+            prop_assert_eq!(&found.columns[0], &Column::Time(vec![whole * 1_000_000_000 + part]));
+        }
+    }
+}
