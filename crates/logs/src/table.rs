@@ -105,7 +105,7 @@ fn number(cell: &[u8]) -> Option<f64> {
 fn time(cell: &[u8], scale: i64) -> Option<i64> {
     let mut text = Cursor(cell);
     // 18 digits of nanoseconds are not enough for today's; the nineteenth is the first.
-    let (high, cell) = if cell.len() > 18 && cell[18].is_ascii_digit() {
+    let (high, cell) = if cell.iter().take_while(|byte| byte.is_ascii_digit()).count() == 19 {
         (text.0[0].checked_sub(b'0').filter(|&digit| digit < 5)?, &cell[1..])
     } else {
         (0, cell)
