@@ -79,8 +79,8 @@ def find_standing(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing:
             f"how the terminal stands is not in the data, and {len(usable)} slots of short looks are too few for it;"
             f" wanted {FEWEST}, or maps in FRAME_EARTH, or the terminal's quaternions"
         )
-    few = [_pairs(t, s) for t, s in _spread(usable, SEARCHED)]
-    many = [_pairs(t, s) for t, s in _spread(usable, REFINED)]
+    few = [pairs_of(t, s) for t, s in _spread(usable, SEARCHED)]
+    many = [pairs_of(t, s) for t, s in _spread(usable, REFINED)]
     grid = _grid()
     best = max((refined(turned, many) for turned in _search(grid, few)), key=lambda standing: standing.fitting)
     if best.fitting < FITTING:
@@ -103,7 +103,7 @@ def corrected(tracks: Sequence[Track], skies: Sequence[Sky]) -> Standing | None:
     ]
     if len(usable) < FEWEST:
         return None
-    found = refined(np.eye(3), [_pairs(t, s) for t, s in _spread(usable, REFINED)], _NEAR_DEG)
+    found = refined(np.eye(3), [pairs_of(t, s) for t, s in _spread(usable, REFINED)], _NEAR_DEG)
     turned_deg = np.degrees(np.arccos(np.clip((np.trace(found.axes) - 1) / 2, -1.0, 1.0)))
     return found if found.fitting >= FITTING and turned_deg <= MOST_CORRECTED_DEG else None
 
@@ -129,7 +129,7 @@ def refined(
     return Standing(axes, float(np.mean(np.array(near) <= FIT_DEG)))
 
 
-def _pairs(track: Track, sky: Sky) -> tuple[Floats, Floats]:
+def pairs_of(track: Track, sky: Sky) -> tuple[Floats, Floats]:
     """Up to five sightings of a slot, (n, 3), and where each satellite was at their times, (satellites, n, 3)."""
     some = np.unique(np.linspace(0, len(track.vectors) - 1, 5).astype(int))
     return track.vectors[some], sky.at((track.begin_s[some] + track.end_s[some]) / 2)

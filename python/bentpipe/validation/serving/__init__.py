@@ -18,7 +18,7 @@ from bentpipe.analysis.tables import only_series
 from bentpipe.errors import UserError
 from bentpipe.scenarios import Place, parse_place
 from bentpipe.serving import Answer, Maps, by_map, by_rtt, read_maps
-from bentpipe.serving.aligning import Standing
+from bentpipe.serving.aligning import Standing, pairs_of, refined
 from bentpipe.serving.candidates import skies
 from bentpipe.serving.finding import MIN_ELEVATION_DEG
 from bentpipe.serving.sightings import painted
@@ -123,6 +123,38 @@ def label_distances(
     return out
 
 
+def own_geometry(
+    maps: Maps, near: Standing, satellites: orbit.Satellites, place: Place, labels: dict[int, str]
+) -> float:
+    """Share of the slots whose label stands nearest to what was painted, if the terminal stood as the labels have it.
+
+    The standing is the least-squares turn of the labelled satellites themselves, begun at one that is `near`. No way of
+    telling satellites from these maps agrees with the labels much more often than that.
+    """
+    names = [str(name).strip() for name in satellites.elements()["name"]]
+    painted_ = tracks(maps.painted, lambda vectors, _: vectors)
+    up = list(skies(satellites, place, [track.start_unix_ns for track in painted_], MIN_ELEVATION_DEG))
+    labelled = []
+    for track, sky in zip(painted_, up, strict=True):
+        here = [k for k, index in enumerate(sky.index) if names[index] == labels.get(track.start_unix_ns)]
+        vectors, ways = pairs_of(track, sky)
+        if here:
+            labelled.append((vectors, ways[here]))
+    standing = refined(near.axes, labelled)
+    nearest = [
+        distances(track, sky).nearest_deg.argmin()
+        for track, sky in zip(tracks(maps.painted, standing.turn), up, strict=True)
+    ]
+    return float(
+        np.mean(
+            [
+                names[sky.index[which]] == labels.get(track.start_unix_ns)
+                for track, sky, which in zip(painted_, up, nearest, strict=True)
+            ]
+        )
+    )
+
+
 def labels_of(path: Path) -> dict[int, str]:
     """The satellite that others inferred, by slot."""
     table = pl.read_csv(path)
@@ -159,6 +191,13 @@ def _louvain(folder: Path, outcome: Outcome) -> None:
     outcome.rows.extend(
         [
             _share("louvain: agrees with the labels", agrees, "SatInView", None),
+            Row(
+                "louvain: the labels agree with themselves",
+                f"{own_geometry(maps, standing, satellites, place, labels):.3f}",  # type: ignore[arg-type]
+                "",
+                "",
+                None,
+            ),
             _share(
                 f"louvain: agrees where the label stands within {LABEL_FITS_DEG:g}° of its map",
                 agrees[fits],

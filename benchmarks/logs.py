@@ -1,0 +1,126 @@
+"""A million pings read into the table of a measured Run: ours against what one writes for it.
+
+Of the text of `ping -D` the peer is a regular expression of Python's `re`, line by line, into lists; of the same as a
+table of numbers it is `polars.read_csv`, which knows nothing of lost probes, units or lines to be named. CPU time of a
+process of its own each, and its largest memory above what it had before. Ours hashes the file, finds lost probes and
+duplicates, and counts the clock's jumps.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import re
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+ROWS = 1_000_000
+ROUNDS = 3
+#: Share of probes that are lost: what a year of pings over Starlink has (Huston 2024).
+LOST = 0.01
+START_US, EVERY_US = 1_734_544_800_000_000, 10_000
+_LINE = re.compile(r"\[(\d+\.\d+)\] \d+ bytes from .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms")
+
+
+def write_logs(text: Path, table: Path) -> int:
+    """The same pings both ways; returns how many were answered."""
+    generator = np.random.default_rng(1)
+    number = np.flatnonzero(generator.random(ROWS) >= LOST)
+    rtt_ms = np.round(20 + generator.gamma(4.0, 1.0, number.size), 1)
+    sent_us = START_US + number * EVERY_US
+    rows = pl.DataFrame({"unix_us": sent_us, "seq": number + 1, "rtt_ms": rtt_ms})
+    rows.write_csv(table)
+    at = pl.col("unix_us") + (pl.col("rtt_ms") * 1000).cast(pl.Int64)
+    lines = rows.select(
+        pl.format(
+            "[{}.{}] 64 bytes from 192.0.2.1: icmp_seq={} ttl=57 time={} ms",
+            at // 10**6,
+            (at % 10**6).cast(pl.String).str.zfill(6),
+            pl.col("seq") % 65536,
+            "rtt_ms",
+        )
+    ).to_series()
+    text.write_text("PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n" + "\n".join(lines) + "\n")
+    return number.size
+
+
+def ours(path: str) -> int:
+    from bentpipe.runs.measured.importing import read_file
+
+    return read_file(path).measurement.tables["probes"]["rtt_ms"].count()
+
+
+def by_re(path: str) -> int:
+    times, numbers, trips = [], [], []
+    with Path(path).open() as file:
+        for line in file:
+            if found := _LINE.match(line):
+                times.append(float(found[1]))
+                numbers.append(int(found[2]))
+                trips.append(float(found[3]))
+    return len(trips)
+
+
+def by_read_csv(path: str) -> int:
+    return pl.read_csv(path)["rtt_ms"].count()
+
+
+def warm(path: str) -> int:
+    """What all have loaded before they begin."""
+    import bentpipe.runs.measured.importing
+
+    return len(bentpipe.runs.measured.importing.FORMATS)
+
+
+def _measured(work: Callable[[str], int], path: str, pipe: multiprocessing.connection.Connection) -> None:
+    warm(path)
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.process_time()
+    found = work(path)
+    cpu_s = time.process_time() - begin
+    pipe.send((found, cpu_s, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb) / 1024))
+
+
+def measure(work: Callable[[str], int], path: Path, answered: int) -> tuple[float, float]:
+    """Best CPU time [s] and memory [MB] of some rounds."""
+    spawning = multiprocessing.get_context("spawn")
+    best = []
+    for _ in range(ROUNDS):
+        mine, theirs = spawning.Pipe()
+        process = spawning.Process(target=_measured, args=(work, str(path), theirs))
+        process.start()
+        found, cpu_s, mb = mine.recv()
+        process.join()
+        if found != answered:
+            raise SystemExit(f"logs: {work.__name__} found {found} replies, there are {answered}")
+        best.append((cpu_s, mb))
+    return min(cpu for cpu, _ in best), min(mb for _, mb in best)
+
+
+def main() -> dict[str, float]:
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        text, table = Path(folder) / "ping.txt", Path(folder) / "pings.csv"
+        answered = write_logs(text, table)
+        for name, path, peer, called in (
+            ("ping_vs_re", text, by_re, "Python's re"),
+            ("table_vs_read_csv", table, by_read_csv, "polars.read_csv"),
+        ):
+            (cpu_s, mb), (their_s, their_mb) = (measure(work, path, answered) for work in (ours, peer))
+            results[f"read_{name}"], results[f"read_{name}_memory"] = their_s / cpu_s, their_mb / mb
+            print(
+                f"read_{name}: {their_s / cpu_s:.2f} (best of {ROUNDS}, CPU time: ours {cpu_s:.2f} s, "
+                f"{answered / cpu_s / 1e6:.1f} million rows/s; {called} {their_s:.2f} s); memory {their_mb / mb:.2f} "
+                f"(ours {mb:.0f} MB, {called} {their_mb:.0f} MB; the file has {path.stat().st_size >> 20})"
+            )
+    return results
+
+
+if __name__ == "__main__":
+    main()
