@@ -120,8 +120,8 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
         try:
             piece.decode()
         except UnicodeDecodeError as error:
-            line = first + piece.count(b"\n", 0, error.start)
-            raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{piece[error.start]:02x})") from None
+            number = first + piece.count(b"\n", 0, error.start)
+            raise UserError(f"{where}:{number}: is not UTF-8 text (byte 0x{piece[error.start]:02x})") from None
     if first == 1:
         piece = piece.removeprefix(columns.BOM)
     line, found, (missed, left) = _native.table_rows(piece, first, plan.separator, plan.kinds)

@@ -70,7 +70,13 @@ Ints = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
 #: What `_block` finds: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
 #: (of `KINDS`). No wider than need be: of a log of a day there are ten million.
-_COLUMNS = {"line": np.uint32, "stamp_ns": np.int64, "seq": np.uint32, "rtt_ms": np.float64, "kind": np.uint8}
+_COLUMNS: dict[str, type[np.generic]] = {
+    "line": np.uint32,
+    "stamp_ns": np.int64,
+    "seq": np.uint32,
+    "rtt_ms": np.float64,
+    "kind": np.uint8,
+}
 
 
 def is_ping(head: bytes) -> bool:

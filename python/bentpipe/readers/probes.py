@@ -26,6 +26,7 @@ _MOST_SPACINGS = 100_000
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Column = Ints | Floats | NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
         replied_ns = None if replied_ns is None else replied_ns[~silent_at]
     del silent_at
     again = late = None
-    first_of = slice(None)  # the replies, by number
+    first_of: slice | Ints = slice(None)  # the replies, by number
     if not (seq[1:] > seq[:-1]).all():
         again, late, first_of = _disorder(seq)
     low, high = _range(seq, silent, answers)
@@ -99,7 +100,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     notes: list[str] = []
     clock: Clock = "utc"
     jumps = 0
-    if answers.sent_ns is None:
+    if replied_ns is None:
         every_s = _spacing_said(answers, low, high, said, where, notes)
         start_ns = 0 if said.start_unix_ns is None else said.start_unix_ns
         if said.start_unix_ns is None:
@@ -116,7 +117,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
         place = np.minimum(np.searchsorted(silent, lost), silent.size - 1)
         lost_ns = np.where(silent[place] == lost, silent_ns[place], lost_ns)
     none = np.full(lost.size, np.nan)
-    columns: list[tuple[str, Ints | Floats, Ints | Floats]] = [
+    columns: list[tuple[str, Column, Column]] = [
         ("unix_ns", sent_ns, lost_ns),
         ("seq", seq, lost),
         ("rtt_ms", rtt_ms, none),
@@ -141,7 +142,7 @@ def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | 
     return again, (seq < before) & ~again, order[~again[order]]
 
 
-def _merged(columns: list[tuple[str, Ints | Floats, Ints | Floats]]) -> pl.DataFrame:
+def _merged(columns: list[tuple[str, Column, Column]]) -> pl.DataFrame:
     """Replies and lost probes as one table in order of time, which is the first column. Takes `columns` apart."""
     found: list[pl.Series] = []
     order = None
