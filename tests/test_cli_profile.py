@@ -152,7 +152,7 @@ WRITTEN = "csv, hypatia, leoreplayer, mahimahi, netem, starrynet"
         ([], "--to FORMAT and --from FORMAT"),
         (["--to", "csv", "--from", "csv"], "--to FORMAT and --from FORMAT"),
         (["--to", "mahimahy"], f"did you mean 'mahimahi'? (known: {WRITTEN})"),
-        (["--to", "ping"], f"can be read but not written; formats that can: {WRITTEN}"),
+        (["--to", "iperf3"], f"can be read but not written; formats that can: {WRITTEN}"),
         (
             ["--to", "parquet"],
             "is Parquet already, and every command takes it as it is; formats to write: csv, hypatia",

@@ -13,9 +13,10 @@ import pytest
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.files import MAX_BYTES, read_unpacked
+from bentpipe.files import read_unpacked
 from bentpipe.profiles import PathView, preset_profile, profile_to_frame, summarise
 from bentpipe.profiles.convert import FORMATS, ReadOptions, WriteOptions, read_as, write_as
+from bentpipe.profiles.measured import profile_from_pings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELAY = ReadOptions(delay_s=0.02)
@@ -33,162 +34,20 @@ def delays(profile: Profile, direction: str = "up") -> list[tuple[float, float, 
     return list(zip(points.t_s.tolist(), points.value.tolist(), points.valid.tolist(), strict=True))
 
 
-# --- ping
+# --- packed files
 # -------------------------------------------------------------------------------------------------------------------
-
-PING = """PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.
-[1700000000.040000] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=40.0 ms
-[1700000001.060000] 64 bytes from 192.0.2.1: icmp_seq=2 ttl=63 time=60 ms
-[1700000002.000000] no answer yet for icmp_seq=3
-From 192.0.2.9 icmp_seq=4 Destination Host Unreachable
-[1700000004.050000] 64 bytes from host.example (192.0.2.1): icmp_seq=5 ttl=63 time=50.0 ms
-[1700000004.050100] 64 bytes from host.example (192.0.2.1): icmp_seq=5 ttl=63 time=50.1 ms (DUP!)
-
---- 192.0.2.1 ping statistics ---
-5 packets transmitted, 3 received, +1 duplicates, 40% packet loss, time 4050ms
-"""
-
-
-def test_ping_halves_round_trips_and_keeps_gaps(tmp_path: Path) -> None:
-    converted = read_as("ping", [put(tmp_path, PING)])
-    assert [(t, round(v, 6), ok) for t, v, ok in delays(converted.profile)] == [
-        (0.0, 0.02, True),
-        (1.0, 0.03, True),
-        (2.0, 0.03, False),
-        (4.0, 0.025, True),
-    ]
-    assert delays(converted.profile, "up") == delays(converted.profile, "down")
-    meta = json.loads(converted.profile.metadata_json())
-    assert meta["basis"] == "half_rtt"
-    assert meta["start_unix_ns"] == 1_700_000_000 * 10**9
-    assert meta["provenance"]["includes"] == ["queueing", "mac_jitter"]
-    assert converted.notes == ["2 of 5 probes lost: gaps in the Profile"]
-
-
-def test_ping_numbers_wrap_at_16_bits(tmp_path: Path) -> None:
-    lines = [
-        f"[{1_700_000_000 + i}.5] 64 bytes from a: icmp_seq={(65_534 + i) % 65_536} ttl=1 time=1 ms" for i in range(4)
-    ]
-    converted = read_as("ping", [put(tmp_path, "\n".join(lines))])
-    assert converted.notes == []
-    assert len(delays(converted.profile)) == 4
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ": has no times; say how far apart"),
-        ("hello", ":2: 'hello' is not a line of ping"),
-        ("[1.5] 64 bytes from a: icmp_seq=1 ttl=63 time=60000.1 ms", ":2: a round trip of 60000.1 ms"),
-        ("[0.001] 64 bytes from a: icmp_seq=1 ttl=63 time=40.0 ms", ": a reply's time is before 1970"),
-    ],
-)
-def test_bad_ping_lines_are_named(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        read_as("ping", [put(tmp_path, f"PING a (a) 56(84) bytes of data.\n{line}\n")])
-    assert said in str(caught.value)
-
-
-# --- tables of round-trip times
-# ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
-def test_rtt_tables_take_any_unit_of_time(tmp_path: Path, unit: int) -> None:
-    rows = "\n".join(f"{(1_700_000_000 + i) * unit},{10 + i}" for i in range(3))
-    profile = read_as("rtt", [put(tmp_path, "time,rtt_ms\n# comment\n" + rows)]).profile
-    assert profile.start_unix_ns == 1_700_000_000 * 10**9
-    assert [t for t, _, _ in delays(profile)] == [0.0, 1.0, 2.0]
-    assert profile.duration_s == 3.0
-
-
-def test_rtt_tables_mark_lost_probes_by_minus_one_or_by_holes(tmp_path: Path) -> None:
-    marked = read_as(
-        "rtt", [put(tmp_path, "100000000.5\t1\t20\n100000001.5\t2\t-1.0\n100000002.5\t3\t-1.0\n100000003.5\t4\t40\n")]
-    )
-    assert [(t, ok) for t, _, ok in delays(marked.profile)] == [(0.0, True), (1.0, False), (3.0, True)]
-    absent = read_as("rtt", [put(tmp_path, "".join(f"{t} 20\n" for t in (0, 1, 2, 3, 10, 11)))])
-    assert [(t, ok) for t, _, ok in delays(absent.profile) if not ok] == [(4.0, False)]
-    assert absent.notes == ["1 hole(s) between 6 replies: gaps in the Profile"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("1,2\n1,2,3\n", ":2: 3 column(s); wanted 2"),
-        ("1,2\nx,2\n", ":2: time is 'x'"),
-        ("1,-2\n", ":1: rtt_ms is '-2'"),
-        ("1,-1\n2,-1\n", "holds no reply"),
-        ("", "holds no round-trip time"),
-        ("0,1\n9000000,1\n", "spans more than 31 days"),
-        ("1,1e5000\n", ":1: rtt_ms"),
-        ("1,1\nnan,1\n", ":2: time"),
-    ],
-)
-def test_bad_rtt_tables_are_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        read_as("rtt", [put(tmp_path, text)])
-    assert said in str(caught.value)
-
-
-# --- irtt
-# -------------------------------------------------------------------------------------------------------------------
-
-
-def trip(sent_ns: int, rtt_ns: int | None, lost: object = "false") -> dict[str, object]:
-    delay = {} if rtt_ns is None else {"rtt": rtt_ns}
-    return {"seqno": 0, "lost": lost, "timestamps": {"client": {"send": {"wall": sent_ns}}}, "delay": delay}
-
-
-def irtt(trips: list[object]) -> str:
-    version = {"irtt": "0.9.0", "json_format": 1}
-    return json.dumps({"version": version, "config": {"remote_address": "a:2112"}, "stats": {}, "round_trips": trips})
-
-
-def test_irtt_json_plain_and_gzipped(tmp_path: Path) -> None:
-    start = 1_700_000_000 * 10**9
-    trips = [
-        trip(start, 20_000_000),
-        trip(start + 10**9, None, "true_up"),
-        trip(start + 2 * 10**9, 30_000_000, lost=False),
-    ]
-    text = irtt(trips)
-    plain = read_as("irtt", [put(tmp_path, text, "a.json")])
-    assert delays(plain.profile) == [(0.0, 0.01, True), (1.0, 0.01, False), (2.0, 0.015, True)]
-    zipped = tmp_path / "a.json.gz"
-    zipped.write_bytes(gzip.compress(text.encode()))
-    assert delays(read_as("irtt", [zipped]).profile) == delays(plain.profile)
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ("{", ":1: is not JSON"),
-        ("[]", "has no 'version'"),
-        (irtt([]), "is empty"),
-        (irtt([trip(1, 2), {}]), "round_trips[1]: has no 'timestamps'"),
-        (irtt([trip(1, -5)]), "round_trips[0].delay.rtt: -5 is out of place"),
-        (irtt([trip(1, 2, "maybe")]), "round_trips[0].lost: 'maybe'"),
-        (irtt([trip(1, None, "true")]), "holds no reply"),
-        ("[" * 100_000, "is not usable JSON"),
-    ],
-)
-def test_bad_irtt_json_is_named(tmp_path: Path, document: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        read_as("irtt", [put(tmp_path, document)])
-    assert said in str(caught.value)
 
 
 def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:-12])
     with pytest.raises(UserError, match="gzip file is cut off"):
-        read_as("irtt", [path])
+        read_unpacked(path)
     packed = bytearray(gzip.compress(b"x" * 1000))
     packed[-8] ^= 1
     path.write_bytes(packed)
     with pytest.raises(UserError, match="is damaged"):
-        read_as("irtt", [path])
+        read_unpacked(path)
 
 
 def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
@@ -197,28 +56,20 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
     assert path.stat().st_size < 10_000
     with pytest.raises(UserError, match="unpacks to more than 10000 bytes"):
         read_unpacked(path, 10_000)
-    limits: list[int] = []
 
-    def bounded(path: Path, limit: int = MAX_BYTES) -> bytes:
-        limits.append(limit)
-        return read_unpacked(path, limit)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("bentpipe.profiles.convert.irtt.read_unpacked", bounded)
-        with pytest.raises(UserError, match="is not JSON"):
-            read_as("irtt", [path])
-    assert limits == [MAX_BYTES]
+@pytest.mark.parametrize("name", ["ping", "rtt", "irtt"])
+def test_round_trips_are_not_converted(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="bentpipe profile from FILE"):
+        read_as(name, [put(tmp_path, "")])
 
 
 def test_long_fields_are_shown_by_their_beginning(tmp_path: Path) -> None:
     long = "9" * 100_000
     texts = {
-        "ping": f"[1.5] 64 bytes from {long}\n",
         "mahimahi": f"1\n{long}\n",
-        "rtt": f"{long} {long}\n",
         "hypatia": f"{long},x\n",
         "leoreplayer": f"12\n{long}\n",
-        "irtt": json.dumps({long: 1}),
         "iperf3": json.dumps({"error": long}),
         "netem": f"#!/bin/sh\n# {long}\n",
         "csv": f"t_s,hop,direction,kind,value,valid\n{long},{long},{long},{long},{long},{long}\n",
@@ -345,7 +196,8 @@ def test_bad_traces_are_named(tmp_path: Path, text: str, said: str) -> None:
 def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give a one-way delay"):
         read_as("mahimahi", [put(tmp_path, "1\n")])
-    free = read_as("rtt", [put(tmp_path, "0 1\n1 1\n")]).profile
+    pings = pl.DataFrame({"unix_ns": np.arange(20) * 10**9, "rtt_ms": np.full(20, 1.0)})
+    free = profile_from_pings(pings).profile
     with pytest.raises(UserError, match="neither direction has a capacity limit"):
         write_as("mahimahi", free, tmp_path / "t")
     with pytest.raises(UserError, match="less than one packet"):
@@ -481,7 +333,7 @@ def test_unknown_formats_and_wrong_ways_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="mahimahi"):
         read_as("mahimahy", [tmp_path])
     with pytest.raises(UserError, match="can be read but not written"):
-        write_as("ping", preset_profile("geo", 1.0), tmp_path / "x")
+        write_as("iperf3", preset_profile("geo", 1.0), tmp_path / "x")
 
 
 @pytest.mark.parametrize("name", [name for name, entry in FORMATS.items() if entry.read is not None])
@@ -498,14 +350,6 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path, name: str) -> None
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
 def test_real_measurements_read_as_their_source_says() -> None:
     """Figures of the data's own summary; quantiles there are over probes, ours over time."""
-    victoria = read_as("rtt", [SHARED / "latency_victoria_10ms" / "bent_pipe_victoria_2_latency.csv"])
-    assert summarise(victoria.profile)["rtt_ms"]["median"] == pytest.approx(26.4, rel=0.05)
-    seattle = read_as("rtt", [SHARED / "latency_seattle_250ms" / "no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt"])
-    assert seattle.notes[0].startswith("913 of 36000 probes lost")
-    assert summarise(seattle.profile)["rtt_ms"]["median"] == pytest.approx(42.8, rel=0.05)
-    joint = read_as("ping", [SHARED / "joint_victoria_20250529" / "ping-10ms-2025-05-29-23-20-13.txt"])
-    assert joint.notes[0].startswith("1351 of 8882 probes lost")
-    assert summarise(joint.profile)["rtt_ms"]["median"] == pytest.approx(33.7, rel=0.05)
     leocc = read_as("mahimahi", [SHARED / "throughput_leocc_example" / "bw_example.txt"], DELAY)
     capacity = summarise(leocc.profile)["down"]["capacity_bps"]
     assert [capacity[q] / 1e6 for q in ("min", "median", "p95", "p99", "max")] == pytest.approx(

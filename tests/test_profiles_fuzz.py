@@ -16,21 +16,6 @@ OPTIONS = ReadOptions(delay_s=0.02)
 #: StarryNet's is a folder: its own test is below.
 READERS = [name for name, entry in FORMATS.items() if entry.read is not None and name != "starrynet"]
 
-IRTT = json.dumps(
-    {
-        "version": {"irtt": "0.9.0", "json_format": 1},
-        "config": {"remote_address": "a:2112"},
-        "stats": {},
-        "round_trips": [
-            {
-                "lost": lost,
-                "timestamps": {"client": {"send": {"wall": 1_700_000_000_000_000_000 + i * 10**8}}},
-                "delay": {"rtt": 10**7},
-            }
-            for i, lost in enumerate(["false", "true", "true_up", "false"])
-        ],
-    }
-)
 IPERF3 = json.dumps(
     {
         "start": {
@@ -50,11 +35,6 @@ IPERF3 = json.dumps(
         ],
     }
 )
-PING = (
-    "PING a (192.0.2.1) 56(84) bytes of data.\n"
-    + "".join(f"[170000000{i}.5] 64 bytes from a: icmp_seq={i} ttl=6 time={i}.5 ms\n" for i in (1, 2, 5, 6))
-    + "\n--- a ping statistics ---\n"
-)
 
 
 class Seeds(dict[str, str]):
@@ -68,7 +48,7 @@ class Seeds(dict[str, str]):
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
     folder = tmp_path_factory.mktemp("seeds")
     profile = preset_profile("dumbbell", 1.0)
-    texts = {"irtt": IRTT, "iperf3": IPERF3, "ping": PING, "rtt": "1700000000.5,20\n1700000001.5,-1\n1700000002.5,30\n"}
+    texts = {"iperf3": IPERF3}
     for name in ("csv", "hypatia", "leoreplayer", "mahimahi", "netem"):
         texts[name] = write_as(name, profile, folder / name).files[0].read_text()
     return Seeds(texts)

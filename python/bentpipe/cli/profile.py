@@ -245,7 +245,7 @@ def convert(
         str | None,
         typer.Option(
             "--from",
-            help="csv, hypatia, iperf3, irtt, leoreplayer, mahimahi, netem, ping, rtt or starrynet.",
+            help="csv, hypatia, iperf3, leoreplayer, mahimahi, netem or starrynet.",
             show_default=False,
         ),
     ] = None,

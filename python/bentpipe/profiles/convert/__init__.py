@@ -16,13 +16,10 @@ from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles.convert.hypatia import read_hypatia, write_hypatia
 from bentpipe.profiles.convert.iperf3 import read_iperf3
-from bentpipe.profiles.convert.irtt import read_irtt
 from bentpipe.profiles.convert.leoreplayer import read_leoreplayer, write_leoreplayer
 from bentpipe.profiles.convert.mahimahi import read_mahimahi, write_mahimahi
 from bentpipe.profiles.convert.netem import read_netem, write_netem
-from bentpipe.profiles.convert.ping import read_ping
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
-from bentpipe.profiles.convert.rtt import read_rtt
 from bentpipe.profiles.convert.starrynet import read_starrynet, write_starrynet
 from bentpipe.profiles.convert.table_csv import read_csv, write_csv
 from bentpipe.profiles.convert.writing import WriteOptions, Written
@@ -52,7 +49,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             "round-trip times of a pair, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"
         ),
         "iperf3": Format("JSON of iperf3 -J", read_iperf3),
-        "irtt": Format("JSON of irtt client -o", read_irtt),
         "leoreplayer": Format(
             "LeoReplayer's delay file, with mm-link's traces beside it", read_leoreplayer, write_leoreplayer
         ),
@@ -60,13 +56,14 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "netem": Format(
             "tc netem on a schedule, one script per direction (reads only its own)", read_netem, write_netem
         ),
-        "ping": Format("text of ping -D", read_ping),
-        "rtt": Format("lines of time rtt_ms, or time seq rtt_ms", read_rtt),
         "starrynet": Format(
             "a folder of StarryNet's link files: two ground stations", read_starrynet, write_starrynet, ".starrynet"
         ),
     }
 )
+
+#: Round trips, of which a Profile is made, with its losses and slots; converted they would be a line between probes.
+_MEASUREMENTS = ("fping", "irtt", "ping", "rtt")
 
 
 def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Converted:
@@ -110,6 +107,10 @@ def _format(name: str, way: Literal["read", "write"]) -> Format:
     known = _those_with(way)
     if name.lower() == "parquet":
         raise UserError(f"a Profile is Parquet already, and every command takes it as it is; formats to {way}: {known}")
+    if way == "read" and name.lower() in _MEASUREMENTS:
+        raise UserError(
+            f"{name}: round trips are no Profile, but one is made from them: bentpipe profile from FILE -o P.parquet"
+        )
     raise unknown_name(f"format to {way}", name, [n for n in FORMATS if n in known], f"known: {known}")
 
 

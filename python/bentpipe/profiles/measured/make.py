@@ -13,7 +13,6 @@ from bentpipe.analysis import analyze_handovers
 from bentpipe.analysis.edges import NEAR_S
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import DEFAULT_QUEUE, Points, Provenance, Side, queue_limit, single_hop_profile
-from bentpipe.profiles.convert.rtt import INCLUDES
 from bentpipe.profiles.measured.capacity import Capacity, laid_out
 from bentpipe.profiles.measured.delay import one_way_delays
 from bentpipe.profiles.measured.intervals import unknown_within, until
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
     Edges = NDArray[np.int64]
 
+#: What a measured round trip holds already, so that nothing adds it again.
+INCLUDES = ("queueing", "mac_jitter")
 #: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
 _FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
 
