@@ -1,24 +1,20 @@
 """Every reader of files on any bytes: tables that a measured Run takes, or one line."""
 
 import math
+import random
 from pathlib import Path
 
 import polars as pl
 import pytest
+from fuzzing import ABSURD, SAID, comes_back, harmless, other_ways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reader_texts import TEXTS
 
-from bentpipe.errors import UserError
-from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.measurement import Measurement
 from bentpipe.runs.measured.importing import FORMATS, Part, assembled, read_file, recognise
 from bentpipe.runs.measured.store import Source
 
-SAID = Said(every_s=1.0)
-ABSURD = (
-    *(b"-1", b"1e400", b"NaN", b"inf", b"[" * 3000, b"9" * 40, b"null", b"{}", b'"', b"\n", b",", b"\x00"),
-    *(b"-9999999999", b"1795199963.5", b"65535", b"999999999"),
-)
 SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -37,26 +33,6 @@ def mutated(draw, text):
     if draw(st.booleans()):
         del data[draw(st.integers(0, len(data))) :]
     return bytes(data)
-
-
-def harmless(path: Path, format_name: str | None) -> None:
-    try:
-        part = read_file(path, format_name=format_name, said=SAID)
-        tables = assembled([part], "home")
-    except UserError as error:
-        line = str(error)
-        assert "\n" not in line
-        assert len(line) < 1000
-        return
-    assert tables
-    for name, table in tables.items():
-        for column in table.select(pl.selectors.float()):
-            known = column.drop_nulls()
-            assert known.is_finite().all() or name == "dish_samples", (name, column)
-        if name == "probes":
-            assert table["unix_ns"].null_count() == 0
-            assert (table["rtt_ms"].drop_nulls() >= 0).all()
-            assert (table["rtt_ms"].drop_nulls() <= 60_000).all() or part.source.format == "parquet"
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -81,6 +57,19 @@ def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.Da
     path = tmp_path / "noise"
     path.write_bytes(data.draw(st.one_of(st.binary(max_size=300), mutated(text), mutated(text))))
     harmless(path, data.draw(st.sampled_from([None, wanted])))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@settings(SETTINGS, max_examples=15)
+@given(data=st.data())
+def test_pieces_and_the_careful_way_say_the_same(name: str, data: st.DataObject) -> None:
+    text, wanted = TEXTS[name]
+    other_ways(data.draw(mutated(text)), wanted)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_made_up_measurements_come_back(seed: int) -> None:
+    comes_back(random.Random(seed))
 
 
 @pytest.mark.parametrize("wanted", FORMATS)
