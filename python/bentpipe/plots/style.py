@@ -43,10 +43,13 @@ LOOKS: Mapping[str, Look] = {
     "hybla": Look("Hybla", "#56B4E9", "P"),
     "satcp": Look("SaTCP", "#117733", "X"),
     "satpipe": Look("SatPipe", "#44AA99", "*"),
+    "leocc": Look("LeoCC", "#882255", "<"),
+    "cubic-leo": Look("CUBIC-LEO", "#661100", "h"),
+    "bbr3-leo": Look("BBRv3-LEO", "#332288", "d"),
 }
 """Controllers that have a look of their own. A new one takes a colour from `SPARE` that is not in use here."""
 
-SPARE = ("#7F7F7F", "#882255", "#332288", "#999933", "#AA4499")
+SPARE = ("#7F7F7F", "#999933", "#AA4499", "#6699CC", "#DDAA33")
 """Colours of controllers without a look of their own (but for the grey, Paul Tol's "muted" scheme, 2021)."""
 
 SPARE_MARKERS = ("D", "v", "P", "X", "*")

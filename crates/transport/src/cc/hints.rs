@@ -17,6 +17,8 @@ pub enum Needs {
     Schedule,
     /// What the wall clock shows, for schedules that are known by it.
     Clock,
+    /// Nothing: it learns when changes are to be expected; the schedule, if its tunable `hints` asks for it.
+    Learned,
 }
 
 /// What there is to tell.
@@ -36,6 +38,7 @@ impl Needs {
             Self::Nothing => "none",
             Self::Schedule => "schedule",
             Self::Clock => "clock",
+            Self::Learned => "learned",
         }
     }
 }
@@ -108,6 +111,13 @@ impl Schedule {
         if let PathHint::Reconfiguration(at) = *hint {
             self.times.insert(self.times.partition_point(|&time| time <= at), at);
         }
+    }
+
+    /// The last announced time up to `now`.
+    #[must_use]
+    pub fn last_before(&self, now: Time) -> Option<Time> {
+        let begun = self.times.partition_point(|&at| at <= now);
+        begun.checked_sub(1).map(|last| self.times[last])
     }
 
     /// Whether `now` lies between `early` before an announced time and `hold` after that moment.

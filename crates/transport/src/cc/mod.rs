@@ -3,15 +3,18 @@
 //! | module | holds |
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables |
-//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`], [`satpipe`] | a controller each |
+//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`], [`satpipe`], [`leocc`], [`cubic_leo`], [`bbr3_leo`] | a controller each |
+//! | `leo` | what LEO-aware controllers are composed of |
 //! | [`hints`] | what controllers are told of the path ahead of time, and how wrong |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | what controllers are composed of |
 
 pub mod bbr;
 pub mod bbr2;
 pub mod bbr3;
+pub mod bbr3_leo;
 mod bbr_parts;
 pub mod cubic;
+pub mod cubic_leo;
 pub mod error;
 pub mod filter;
 #[cfg(test)]
@@ -20,6 +23,8 @@ pub mod hints;
 pub mod hybla;
 pub mod hystart;
 pub mod hystart_pp;
+mod leo;
+pub mod leocc;
 pub mod new_reno;
 pub mod registry;
 pub mod satcp;

@@ -2,14 +2,26 @@
 
 use super::error::{TransportError, nearest};
 use super::hints::{self, Facts, Needs};
-use super::{Controller, PathHint, bbr, bbr2, bbr3, cubic, hybla, new_reno, satcp, satpipe};
+use super::leo::watch::HINTS;
+use super::{Controller, PathHint, bbr, bbr2, bbr3, bbr3_leo, cubic, cubic_leo, hybla, leocc, new_reno, satcp, satpipe};
 use bentpipe_profile::{Bytes, Streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Every controller there is, in the order of their names.
-pub const CONTROLLERS: &[Entry] =
-    &[bbr::ENTRY, bbr2::ENTRY, bbr3::ENTRY, cubic::ENTRY, hybla::ENTRY, new_reno::ENTRY, satcp::ENTRY, satpipe::ENTRY];
+pub const CONTROLLERS: &[Entry] = &[
+    bbr::ENTRY,
+    bbr2::ENTRY,
+    bbr3::ENTRY,
+    bbr3_leo::ENTRY,
+    cubic::ENTRY,
+    cubic_leo::ENTRY,
+    hybla::ENTRY,
+    leocc::ENTRY,
+    new_reno::ENTRY,
+    satcp::ENTRY,
+    satpipe::ENTRY,
+];
 
 /// What a connection tells its controller when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +262,8 @@ pub fn path_hints(
     let options = Options::check(entry, given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
-        Needs::Schedule => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
+        Needs::Learned if !options.given(HINTS.name).is_some_and(|hints| HINTS.allowed.shown(hints) == "schedule") => Vec::new(),
+        Needs::Schedule | Needs::Learned => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
         Needs::Clock => vec![hints::clock(facts().start_unix_ns, &options)],
     })
 }
@@ -270,11 +283,11 @@ mod tests {
     fn errors_say_what_was_found_and_what_was_wanted() {
         assert_eq!(
             failure("cubik", &[]),
-            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
+            "unknown congestion controller `cubik` (did you mean `cubic`?); known: bbr, bbr2, bbr3, bbr3-leo, cubic, cubic-leo, hybla, leocc, reno, satcp, satpipe"
         );
         assert_eq!(
             failure("copa", &[]),
-            "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, cubic, hybla, reno, satcp, satpipe"
+            "unknown congestion controller `copa`; known: bbr, bbr2, bbr3, bbr3-leo, cubic, cubic-leo, hybla, leocc, reno, satcp, satpipe"
         );
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));

@@ -24,6 +24,11 @@ impl Bandwidth {
         }
     }
 
+    /// Forgets all but this.
+    pub fn reset(&mut self, bw: Bw) {
+        self.filter.reset(self.rounds.count(), bw);
+    }
+
     pub fn max(&self) -> Bw {
         self.filter.get()
     }

@@ -131,6 +131,20 @@ pub struct Bbr {
     /// The first ACK after a pause is yet to come: an old minimum RTT may still be the path's.
     idle_restart: bool,
     app_limited: bool,
+    variant: Variant,
+}
+
+/// What a controller that is built on this one changes; the default: nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Variant {
+    /// No look-out for policers.
+    pub ignores_policers: bool,
+    /// Window in `PROBE_RTT`, in bandwidth-delay products [1/256]; `None`: the least window.
+    pub probe_rtt_part: Option<u64>,
+    /// Gain of the phase that probes for bandwidth [1/256].
+    pub up_gain: Option<u64>,
+    /// Bandwidth to go by; `None`: the greatest of ten rounds.
+    pub bw: Option<Bw>,
 }
 
 impl Bbr {
@@ -160,6 +174,7 @@ impl Bbr {
             mark: policer::Mark::default(),
             idle_restart: false,
             app_limited: false,
+            variant: Variant::default(),
         };
         bbr.init_pacing_rate(None);
         bbr
@@ -172,7 +187,7 @@ impl Bbr {
 
     /// `bbr_bw`: what the policer allows, if there is one.
     fn bw(&self) -> Bw {
-        self.policer.bw().unwrap_or_else(|| self.bandwidth.max())
+        self.variant.bw.or_else(|| self.policer.bw()).unwrap_or_else(|| self.bandwidth.max())
     }
 
     fn enter_probe_bw(&mut self) {
@@ -189,6 +204,38 @@ impl Bbr {
         } else {
             self.transition_to(Mode::Startup);
         }
+    }
+
+    /// Changes what it does from here on.
+    pub(super) const fn vary(&mut self, variant: Variant) {
+        self.variant = variant;
+    }
+
+    /// Whether it is in `PROBE_BW`, and in `PROBE_RTT`.
+    pub(super) fn is_in(&self) -> (bool, bool) {
+        (self.mode == Mode::ProbeBw, self.mode == Mode::ProbeRtt)
+    }
+
+    /// Whether the bandwidth was found: STARTUP is over.
+    pub(super) const fn has_found_bandwidth(&self) -> bool {
+        self.full_pipe.reached()
+    }
+
+    pub(super) const fn min_rtt(&self) -> Option<Nanos> {
+        self.min_rtt.get()
+    }
+
+    /// The minimum RTT is this from now on.
+    pub(super) const fn believe_min_rtt(&mut self, now: Time, rtt: Nanos) {
+        self.min_rtt.set(now, rtt);
+    }
+
+    /// The path is another one: `STARTUP` again, from this bandwidth on ([`super::leocc`]).
+    pub(super) fn start_again(&mut self, bw: Bw) {
+        self.mode = Mode::Startup;
+        self.full_pipe = FullPipe::new(FULL_BW_GROWTH, FULL_BW_ROUNDS);
+        self.bandwidth.reset(bw);
+        self.update_gains();
     }
 
     /// `PROBE_RTT` now, whatever the minimum RTT ([`super::satpipe`]).

@@ -4,7 +4,7 @@ use super::super::bbr_parts::bw::Bw;
 use super::super::bbr_parts::probe_rtt::Step;
 use super::super::window::clamped_packets;
 use super::super::{AckSample, RateSample};
-use super::params::{CWND_GAIN, DRAIN_GAIN, EXTRA_ACKED_WINDOW_ROUNDS, HIGH_GAIN, MIN_CWND_PACKETS, UNIT};
+use super::params::{CWND_GAIN, DRAIN_GAIN, EXTRA_ACKED_WINDOW_ROUNDS, HIGH_GAIN, UNIT};
 use super::policer::{Sample, Verdict};
 use super::probe_bw::PhaseSample;
 use super::{Bbr, Mode};
@@ -65,7 +65,9 @@ impl Bbr {
         if round_start {
             self.recovery.end_conservation();
         }
-        self.sample_policer(lossy, app_limited);
+        if !self.variant.ignores_policers {
+            self.sample_policer(lossy, app_limited);
+        }
         if let Some(bw) = Bw::of(delivery.delivered, delivery.interval, self.mss) {
             self.bandwidth.offer(bw, app_limited);
         }
@@ -132,7 +134,7 @@ impl Bbr {
             self.probe_rtt_now(ack.delivered_total);
         }
         if self.mode == Mode::ProbeRtt {
-            let small = flow.in_flight <= MIN_CWND_PACKETS;
+            let small = flow.in_flight <= self.probe_rtt_window();
             let round_start = self.bandwidth.rounds.start();
             match self.probe_rtt.on_ack(ack.now, small, round_start, ack.delivered_total, ack.in_flight) {
                 Step::Wait => {}
@@ -146,12 +148,15 @@ impl Bbr {
     }
 
     /// `bbr_update_gains`.
-    fn update_gains(&mut self) {
+    pub(super) fn update_gains(&mut self) {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
             Mode::ProbeBw => (if self.policer.bw().is_some() { UNIT } else { self.cycle.gain() }, CWND_GAIN),
             Mode::ProbeRtt => (UNIT, UNIT),
         };
+        if let Some(up) = self.variant.up_gain.filter(|_| self.mode == Mode::ProbeBw && self.pacing_gain > UNIT) {
+            self.pacing_gain = up;
+        }
     }
 }

@@ -57,6 +57,11 @@ impl Bbr {
         self.with_budget(self.bdp(bw, gain))
     }
 
+    /// The window in `PROBE_RTT`.
+    pub(super) fn probe_rtt_window(&self) -> u64 {
+        self.variant.probe_rtt_part.map_or(0, |part| self.bdp(self.bw(), part)).max(MIN_CWND_PACKETS)
+    }
+
     /// `bbr_save_cwnd`.
     pub(super) fn save_cwnd(&mut self) {
         self.recovery.save(self.cwnd, self.mode == Mode::ProbeRtt);
@@ -81,7 +86,7 @@ impl Bbr {
         }
         self.clamp_cwnd();
         if self.mode == Mode::ProbeRtt {
-            self.cwnd = self.cwnd.min(MIN_CWND_PACKETS);
+            self.cwnd = self.cwnd.min(self.probe_rtt_window());
         }
     }
 

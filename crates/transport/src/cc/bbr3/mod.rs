@@ -102,6 +102,8 @@ pub struct Bbr3 {
     /// The first ACK after a pause is yet to come: an old minimum RTT may still be the path's.
     idle_restart: bool,
     app_limited: bool,
+    /// Losses are not the flight's making at present (`Bbr3::excuse_losses`).
+    excused: bool,
 }
 
 impl Bbr3 {
@@ -137,9 +139,37 @@ impl Bbr3 {
             delivered_at: Time::ZERO,
             idle_restart: false,
             app_limited: false,
+            excused: false,
         };
         bbr.init_pacing_rate(None);
         bbr
+    }
+
+    /// Whether losses, from here on, say nothing about the flight: somebody who knows the path says so.
+    pub(super) const fn excuse_losses(&mut self, excused: bool) {
+        self.excused = excused;
+    }
+
+    /// The path was changed: what bounded the flight, and the least round-trip time, were another's. The bandwidth stays, as a first guess.
+    pub(super) fn forget_path(&mut self, now: Time) {
+        self.short = ShortTerm::default();
+        self.long_term = None;
+        self.min_rtt = NestedMinRtt::new(&self.p, now);
+    }
+
+    /// Somebody keeps the queue short: the least round-trip time need not be looked for.
+    pub(super) const fn spare_probe_rtt(&mut self, now: Time) {
+        self.min_rtt.refresh(now);
+    }
+
+    /// Whether STARTUP is over.
+    pub(super) const fn has_started(&self) -> bool {
+        self.full.reached() && !matches!(self.state, State::Startup)
+    }
+
+    /// Part lost of a flight that says it was too large [1/256].
+    pub(super) const fn loss_threshold(&self) -> u64 {
+        self.p.loss_threshold
     }
 
     fn transition_to(&mut self, next: State) {
@@ -246,6 +276,9 @@ impl Controller for Bbr3 {
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
+        if self.excused {
+            return;
+        }
         if self.latest.note_loss(lost.delivered_total) && self.p.rules == Rules::Draft {
             self.save_cwnd();
             self.save_state();

@@ -45,7 +45,7 @@ impl Bbr3 {
         Sample {
             now: ack.now,
             acked: count(ack.acked),
-            newly_lost: count(ack.newly_lost),
+            newly_lost: if self.excused { 0 } else { count(ack.newly_lost) },
             in_flight: count(ack.in_flight),
             prior_in_flight: count(ack.prior_in_flight),
             valid: bw.is_some() && ack.acked > Bytes::ZERO,
@@ -55,7 +55,7 @@ impl Bbr3 {
             delivered_total: ack.delivered_total,
             app_limited: delivery.is_some_and(|d| d.app_limited || self.probe_rtt.slowed(d.prior_delivered)),
             tx_in_flight: count(ack.tx_in_flight),
-            lost: count(ack.lost_since_sent),
+            lost: if self.excused { 0 } else { count(ack.lost_since_sent) },
             marked: self.ecn.marked_since(prior_delivered, ack.ce_count),
             round_start: self.rounds.advance(delivery, ack.delivered_total),
             window_full: ack.window_full,

@@ -33,6 +33,12 @@ impl MinRtt {
         self.seen = now;
     }
 
+    /// It is this, as of now.
+    pub const fn set(&mut self, now: Time, rtt: Nanos) {
+        self.value = Some(rtt);
+        self.seen = now;
+    }
+
     pub const fn get(&self) -> Option<Nanos> {
         self.value
     }

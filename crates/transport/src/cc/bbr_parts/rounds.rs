@@ -13,6 +13,11 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// Before the first.
+    pub const fn new() -> Self {
+        Self { count: 0, end: Bytes::ZERO, start: false }
+    }
+
     /// Takes an ACK; true if it starts a round.
     pub fn advance(&mut self, sample: Option<&RateSample>, delivered_total: Bytes) -> bool {
         self.start = sample.is_some_and(|s| s.prior_delivered >= self.end);
