@@ -156,7 +156,7 @@ mod tests {
     }
 
     const QUIET: &[(u64, u64)] = &[(990, 40), (1000, 40)];
-    const CHANGED: &[(u64, u64)] = &[(990, 40), (1000, 40), (1090, 120)];
+    const CHANGED: &[(u64, u64)] = &[(990, 40), (1000, 40), (1090, 120), (1091, 120)];
 
     #[test]
     fn a_loss_after_a_reconfiguration_lowers_nothing_and_any_other_does() {

@@ -26,7 +26,7 @@ const REGAIN: u64 = UNIT / 16;
 /// Least part of the flight. Chosen here.
 const LEAST: u64 = UNIT / 8;
 /// A queue that does not empty for so long is somebody else's. Chosen here: several of the slow fadings' moments.
-const CROWDED_FOR: Nanos = Nanos::from_millis(1500);
+const CROWDED_FOR: Nanos = Nanos::from_millis(1000);
 
 /// Jitter is what round-trip times of so long are above the least of them, on average: the grant schedule and others' packets come and go within it, while a queue of the flow's own
 /// stays about what it is. Chosen here: twice the correlation time of the access model's wander.
@@ -178,7 +178,7 @@ impl SlotPath {
         } else if !lossy {
             self.part = (self.part + REGAIN).min(UNIT);
         }
-        let crowd = self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length) + self.queue(length) + self.target.least);
+        let crowd = self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length));
         if self.last_least == Nanos::MAX || self.last_least <= crowd {
             self.queued_since = None;
         } else {
