@@ -101,6 +101,7 @@ impl Kalman {
         Self { value: 0, uncertainty: UNCERTAINTY }
     }
 
+    #[allow(clippy::cast_possible_truncation)] // between two values of 64 bits
     const fn update(&mut self, seen: u64) {
         self.uncertainty += NOISE;
         let gain = self.uncertainty * UNIT / (self.uncertainty + NOISE);

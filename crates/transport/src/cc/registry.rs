@@ -262,7 +262,7 @@ pub fn path_hints(
     let options = Options::check(entry, given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
-        Needs::Learned if !options.given(HINTS.name).is_some_and(|hints| HINTS.allowed.shown(hints) == "schedule") => Vec::new(),
+        Needs::Learned if HINTS.allowed.shown(options.get(HINTS.name)) != "schedule" => Vec::new(),
         Needs::Schedule | Needs::Learned => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
         Needs::Clock => vec![hints::clock(facts().start_unix_ns, &options)],
     })

@@ -27,6 +27,10 @@ const REGAIN: u64 = UNIT / 16;
 const LEAST: u64 = UNIT / 8;
 /// A queue that does not empty for so long is somebody else's. Chosen here: several of the slow fadings' moments.
 const CROWDED_FOR: Nanos = Nanos::from_millis(1000);
+/// The bandwidth that was is forgotten by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that came later shows within a few slots.
+const PEAK_SHIFT: u32 = 8;
+/// The queue grows by the root of what the bandwidth fell by, up to fourfold. Chosen here: as much as that keeps a share beside CUBIC, and little in a fade.
+const MOST_FALL: f64 = 16.0;
 
 /// Jitter is what round-trip times of so long are above the least of them, on average: the grant schedule and others' packets come and go within it, while a queue of the flow's own
 /// stays about what it is. Chosen here: twice the correlation time of the access model's wander.
@@ -88,6 +92,9 @@ pub struct SlotPath {
     rounds: Rounds,
     bw: Option<Windowed<Bw>>,
     bw_rounds: u64,
+    /// What it delivered before, slowly forgotten.
+    peak: Bw,
+    peak_at: Time,
     began: Time,
     least: Option<Nanos>,
     least_before: Option<Nanos>,
@@ -113,6 +120,8 @@ impl SlotPath {
             rounds: Rounds::new(),
             bw: None,
             bw_rounds,
+            peak: Bw(0),
+            peak_at: Time::ZERO,
             began: Time::ZERO,
             least: None,
             least_before: None,
@@ -154,6 +163,10 @@ impl SlotPath {
                 None => self.bw = Some(Windowed::new(self.bw_rounds, at, bw)),
             }
         }
+        if ack.now.since(self.peak_at) >= JITTER_SPAN {
+            self.peak = Bw(self.peak.0 - (self.peak.0 >> PEAK_SHIFT)).max(self.bw().unwrap_or_default());
+            self.peak_at = ack.now;
+        }
         if round {
             self.on_round(ack, sheltered, threshold);
         }
@@ -174,7 +187,7 @@ impl SlotPath {
             self.lossy_since = None;
         }
         if lossy && !sheltered && (self.has_queue(ack.now) || self.is_lasting(ack.now)) {
-            self.part = (self.part * KEEP >> GAIN_SHIFT).max(LEAST);
+            self.part = ((self.part * KEEP) >> GAIN_SHIFT).max(LEAST);
         } else if !lossy {
             self.part = (self.part + REGAIN).min(UNIT);
         }
@@ -232,7 +245,11 @@ impl SlotPath {
     #[must_use]
     pub fn flight(&self, now: Time) -> Option<u64> {
         let length = self.length(now)?;
-        let full = self.bw()?.bdp(length + self.queue(length), UNIT);
+        let bw = self.bw()?;
+        // A flow that got less of late, on its own or beside another, keeps more: were the queue the same time for all, who has little would stay with it.
+        let fall = (self.peak.0 as f64 / bw.0.max(1) as f64).clamp(1.0, MOST_FALL);
+        let queue = Nanos::from_secs_f64(self.queue(length).as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX);
+        let full = bw.bdp(length + queue, UNIT);
         Some(((u128::from(full) * u128::from(self.part)) >> GAIN_SHIFT).try_into().unwrap_or(u64::MAX).max(MIN_CWND_PACKETS))
     }
 
