@@ -26,7 +26,7 @@ const REGAIN: u64 = UNIT / 16;
 /// Least part of the flight. Chosen here.
 const LEAST: u64 = UNIT / 8;
 /// A queue that does not empty for so long is somebody else's. Chosen here: several of the slow fadings' moments.
-const CROWDED_FOR: Nanos = Nanos::from_millis(1000);
+const CROWDED_FOR: Nanos = Nanos::from_millis(1500);
 /// The bandwidth that was is forgotten by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that came later shows within a few slots.
 const PEAK_SHIFT: u32 = 8;
 /// The queue grows by the root of what the bandwidth fell by, up to fourfold. Chosen here: as much as that keeps a share beside CUBIC, and little in a fade.
@@ -191,7 +191,7 @@ impl SlotPath {
         } else if !lossy {
             self.part = (self.part + REGAIN).min(UNIT);
         }
-        let crowd = self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length));
+        let crowd = self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length) + self.queue(length) + self.target.least);
         if self.last_least == Nanos::MAX || self.last_least <= crowd {
             self.queued_since = None;
         } else {
