@@ -16,7 +16,9 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 
 #: Name on the command line → module.
 STUDIES: Mapping[str, str] = {
+    "hint-error": "hint_error",
     "huston-ping": "huston_ping",
+    "leo-field": "leo_field",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",
     "t3p-path": "t3p_path",

@@ -1,0 +1,41 @@
+"""What is gained against what it costs: each entrant's points and mean, and the front that none beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bentpipe.plots import style
+
+
+def plot(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], cost: str, gain: str) -> Figure:
+    """A panel: pale, each point; full, the means; a line through the means that no other beats in both.
+
+    Args:
+        points: By entrant: costs and gains, one of each a Profile.
+        cost: Label of the axis on which less is better.
+        gain: Label of the one on which more is.
+    """
+    means = {name: (float(np.mean(costs)), float(np.mean(gains))) for name, (costs, gains) in points.items()}
+    with style.styled():
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axis = figure.subplots()
+        for name, (costs, gains) in points.items():
+            look = style.look(name)
+            axis.scatter(costs, gains, s=9, color=look.colour, marker=look.marker, alpha=0.22, linewidths=0)
+            mean = means[name]
+            axis.plot(*mean, look.marker, color=look.colour, markersize=9, label=style.legend_name(name), zorder=4)
+        front = sorted(mean for mean in means.values() if not _beaten(mean, means.values()))
+        axis.plot(*zip(*front, strict=True), color=style.DELAY, linewidth=0.8, zorder=1)
+        axis.set_xlabel(cost)
+        axis.set_ylabel(gain)
+        axis.set_ylim(bottom=0)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _beaten(mean: tuple[float, float], others: Iterable[tuple[float, float]]) -> bool:
+    cost, gain = mean
+    return any(c <= cost and g >= gain and (c, g) != mean for c, g in others)

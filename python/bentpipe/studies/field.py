@@ -1,0 +1,167 @@
+"""Many LEO paths, and what a controller did on each: goodput, and the queueing delay that it caused.
+
+Queueing delay comes from the link elements: the mean time that a flow's packets spent in the hops of its direction,
+less what a packet alone would have needed at those moments (propagation, grants, other people's traffic).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe._native import Profile
+from bentpipe.profiles import preset_profile
+from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
+from bentpipe.runs import Experiment, ExperimentFile, Flow, ProfileRef, Run, run_experiment
+from bentpipe.runs.entrants import flows_of, parse_entrant
+from bentpipe.runs.experiment import NS_PER_S, Direction
+from bentpipe.runs.store import safe_name
+from bentpipe.scenarios.tables import Table
+from bentpipe.studies.study import Request
+from bentpipe.times import parse_utc
+
+#: Beyond a Run: a phase, and replies that come late [s].
+_SPARE_S = 5.0
+#: Distance of the moments at which a lone packet is asked for [s]: below the wander's 20 ms.
+_LONE_STEP_S = 0.005
+#: Send and receive buffers [bytes]: none of them is the ceiling, so that controllers are compared and not `wmem_max`.
+_BUFFER_BYTES = 64_000_000
+#: Draws of a bootstrap.
+_DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Path:
+    """A Profile by name, and the way data goes."""
+
+    name: str
+    profile: Profile
+    direction: Direction = "down"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an entrant did on a path.
+
+    Attributes:
+        goodput_bps: Of each flow, after the warm-up [bit/s].
+        queue_ms: Mean queueing delay of the first flow's packets [ms]; None: none passed.
+    """
+
+    goodput_bps: tuple[float, ...]
+    queue_ms: float | None
+
+
+def take_paths(table: Table, duration_s: float, quick: int | None = None) -> list[Path]:
+    """The Profiles of a study's `paths`: each ``SITE TO START SEED``; the first `quick` of them."""
+    texts = table.texts("paths")
+    found = []
+    for text in texts[:quick]:
+        site, to, start, seed = text.split()
+        with warnings.catch_warnings():
+            # That a way is a great circle is said where places are listed.
+            warnings.simplefilter("ignore", UnpublishedRouteWarning)
+            profile = make_profile(
+                site, to, start_unix_ns=parse_utc(start), duration_s=duration_s + _SPARE_S, seed=int(seed)
+            )
+        found.append(Path(f"{site}-{to}-{seed}", profile))
+    return found
+
+
+def preset_path(preset: str, duration_s: float) -> Path:
+    """A static path."""
+    return Path(preset, preset_profile(preset, duration_s + _SPARE_S))
+
+
+def race_field(
+    request: Request,
+    paths: Sequence[Path],
+    entrants: Sequence[str],
+    *,
+    duration_s: float,
+    warmup_s: float,
+    seeds: int = 1,
+    shares: tuple[float, float] = (0.0, 1.0),
+) -> dict[tuple[str, str], list[Score]]:
+    """Every entrant (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
+
+    Runs are kept in the study's folder, and not run again where they are there. `shares` is the part of the progress
+    that this is.
+    """
+    begins, ends = shares
+    found: dict[tuple[str, str], list[Score]] = {}
+    for number, path in enumerate(paths):
+        lone_ms = _lone_ms(path)
+        for place, entrant in enumerate(entrants):
+            done = (number + place / len(entrants)) / len(paths)
+            file = ExperimentFile(_experiment(path, entrant, duration_s, warmup_s), {})
+            out = request.out / "runs" / safe_name(path.name) / safe_name(entrant)
+            runs = run_experiment(file, [path.profile], out=out, seeds=seeds).runs
+            found[path.name, entrant] = [_score(run, path, lone_ms, warmup_s) for run in runs]
+            request.on_progress(begins + (ends - begins) * done)
+    return found
+
+
+def _experiment(path: Path, entrant: str, duration_s: float, warmup_s: float) -> Experiment:
+    flows = tuple(
+        Flow(controller, path.direction, options=options, sender="host", receiver="host")
+        for controller, options in flows_of(parse_entrant(entrant))
+    )
+    reference = ProfileRef(flows[0].profile, path.profile.name, path.profile.content_hash())
+    return Experiment(
+        name="field",
+        seed=0,
+        duration_ns=round(duration_s * NS_PER_S),
+        profiles=(reference,),
+        flows=flows,
+        warmup_ns=round(warmup_s * NS_PER_S),
+        hosts={"host": {"wmem_max_bytes": _BUFFER_BYTES, "rmem_max_bytes": _BUFFER_BYTES}},
+    )
+
+
+def _lone_ms(path: Path) -> NDArray[np.float64]:
+    """One-way delay of a packet alone, every `_LONE_STEP_S` from the Profile's begin on [ms]."""
+    sent_s = np.arange(0.0, path.profile.duration_s - 1.0, _LONE_STEP_S)
+    return path.profile.delay_ms(path.direction, sent_s)
+
+
+def _score(run: Run, path: Path, lone_ms: NDArray[np.float64], warmup_s: float) -> Score:
+    rows = (
+        run.links()
+        .filter((pl.col("flow") == 0) & (pl.col("direction") == path.direction) & (pl.col("t_s") > warmup_s))
+        .group_by("t_s")
+        .agg(pl.col("delay_n").max().alias("n"), (pl.col("delay_n") * pl.col("delay_mean_ms")).sum().alias("sum_ms"))
+    )
+    waited_ms, packets = 0.0, 0
+    for t_s, n, sum_ms in rows.iter_rows():
+        window = lone_ms[round((t_s - 1) / _LONE_STEP_S) : round(t_s / _LONE_STEP_S)]
+        window = window[np.isfinite(window)]
+        if n and len(window):
+            waited_ms += sum_ms - n * float(window.mean())
+            packets += n
+    goodput_bps = tuple(float(flow["goodput_bps"] or 0.0) for flow in run.flows)
+    return Score(goodput_bps, waited_ms / packets if packets else None)
+
+
+def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Mean of `values` (one a Profile), and the ends of its bootstrap interval."""
+    sample = np.asarray(values, np.float64)
+    draws = np.random.default_rng(0).choice(sample, (_DRAWS, len(sample))).mean(axis=1)
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(sample.mean()), float(low), float(high)
+
+
+def bootstrap_ratio(above: Sequence[float], below: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Ratio of the means of two paired samples, and the ends of its bootstrap interval; NaN of nothing."""
+    a, b = np.asarray(above, np.float64), np.asarray(below, np.float64)
+    if not len(a) or b.mean() == 0:
+        return math.nan, math.nan, math.nan
+    picks = np.random.default_rng(0).integers(0, len(a), (_DRAWS, len(a)))
+    low, high = np.quantile(a[picks].mean(axis=1) / b[picks].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return float(a.mean() / b.mean()), float(low), float(high)

@@ -1,0 +1,86 @@
+"""leo-field and hint-error: what they measure, what they conclude from it, and that their files can be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bentpipe.plots import error_curves, pareto
+from bentpipe.runs.entrants import known_controllers, parse_entrant
+from bentpipe.studies import field, hint_error, leo_field
+from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.study import Request
+
+DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"
+
+
+def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
+    path = field.preset_path(DUMBBELL, 8)
+    scores = field.race_field(Request(tmp_path), [path], ["reno", "bbr3", "reno+bbr3"], duration_s=8, warmup_s=3)
+    reno, bbr3 = scores[path.name, "reno"][0], scores[path.name, "bbr3"][0]
+    # Reno fills the 100 ms again and again; BBR v3 keeps it nearly empty. Both carry 20 Mbit/s less headers.
+    assert reno.queue_ms is not None
+    assert bbr3.queue_ms is not None
+    assert 40 < reno.queue_ms < 101
+    assert 0 <= bbr3.queue_ms < 25
+    assert all(17e6 < score.goodput_bps[0] < 20e6 for score in (reno, bbr3))
+    assert len(scores[path.name, "reno+bbr3"][0].goodput_bps) == 2
+
+
+def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:
+    draws = np.random.default_rng(3).normal(0.9, 0.05, 400)
+    few, many = field.bootstrap(draws[:10]), field.bootstrap(draws)
+    assert few[1] < few[0] < few[2]
+    assert many[2] - many[1] < few[2] - few[1]
+    ratio, low, high = field.bootstrap_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    assert (ratio, low, high) == (2.0, 2.0, 2.0)
+
+
+def test_verdicts_follow_the_figures() -> None:
+    shares = {"bbr3-leo": [0.97, 0.99, 0.98], "cubic-leo": [0.8, 0.9, 0.85], "cubic": [0.5, 0.6, 0.55]}
+    queues = {"bbr3-leo": [20.0, 30.0, 25.0], "bbr": [60.0, 70.0, 65.0]}
+    assert [verdict.holds for verdict in leo_field._ours(shares, queues, "b")] == [True, True, True]
+    shares["bbr3-leo"], queues["bbr3-leo"], shares["cubic-leo"] = (
+        [0.90, 0.99, 0.98],
+        [40.0, 30.0, 35.0],
+        shares["cubic"],
+    )
+    assert [verdict.holds for verdict in leo_field._ours(shares, queues, "b")] == [False, False, False]
+
+
+def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:
+    scores = {
+        ("p", "bbr3-leo+cubic"): [field.Score((60e6, 40e6), 20.0)],
+        ("p", "bbr3+cubic"): [field.Score((90e6, 10e6), 60.0)],
+    }
+    (verdict,) = leo_field._fair(scores, ["p"], "b")
+    assert verdict.holds
+    assert "× 4.000" in verdict.why
+
+
+def test_the_files_name_known_controllers_and_enough_paths() -> None:
+    table = load_scenario("leo-field").table
+    assert set(table.texts("entrants")) == set(known_controllers())
+    paths = table.texts("paths")
+    assert len(paths) >= 20
+    assert len({path.split()[3] for path in paths}) == len(paths)
+    users = load_scenario("hint-error").table.named_tables("users")
+    for user in users.values():
+        for key in ("hinted", "wrong", "none", "parent"):
+            assert parse_entrant(user.text(key))
+
+
+def test_an_error_is_written_into_the_entrant() -> None:
+    user = hint_error._User("bbr3-leo:hints=schedule", "", "", "bbr3")
+    assert user.late(0) == "bbr3-leo:hints=schedule"
+    assert parse_entrant(user.late(-200)) == parse_entrant("bbr3-leo:hint_offset_ms=-200,hints=schedule")
+
+
+@pytest.mark.parametrize("name", ["bbr", "bbr3-leo"])
+def test_figures_show_every_entrant(name: str) -> None:
+    figure = pareto.plot({name: ([10.0, 20.0], [0.9, 1.0]), "cubic": ([30.0, 40.0], [0.5, 0.6])}, "cost", "gain")
+    assert len(figure.axes[0].get_legend().get_texts()) == 2
+    lines = error_curves.plot({name: ([-1.0, 0.0, 1.0], [1.0, 1.1, 1.0])}, "error", "goodput")
+    assert list(lines.axes[0].lines[0].get_ydata()) == [1.0, 1.1, 1.0]
