@@ -36,7 +36,7 @@ const OWN: [OptionSpec; 9] = [
         name: "queue_ms",
         unit: "ms",
         description: "queue that is kept to bridge what the capacity does",
-        default: 12.0,
+        default: 10.0,
         allowed: Allowed::Range(1.0, 1000.0),
         source: "chosen here: docs/design/007-ours.md",
     },

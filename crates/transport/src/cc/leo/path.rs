@@ -232,7 +232,10 @@ impl SlotPath {
     /// The queue that is meant to be there.
     fn queue(&self, length: Nanos) -> Nanos {
         let part = |of: Nanos, part: u64| Nanos(u64::try_from((u128::from(of.0) * u128::from(part)) >> GAIN_SHIFT).unwrap_or(u64::MAX));
-        (self.target.least + part(self.jitter.get(), self.target.jitters)).max(part(length, self.target.part))
+        let queue = (self.target.least + part(self.jitter.get(), self.target.jitters)).max(part(length, self.target.part));
+        // A flow that got less of late, on its own or beside another, keeps more: were the queue the same time for all, who has little would stay with it.
+        let fall = (self.peak.0 as f64 / self.bw().unwrap_or_default().0.max(1) as f64).clamp(1.0, MOST_FALL);
+        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX)
     }
 
     /// What it delivers.
@@ -246,10 +249,7 @@ impl SlotPath {
     pub fn flight(&self, now: Time) -> Option<u64> {
         let length = self.length(now)?;
         let bw = self.bw()?;
-        // A flow that got less of late, on its own or beside another, keeps more: were the queue the same time for all, who has little would stay with it.
-        let fall = (self.peak.0 as f64 / bw.0.max(1) as f64).clamp(1.0, MOST_FALL);
-        let queue = Nanos::from_secs_f64(self.queue(length).as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX);
-        let full = bw.bdp(length + queue, UNIT);
+        let full = bw.bdp(length + self.queue(length), UNIT);
         Some(((u128::from(full) * u128::from(self.part)) >> GAIN_SHIFT).try_into().unwrap_or(u64::MAX).max(MIN_CWND_PACKETS))
     }
 
