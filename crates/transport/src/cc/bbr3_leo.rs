@@ -52,7 +52,7 @@ const OWN: [OptionSpec; 9] = [
         name: "queue_part",
         unit: "",
         description: "the same, at least, in round-trip times",
-        default: 0.2,
+        default: 0.15,
         allowed: Allowed::Range(0.0, 2.0),
         source: "chosen here: docs/design/007-ours.md",
     },

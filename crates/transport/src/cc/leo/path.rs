@@ -232,10 +232,10 @@ impl SlotPath {
     /// The queue that is meant to be there.
     fn queue(&self, length: Nanos) -> Nanos {
         let part = |of: Nanos, part: u64| Nanos(u64::try_from((u128::from(of.0) * u128::from(part)) >> GAIN_SHIFT).unwrap_or(u64::MAX));
-        let queue = (self.target.least + part(self.jitter.get(), self.target.jitters)).max(part(length, self.target.part));
+        let queue = self.target.least + part(self.jitter.get(), self.target.jitters);
         // A flow that got less of late, on its own or beside another, keeps more: were the queue the same time for all, who has little would stay with it.
         let fall = (self.peak.0 as f64 / self.bw().unwrap_or_default().0.max(1) as f64).clamp(1.0, MOST_FALL);
-        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX)
+        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX).max(part(length, self.target.part))
     }
 
     /// What it delivers.
