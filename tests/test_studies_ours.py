@@ -39,15 +39,16 @@ def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:
 
 
 def test_verdicts_follow_the_figures() -> None:
+    published = load_scenario("leo-field").published
     shares = {"bbr3-leo": [0.97, 0.99, 0.98], "cubic-leo": [0.8, 0.9, 0.85], "cubic": [0.5, 0.6, 0.55]}
     queues = {"bbr3-leo": [20.0, 30.0, 25.0], "bbr": [60.0, 70.0, 65.0]}
-    assert [verdict.holds for verdict in leo_field._ours(shares, queues, "b")] == [True, True, True]
-    shares["bbr3-leo"], queues["bbr3-leo"], shares["cubic-leo"] = (
-        [0.90, 0.99, 0.98],
-        [40.0, 30.0, 35.0],
-        shares["cubic"],
-    )
-    assert [verdict.holds for verdict in leo_field._ours(shares, queues, "b")] == [False, False, False]
+    rows, verdicts = leo_field._ours(shares, queues, published, "b")
+    assert [verdict.holds for verdict in verdicts] == [True, True, True]
+    assert [row.published for row in rows] == [0.95, 0.5, 1.0]
+    shares |= {"bbr3-leo": [0.90, 0.99, 0.98], "cubic-leo": shares["cubic"]}
+    queues["bbr3-leo"] = [40.0, 30.0, 35.0]
+    _, verdicts = leo_field._ours(shares, queues, published, "b")
+    assert [verdict.holds for verdict in verdicts] == [False, False, True]
 
 
 def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:
@@ -55,7 +56,7 @@ def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:
         ("p", "bbr3-leo+cubic"): [field.Score((60e6, 40e6), 20.0)],
         ("p", "bbr3+cubic"): [field.Score((90e6, 10e6), 60.0)],
     }
-    (verdict,) = leo_field._fair(scores, ["p"], "b")
+    _, (verdict,) = leo_field._fair(scores, ["p"], load_scenario("leo-field").published, "b")
     assert verdict.holds
     assert "× 4.000" in verdict.why
 

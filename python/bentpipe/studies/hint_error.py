@@ -11,10 +11,6 @@ from bentpipe.studies import field
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
-#: A user of hints degrades to its parent if it never has less of the parent's goodput. Chosen here: what a control may
-#: cost.
-_KEPT = 0.98
-
 
 @dataclass(frozen=True)
 class _User:
@@ -34,7 +30,8 @@ class _User:
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("hint-error").table
+    loaded = load_scenario("hint-error")
+    scenario, published = loaded.table, loaded.published
     duration_s, warmup_s = scenario.number("duration_s", 20, 3600), scenario.number("warmup_s", 0, 600)
     offsets_ms = scenario.integers("offsets_ms", -15_000, 15_000)
     paths = field.take_paths(scenario, duration_s, quick=1 if request.quick else None)
@@ -82,11 +79,13 @@ def _run(request: Request) -> Result:
                 Row(f"{name}, {case}: mean queueing delay", "ms", None, queue(entrant), "from the link elements", basis)
             )
         worst = min([*curve, goodput(user.wrong, user.parent), goodput(user.none, user.parent)])
+        row = published["kept"].row(worst, basis, of=f"{name} over {user.parent}")
+        rows.append(row)
         verdicts.append(
             Verdict(
                 f"{name} has never less than 98 % of {user.parent}'s goodput, however wrong its hint",
-                worst >= _KEPT,
-                "no publication: whether a wrong hint costs anything",
+                worst >= (row.published or 0.0),
+                row.source,
                 basis,
                 f"least {worst:.3f}; with a perfect hint {goodput(user.hinted, user.parent):.3f}, "
                 f"without one {goodput(user.none, user.parent):.3f}",

@@ -9,18 +9,16 @@ import numpy as np
 from bentpipe.plots import pareto
 from bentpipe.runs import jain_index
 from bentpipe.studies import field
-from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
-#: The four that bentpipe's own are held against, and their parents.
-_BEST_SHARE, _QUEUE_SHARE, _CONTROL_SHARE = 0.95, 0.5, 0.98
-_SOURCE = "no publication: what bbr3-leo and cubic-leo have to show (docs/design/007-ours.md)"
-
 Scores = Mapping[tuple[str, str], Sequence[field.Score]]
+Figures = Mapping[str, Published]
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("leo-field").table
+    loaded = load_scenario("leo-field")
+    scenario, published = loaded.table, loaded.published
     duration_s, warmup_s = scenario.number("duration_s", 20, 3600), scenario.number("warmup_s", 0, 600)
     entrants = scenario.texts("entrants")
     paths = field.take_paths(scenario, duration_s, quick=4 if request.quick else None)
@@ -61,7 +59,13 @@ def _run(request: Request) -> Result:
                 basis,
             )
         )
-    verdicts = [*_ours(shares, queues, basis), *_fair(beside, names, basis), *_costs_nothing(still, controls, basis)]
+    found = [
+        _ours(shares, queues, published, basis),
+        _fair(beside, names, published, basis),
+        _still(still, controls, published, f"simulated: static paths × {duration_s:g} s × {seeds} seeds"),
+    ]
+    rows = [row for judged, _ in found for row in judged] + rows
+    verdicts = [verdict for _, judged in found for verdict in judged]
     points = {entrant: (queues[entrant], shares[entrant]) for entrant in entrants}
     figure = pareto.plot(points, "mean queueing delay [ms]", "goodput, share of the best on each Profile")
     notes = [
@@ -85,37 +89,25 @@ def _queues(scores: Scores, names: Sequence[str], entrants: Sequence[str]) -> di
     return {entrant: [scores[name, entrant][0].queue_ms or 0.0 for name in known] for entrant in entrants}
 
 
-def _ours(shares: Mapping[str, list[float]], queues: Mapping[str, list[float]], basis: str) -> list[Verdict]:
+def _ours(
+    shares: Mapping[str, list[float]], queues: Mapping[str, list[float]], published: Figures, basis: str
+) -> tuple[list[Row], list[Verdict]]:
     mean, low, high = field.bootstrap(shares["bbr3-leo"])
     ratio, least, most = field.bootstrap_ratio(queues["bbr3-leo"], queues["bbr"])
     gain, worst, top = field.bootstrap_ratio(shares["cubic-leo"], shares["cubic"])
-    return [
-        Verdict(
-            "bbr3-leo has at least 95 % of the goodput of the best controller per Profile (lower end of the interval)",
-            low >= _BEST_SHARE,
-            _SOURCE,
-            basis,
-            f"{mean:.3f}, 95 %: {low:.3f} to {high:.3f}; the least of a Profile {min(shares['bbr3-leo']):.3f}",
+    said = {
+        "goodput": (
+            low,
+            f"{mean:.3f}, 95 %: {low:.3f} to {high:.3f}; least of a Profile {min(shares['bbr3-leo']):.3f}",
         ),
-        Verdict(
-            "bbr3-leo's mean queueing delay is at most half of BBRv1's",
-            ratio <= _QUEUE_SHARE,
-            _SOURCE,
-            basis,
-            f"{ratio:.3f}, 95 %: {least:.3f} to {most:.3f}",
-        ),
-        Verdict(
-            "cubic-leo beats CUBIC on LEO",
-            worst > 1.0,
-            _SOURCE,
-            basis,
-            f"goodput × {gain:.3f}, 95 %: {worst:.3f} to {top:.3f}",
-        ),
-    ]
+        "queue": (ratio, f"{ratio:.3f}, 95 %: {least:.3f} to {most:.3f}"),
+        "cubic": (worst, f"× {gain:.3f}, 95 %: {worst:.3f} to {top:.3f}"),
+    }
+    return _judged(said, published, basis)
 
 
-def _fair(scores: Scores, names: Sequence[str], basis: str) -> list[Verdict]:
-    """Jain's index of each pair, and CUBIC's own goodput, beside ours less beside BBRv3."""
+def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
+    """Jain's index of each pair, and CUBIC's own goodput, beside ours and beside BBRv3."""
 
     def of(entrant: str) -> tuple[list[float], list[float]]:
         flows = [scores[name, entrant][0].goodput_bps for name in names]
@@ -124,35 +116,48 @@ def _fair(scores: Scores, names: Sequence[str], basis: str) -> list[Verdict]:
     (ours, ours_cubic), (theirs, theirs_cubic) = of("bbr3-leo+cubic"), of("bbr3+cubic")
     mean, low, high = field.bootstrap([a - b for a, b in zip(ours, theirs, strict=True)])
     ratio, least, most = field.bootstrap_ratio(ours_cubic, theirs_cubic)
-    return [
-        Verdict(
-            "bbr3-leo is at least as fair to CUBIC as BBRv3",
-            mean >= 0,
-            _SOURCE,
-            basis,
-            f"Jain's index {np.mean(ours):.3f} beside {np.mean(theirs):.3f}, difference {mean:+.3f}, "
-            f"95 %: {low:+.3f} to {high:+.3f}; "
-            f"CUBIC's goodput × {ratio:.3f}, 95 %: {least:.3f} to {most:.3f}",
-        )
-    ]
+    why = (
+        f"Jain's index {np.mean(ours):.3f} beside {np.mean(theirs):.3f}, difference {mean:+.3f}, "
+        f"95 %: {low:+.3f} to {high:+.3f}; CUBIC's goodput × {ratio:.3f}, 95 %: {least:.3f} to {most:.3f}"
+    )
+    return _judged({"fair": (mean, why)}, published, basis)
 
 
-def _costs_nothing(scores: Scores, controls: Sequence[field.Path], basis: str) -> list[Verdict]:
-    verdicts = []
+def _still(
+    scores: Scores, controls: Sequence[field.Path], published: Figures, basis: str
+) -> tuple[list[Row], list[Verdict]]:
+    """Each of ours beside its parent where nothing is ever reconfigured."""
+    rows, verdicts = [], []
     for ours, parent in (("bbr3-leo", "bbr3"), ("cubic-leo", "cubic")):
         for path in controls:
             pairs = zip(scores[path.name, ours], scores[path.name, parent], strict=True)
             ratios = [a.goodput_bps[0] / b.goodput_bps[0] for a, b in pairs]
-            verdicts.append(
-                Verdict(
-                    f"{ours} is never more than 2 % below {parent} on {path.name}",
-                    min(ratios) >= _CONTROL_SHARE,
-                    _SOURCE,
-                    basis,
-                    f"goodput ratio by seed: {', '.join(f'{ratio:.4f}' for ratio in ratios)}",
-                )
+            why = f"by seed: {', '.join(f'{ratio:.4f}' for ratio in ratios)}"
+            row, verdict = _judged(
+                {"still": (min(ratios), why)}, published, basis, of=f"{ours} over {parent}, {path.name}"
             )
-    return verdicts
+            rows += row
+            verdicts += verdict
+    return rows, verdicts
+
+
+def _judged(
+    said: Mapping[str, tuple[float, str]], published: Figures, basis: str, of: str = ""
+) -> tuple[list[Row], list[Verdict]]:
+    """A row and a verdict for each limit: what was found, and the figures that it was decided by."""
+    rows = [published[key].row(found, basis, of=of) for key, (found, _) in said.items()]
+    verdicts = [
+        Verdict(
+            f"{row.quantity}: {'at most' if row.relation == '<' else 'at least'} {row.published:g}",
+            found <= limit if row.relation == "<" else found >= limit,
+            row.source,
+            basis,
+            why,
+        )
+        for row, (found, why) in zip(rows, said.values(), strict=True)
+        if (limit := row.published) is not None
+    ]
+    return rows, verdicts
 
 
 STUDY = Study(
