@@ -18,7 +18,7 @@ DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"
 
 def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
     path = field.preset_path(DUMBBELL, 8)
-    scores = field.race_field(Request(tmp_path), [path], ["reno", "bbr3", "reno+bbr3"], duration_s=8, warmup_s=3)
+    scores = field.race_field(Request(tmp_path), [path], ["reno", "bbr3", "reno+bbr3"], (8.0, 3.0))
     reno, bbr3 = scores[path.name, "reno"][0], scores[path.name, "bbr3"][0]
     # Reno fills the 100 ms again and again; BBR v3 keeps it nearly empty. Both carry 20 Mbit/s less headers.
     assert reno.queue_ms is not None

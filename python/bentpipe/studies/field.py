@@ -83,18 +83,18 @@ def race_field(
     request: Request,
     paths: Sequence[Path],
     entrants: Sequence[str],
+    times_s: tuple[float, float],
     *,
-    duration_s: float,
-    warmup_s: float,
     seeds: int = 1,
     shares: tuple[float, float] = (0.0, 1.0),
 ) -> dict[tuple[str, str], list[Score]]:
     """Every entrant (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
 
-    Runs are kept in the study's folder, and not run again where they are there. `shares` is the part of the progress
-    that this is.
+    `times_s` are how long a Run lasts, and the warm-up that its figures leave out. Runs are kept in the study's folder,
+    and not run again where they are there. `shares` is the part of the progress that this is.
     """
     begins, ends = shares
+    duration_s, warmup_s = times_s
     found: dict[tuple[str, str], list[Score]] = {}
     for number, path in enumerate(paths):
         lone_ms = _lone_ms(path)

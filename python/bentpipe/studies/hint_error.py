@@ -49,7 +49,7 @@ def _run(request: Request) -> Result:
             for entrant in (*(user.late(offset) for offset in offsets_ms), user.wrong, user.none, user.parent)
         )
     )
-    scores = field.race_field(request, paths, entrants, duration_s=duration_s, warmup_s=warmup_s)
+    scores = field.race_field(request, paths, entrants, (duration_s, warmup_s))
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
 

@@ -27,12 +27,12 @@ def _run(request: Request) -> Result:
     scenario.done()
     if request.quick:
         seeds = 1
-    times = {"duration_s": duration_s, "warmup_s": warmup_s}
-    alone = field.race_field(request, paths, entrants, **times, shares=(0.0, 0.7))
+    times = (duration_s, warmup_s)
+    alone = field.race_field(request, paths, entrants, times, shares=(0.0, 0.7))
     pairs = ["bbr3+cubic", "bbr3-leo+cubic"]
-    beside = field.race_field(request, paths, pairs, **times, shares=(0.7, 0.85))
+    beside = field.race_field(request, paths, pairs, times, shares=(0.7, 0.85))
     families = ["cubic", "cubic-leo", "bbr3", "bbr3-leo"]
-    still = field.race_field(request, controls, families, **times, seeds=seeds, shares=(0.85, 1.0))
+    still = field.race_field(request, controls, families, times, seeds=seeds, shares=(0.85, 1.0))
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
     shares, queues = _shares(alone, names, entrants), _queues(alone, names, entrants)
@@ -111,7 +111,8 @@ def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) 
 
     def of(entrant: str) -> tuple[list[float], list[float]]:
         flows = [scores[name, entrant][0].goodput_bps for name in names]
-        return [jain_index(pair) for pair in flows], [pair[1] for pair in flows]
+        # Nobody gets anything where there is no path.
+        return [jain_index(pair) or 0.0 for pair in flows], [pair[1] for pair in flows]
 
     (ours, ours_cubic), (theirs, theirs_cubic) = of("bbr3-leo+cubic"), of("bbr3+cubic")
     mean, low, high = field.bootstrap([a - b for a, b in zip(ours, theirs, strict=True)])
