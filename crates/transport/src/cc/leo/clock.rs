@@ -208,7 +208,9 @@ mod tests {
 
     fn told(edges: &[f64]) -> Clock {
         let mut clock = Clock::new(None);
-        edges.iter().for_each(|&s| clock.on_edge(at(s)));
+        for &s in edges {
+            clock.on_edge(at(s));
+        }
         clock
     }
 
@@ -264,7 +266,9 @@ mod tests {
     #[test]
     fn a_period_that_is_given_is_the_only_one() {
         let mut wrong = Clock::new(Some(Nanos::from_secs(13)));
-        [7.0, 22.0, 37.0, 52.0].iter().for_each(|&s| wrong.on_edge(at(s)));
+        for s in [7.0, 22.0, 37.0, 52.0] {
+            wrong.on_edge(at(s));
+        }
         assert_eq!(wrong.beat(), None);
     }
 }
