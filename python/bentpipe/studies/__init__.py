@@ -16,6 +16,7 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 
 #: Name on the command line → module.
 STUDIES: Mapping[str, str] = {
+    "ecn-on-starlink": "ecn_on_starlink",
     "huston-ping": "huston_ping",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",
