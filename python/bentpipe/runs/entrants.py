@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import zip_longest
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
@@ -120,7 +120,7 @@ def ecn_of(entrant: str) -> list[str]:
 def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:
     """The entrant of an Experiment's flows: the reverse of `flows_of` and `ecn_of` (left out: none asks for ECN)."""
     parts = []
-    for (controller, options), mode in zip_longest(flows, ecn, fillvalue="off"):
+    for (controller, options), mode in zip(flows, chain(ecn, repeat("off")), strict=False):
         named = {name: _as_text(controller, name, value) for name, value in options.items()}
         parts.append(_written(controller, named if mode == "off" else {**named, "ecn": mode}, answers=False))
     return "+".join(parts)

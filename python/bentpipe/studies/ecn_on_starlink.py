@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,9 @@ from bentpipe.runs.estimates import Estimate, estimate, paired_ratio
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.times import parse_utc
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Controllers, each without ECN and as it answers marks: BBR's limit of 5 ms is lifted, or it would hear of none.
 CONTROLLERS: Mapping[str, tuple[str, str]] = {
@@ -94,7 +98,7 @@ def _run(request: Request) -> Result:
             duration_s=duration_s,
             phase_s=0.0,
             queues=[f"{direction}={rule}"] if rule else [],
-            on_progress=lambda share, *_, n=number: request.on_progress(0.1 + 0.85 * (n + share) / len(plan)),
+            on_progress=_part(request, 0.1 + 0.85 * number / len(plan), 0.85 / len(plan)),
         )
         for run in done.runs:
             outcome = _outcome(run, paths, direction)
@@ -107,6 +111,15 @@ def _run(request: Request) -> Result:
         {f"tradeoff-{direction}": _figure(field, direction) for direction in DIRECTIONS},
         _notes(field),
     )
+
+
+def _part(request: Request, begins: float, length: float) -> Callable[[float, int, int], None]:
+    """Progress of a race as a part of the study's."""
+
+    def heard(share: float, _there: int, _total: int) -> None:
+        request.on_progress(begins + length * share)
+
+    return heard
 
 
 def _entrants(queue: str) -> tuple[str, ...]:
@@ -200,8 +213,11 @@ def _text(found: Estimate, scale: float = 1.0) -> str:
 
 def _rows(field: Field, basis: str) -> list[Row]:
     rows = []
-    measures = (("goodput_bps", "goodput", "Mbit/s", 1e-6), ("queueing_ms", "queueing delay", "ms", 1.0))
-    measures += (("resent", "sent again", "per thousand", 1.0),)
+    measures = [
+        ("goodput_bps", "goodput", "Mbit/s", 1e-6),
+        ("queueing_ms", "queueing delay", "ms", 1.0),
+        ("resent", "sent again", "per thousand", 1.0),
+    ]
     for direction, (name, entrants) in product(DIRECTIONS, CONTROLLERS.items()):
         for queue, ecn, called in _configurations():
             for what, quantity, unit, scale in measures:
@@ -271,7 +287,7 @@ def _known(found: Estimate | None) -> str:
     return "–" if found is None else _text(found)
 
 
-def _figure(field: Field, direction: str):  # noqa: ANN202 -- Matplotlib's Figure, which is imported only to draw
+def _figure(field: Field, direction: str) -> Figure:
     points = [
         Point(
             entrants[0],
