@@ -122,6 +122,23 @@ def test_irtt_is_kept_with_its_one_way_delays(clone):
     assert len(re.findall(r"probes  median +[\d.]+ ms", shown)) >= 5
 
 
+def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
+    for command in commands("ecn.md", "race"):
+        paste(command, clone)
+    flows = {}
+    for out in ("own", "fq_codel", "step"):
+        flows |= {(out, run.entrant): run.flows[0] for run in find_runs(clone / "out" / out)}
+    assert flows["fq_codel", "cubic:ecn=classic"]["marks"] > 0 < flows["step", "cubic:ecn=classic"]["marks"]
+    assert flows["fq_codel", "cubic"]["marks"] == flows["own", "cubic"]["marks"] == 0
+    bbr3 = next(flow for (_, entrant), flow in flows.items() if entrant.startswith("bbr3:"))
+    assert bbr3["rtt_p95_ms"] <= flows["own", "bbr3"]["rtt_p95_ms"]
+    paste(*commands("ecn.md", "report"), clone)
+    (curl,) = commands("ecn.md", "curl")
+    need_tools("curl")
+    paste(curl, clone)
+    assert "fq_codel" in run_in(clone, "curl").record["experiment"]["queues"][0]["discipline"]
+
+
 def test_quic_downloads_and_the_run_has_the_paths_side(clone):
     need_package("quic.md")
     (command,) = commands("quic.md", "fetch.py")
@@ -206,4 +223,4 @@ def test_a_container_meets_the_path(engine, clone, rootfs):
     assert run.record["summary"]["emulator"]["relay"]["delivered"] >= 6  # a TCP connection, there and back
 
 
-TESTED = ("ping-irtt", "quic", "browser", "dns", "containers")
+TESTED = ("ping-irtt", "quic", "browser", "dns", "ecn", "containers")

@@ -34,6 +34,8 @@ pub struct FlowAccount {
     /// Whether these are all its bytes: its sockets were seen until they closed, or until the end.
     pub is_complete: bool,
     pub retransmits: u64,
+    /// Marks echoed, as the sender's kernel counts them.
+    pub marks: u64,
 }
 
 impl Account {
@@ -55,6 +57,7 @@ impl Account {
                     retransmits: flow.retransmits,
                     losses: 0,
                     timeouts: 0,
+                    marks: flow.marks,
                     rtt_median_ms: quantile(&rtts_ms, 0.5),
                     rtt_p95_ms: quantile(&rtts_ms, 0.95),
                 }

@@ -6,6 +6,7 @@
 //! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
 //! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`]) |
+//! | [`ecn`] | congestion notification in a packet's header |
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
 //! | [`sampler`] | … as rows of the Run's `samples` |
@@ -24,6 +25,7 @@ pub mod closes;
 pub mod connection;
 pub mod device;
 pub mod diag;
+pub mod ecn;
 mod error;
 pub mod flows;
 pub mod fragments;

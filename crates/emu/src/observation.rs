@@ -3,7 +3,7 @@
 use crate::account::FlowAccount;
 use crate::flows::Span;
 use crate::sampler::{Observed, Sampler};
-use bentpipe_profile::experiment::{Application, FlowSpec};
+use bentpipe_profile::experiment::{Application, EcnMode, FlowSpec};
 use bentpipe_profile::{Bytes, Time};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,7 @@ impl Observation<'_> {
             application: Application::Bytes(Bytes(seen.delivered_bytes)),
             sender: None,
             receiver: None,
+            ecn: EcnMode::Off, // not seen from outside
         });
         flows.collect()
     }
@@ -56,6 +57,7 @@ impl Observation<'_> {
             delivered_bytes: seen.delivered_bytes,
             is_complete: self.sampler.is_complete(seen.key),
             retransmits: seen.retransmits,
+            marks: seen.marks,
         });
         flows.collect()
     }

@@ -11,6 +11,7 @@
 use crate::capture::{Content, Tap};
 use crate::clock::{Alarm, Clock};
 use crate::device::{Buffer, Device};
+use crate::ecn;
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
@@ -19,7 +20,7 @@ use crate::priority::Urgency;
 use crate::spec::AtEnd;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
-use bentpipe_link::{Network, Outcome, Packet};
+use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::run::Links;
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -309,8 +310,9 @@ impl Relay {
         if let Some(number) = new {
             news(News::Flow(key, number));
         }
+        let ecn = ecn::codepoint(buffer.packet());
         let (bytes, body) = self.keep(buffer);
-        let packet = Packet::new(self.course.time(now), 0, direction, flow, bytes, body);
+        let packet = Packet { ecn, ..Packet::new(self.course.time(now), 0, direction, flow, bytes, body) };
         if self.course.network.send(packet).is_err() {
             self.report.refused += 1;
             if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[body as usize]) {
@@ -409,6 +411,9 @@ impl Relay {
     /// To the kernel, or the gateway, at its end of the path; with `several` perhaps not before what comes next.
     fn hand_over(&mut self, packet: Packet, due: Time, several: bool, now: Time) -> Result<(), EmuError> {
         let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
+        if packet.ecn == Ecn::Ce {
+            ecn::mark(buffer.packet_mut());
+        }
         // As it leaves the path: the gateway may write other addresses into it.
         let captured = self.tap.as_mut().and_then(|tap| tap.copy(packet.body, buffer.packet()));
         let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);

@@ -31,6 +31,8 @@ pub struct Observed {
     pub delivered_bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
+    /// Marks echoed so far.
+    pub marks: u64,
 }
 
 /// What a flow's sockets have come to, and whether anything is new since its last row.
@@ -247,6 +249,7 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
         first_s: t_s,
         delivered_bytes: 0,
         retransmits: 0,
+        marks: 0,
     });
     let mss = u64::from(info.snd_mss);
     let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
@@ -257,6 +260,7 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
     seen.delivered_bytes = delivered;
     seen.direction = direction;
     seen.retransmits = sent.retransmits;
+    seen.marks = sent.marks;
     let s = samples;
     s.t_s.push(t_s);
     s.flow.push(u64::from(number));

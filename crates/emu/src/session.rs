@@ -22,7 +22,7 @@ use crate::relay::{News, Relay, RelayReport};
 use crate::sampler::{Observed, Sampler};
 use crate::server;
 use crate::spec::{Spec, Workload, read_spec};
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec, ProfileRef};
+use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, HostSpec, ProfileRef};
 use bentpipe_profile::run::{Events, Samples};
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use nix::unistd::Pid;
@@ -104,11 +104,12 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     for host in &hosts {
         let settings = spec.hosts.clone();
         let keep_metrics = !matches!(spec.workload, Workload::Race { .. });
-        host.run(move || host_settings(settings.as_ref(), keep_metrics));
+        let ecn = spec.ecn();
+        host.run(move || host_settings(settings.as_ref(), keep_metrics, ecn));
     }
     let closes = hosts[0].run(Closes::listen).and_then(|client| Ok([client, hosts[1].run(Closes::listen)?]));
     let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], closes);
-    let profile = Arc::new(profile);
+    let profile = spec.path(profile)?;
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
         Workload::Program { .. } => {
@@ -181,10 +182,17 @@ fn lifeline(mut pipe: File, heard: impl Fn(u8) + Send + 'static) -> Result<(), E
     spawned.map(drop).map_err(system("thread of the lifeline"))
 }
 
-fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool) {
+fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<EcnMode>) {
     if !keep_metrics {
         // The next run must not begin with what this one learnt.
         host::set("ipv4/tcp_no_metrics_save", "1");
+    }
+    if let Some(ecn) = ecn {
+        // 1: asks and accepts; 3: the same with accurate feedback (Linux 6.18; an older kernel refuses it and stays with classic).
+        host::set("ipv4/tcp_ecn", if ecn == EcnMode::Off { "0" } else { "1" });
+        if ecn == EcnMode::Accurate {
+            host::set("ipv4/tcp_ecn", "3");
+        }
     }
     if let Some(settings) = settings {
         host::set("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0));
@@ -380,6 +388,7 @@ impl Session {
                 delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
                 is_complete: true,
                 retransmits: seen.map_or(0, |(_, s)| s.retransmits),
+                marks: seen.map_or(0, |(_, s)| s.marks),
             }
         });
         flows.collect()
@@ -464,5 +473,6 @@ fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), flow
         profiles: vec![ProfileRef { role: spec.role.clone(), name: profile.name().to_owned(), hash: profile.content_hash() }],
         hosts: BTreeMap::new(),
         flows,
+        queues: spec.queues.clone(),
     }
 }

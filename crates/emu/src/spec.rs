@@ -1,12 +1,13 @@
 //! What the parent process asks for, and how it arrives: lengths, JSON, the Profile's table.
 
 use crate::error::EmuError;
-use bentpipe_profile::experiment::{Experiment, HostSpec};
+use bentpipe_profile::experiment::{EcnMode, Experiment, HostSpec};
 use bentpipe_profile::table::Table;
-use bentpipe_profile::{Nanos, Profile, Time, Utc};
+use bentpipe_profile::{Nanos, Profile, QueueRule, Time, Utc};
 use serde::Deserialize;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What happens when the program runs longer than the Profile.
@@ -92,8 +93,35 @@ pub struct Spec {
     pub capture: Option<PathBuf>,
     /// Settings of both hosts; `None`: the kernel's own.
     pub hosts: Option<HostSpec>,
+    /// Other queues than the Profile's own, where a program makes the traffic; a race's are in its Experiment.
+    #[serde(default)]
+    pub queues: Vec<QueueRule>,
     /// Who makes the traffic.
     pub workload: Workload,
+}
+
+impl Spec {
+    /// The Profile with the queues that are asked for.
+    ///
+    /// # Errors
+    /// A rule that no hop answers to, or whose parameters cannot be.
+    pub fn path(&self, profile: Profile) -> Result<Arc<Profile>, EmuError> {
+        let profile = Arc::new(profile);
+        Ok(match &self.workload {
+            Workload::Race { experiment } => experiment.path(&self.role, &profile)?,
+            Workload::Program { .. } if self.queues.is_empty() => profile,
+            Workload::Program { .. } => Arc::new(profile.with_queues(&self.role, &self.queues)?),
+        })
+    }
+
+    /// Congestion notification as the flows of a race ask for it; `None`: as the kernel has it.
+    #[must_use]
+    pub fn ecn(&self) -> Option<EcnMode> {
+        match &self.workload {
+            Workload::Race { experiment } => experiment.flows.iter().map(|flow| flow.ecn).max(),
+            Workload::Program { .. } => None,
+        }
+    }
 }
 
 /// More than this is no specification [bytes].

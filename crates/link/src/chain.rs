@@ -5,6 +5,7 @@ use crate::element::{Element, Exit, PathEvent, Port};
 use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::packet::Packet;
+use crate::queue::Queue;
 use crate::server::Server;
 use crate::stages::Stage;
 use bentpipe_profile::{HopDirection, Time};
@@ -19,20 +20,21 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// All of one direction. `gated`: events will close this hop, so it needs a place where packets wait. `key`: of its per-packet draws.
+    /// All of one direction. `gated`: events will close this hop, so it needs a place where packets wait. `keys`: of its per-packet
+    /// draws, in the queue and behind it.
     #[must_use]
-    pub fn whole(side: &HopDirection, gated: bool, key: u64) -> Self {
-        let mut chain = Self::behind_queue(side, key);
+    pub fn whole(side: &HopDirection, gated: bool, keys: [u64; 2]) -> Self {
+        let mut chain = Self::behind_queue(side, keys[1]);
         if gated || side.capacity.is_some() {
-            chain.elements.insert(0, Box::new(Server::new(side.capacity.clone(), side.queue)));
+            chain.elements.insert(0, Box::new(Server::new(side.capacity.clone(), side.queue, keys[0])));
         }
         chain
     }
 
-    /// Only the capacity and its queue: the part that Profiles share.
+    /// Only the capacity and its queue: the part that Profiles share. `key`: of the queue's draws.
     #[must_use]
-    pub fn queue_only(side: &HopDirection) -> Self {
-        Self::of(vec![Box::new(Server::new(side.capacity.clone(), side.queue))])
+    pub fn queue_only(side: &HopDirection, key: u64) -> Self {
+        Self::of(vec![Box::new(Server::new(side.capacity.clone(), side.queue, key))])
     }
 
     /// All but the capacity and its queue: the part of a shared hop that each Profile has for itself.
@@ -96,6 +98,17 @@ impl Chain {
     /// Tells every element.
     pub fn on_event(&mut self, event: &PathEvent) {
         self.elements.iter_mut().for_each(|e| e.on_event(event));
+    }
+
+    /// The queue that stands first, if one does.
+    #[must_use]
+    pub fn queue(&self) -> Option<&Queue> {
+        self.elements[0].queue()
+    }
+
+    /// Its queue goes on where another's is, whose packets a handover moved here.
+    pub fn go_on_from(&mut self, queue: &Queue) {
+        self.elements[0].go_on_from(queue);
     }
 
     /// Packets inside.

@@ -1,6 +1,7 @@
 //! Something packets pass through.
 
 use crate::packet::Packet;
+use crate::queue::Queue;
 use crate::stages::Part;
 use bentpipe_profile::{Fate, Time};
 
@@ -36,13 +37,15 @@ pub enum DropCause {
     Event = 2,
     /// There was no path.
     NoRoute = 3,
+    /// The queue's discipline gave it up before the queue was full.
+    Aqm = 4,
 }
 
 impl DropCause {
     /// All, in the order of their codes.
-    pub const ALL: [Self; 4] = [Self::QueueFull, Self::Loss, Self::Event, Self::NoRoute];
+    pub const ALL: [Self; 5] = [Self::QueueFull, Self::Loss, Self::Event, Self::NoRoute, Self::Aqm];
 
-    /// For tables: `queue`, `loss`, `event`, `no_route`.
+    /// For tables: `queue`, `loss`, `event`, `no_route`, `aqm`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,13 +53,14 @@ impl DropCause {
             Self::Loss => "loss",
             Self::Event => "event",
             Self::NoRoute => "no_route",
+            Self::Aqm => "aqm",
         }
     }
 }
 
 /// Packets lost so far, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DropCounts([u64; 4]);
+pub struct DropCounts([u64; 5]);
 
 impl DropCounts {
     /// One more.
@@ -74,6 +78,46 @@ impl DropCounts {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        sum.0.iter_mut().zip(other.0).for_each(|(a, b)| *a += b);
+        sum
+    }
+}
+
+/// Why a packet was marked (`CE`, RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum MarkCause {
+    /// A control law that would have dropped it (`CoDel`, FQ-CoDel, RED).
+    Law = 0,
+    /// It was beyond a threshold (step).
+    Threshold = 1,
+}
+
+impl MarkCause {
+    /// All, in the order of their codes.
+    pub const ALL: [Self; 2] = [Self::Law, Self::Threshold];
+}
+
+/// Packets marked so far, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkCounts([u64; 2]);
+
+impl MarkCounts {
+    /// One more.
+    pub fn count(&mut self, cause: MarkCause) {
+        self.0[cause as usize] += 1;
+    }
+
+    /// How many for this cause.
+    #[must_use]
+    pub const fn of(&self, cause: MarkCause) -> u64 {
+        self.0[cause as usize]
     }
 
     /// The sum of two.
@@ -130,6 +174,12 @@ pub trait Element: Send {
     }
     /// Hears what happens to the path.
     fn on_event(&mut self, _event: &PathEvent) {}
+    /// Its queue for capacity, if it has one.
+    fn queue(&self) -> Option<&Queue> {
+        None
+    }
+    /// Its queue goes on where another's is, whose packets a handover moved here.
+    fn go_on_from(&mut self, _queue: &Queue) {}
     /// What it has lost, by cause.
     fn drops(&self) -> &DropCounts;
     /// Bytes that wait for capacity.

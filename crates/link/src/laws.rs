@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-fn queue(limit: QueueLimit) -> QueueSpec {
+fn tail(limit: QueueLimit) -> QueueSpec {
     QueueSpec { discipline: QueueDiscipline::DropTail, limit }
 }
 
-fn side(delay_ms: &[u64], mbps: &[u64], loss: u64, jitter: bool, limit: QueueLimit) -> HopDirection {
+fn side(delay_ms: &[u64], mbps: &[u64], loss: u64, jitter: bool, queue: QueueSpec) -> HopDirection {
     let points =
         |scale: u64, values: &[u64]| values.iter().enumerate().map(|(i, v)| (Time(i as u64 * 40 * MS), v * scale)).collect::<Vec<_>>();
     let closures: Vec<_> = (1..200).map(|k| (Time(k * 4 * MS), Nanos((k * 7919) % (4 * MS)))).collect();
@@ -19,7 +19,7 @@ fn side(delay_ms: &[u64], mbps: &[u64], loss: u64, jitter: bool, limit: QueueLim
         capacity: (!mbps.is_empty()).then(|| Series::steps("c", &points(1_000_000, mbps)).unwrap()),
         loss: (loss > 0).then(|| Series::constant(loss)),
         jitter: jitter.then(|| JitterSeries::new("j", &closures).unwrap()),
-        queue: queue(limit),
+        queue,
     }
 }
 
@@ -39,6 +39,11 @@ fn hop(name: &str, side: &HopDirection) -> Hop {
     Hop { name: name.to_owned(), shared_id: None, up: side.clone(), down: side.clone() }
 }
 
+/// Whether the packet's transport knows ECN: every other pair of packets'.
+const fn takes_part(body: u32) -> bool {
+    body / 2 % 2 == 0
+}
+
 /// Sends `(time, bytes)` both ways and drives the network to its end, waking `late` after each due time.
 fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome, Packet)> {
     let mut out = Vec::new();
@@ -47,7 +52,8 @@ fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome
     for (body, &(at, bytes)) in sends.iter().enumerate() {
         network.run_until(Time(at), &mut out);
         let direction = if body % 3 == 0 { Direction::Up } else { Direction::Down };
-        let packet = Packet::new(Time(at), 0, direction, u32::try_from(body % 2).unwrap(), bytes, u32::try_from(body).unwrap());
+        let mut packet = Packet::new(Time(at), 0, direction, u32::try_from(body % 2).unwrap(), bytes, u32::try_from(body).unwrap());
+        packet.ecn = if takes_part(packet.body) { Ecn::Ect } else { Ecn::NotEct };
         if let Err(packet) = network.send(packet) {
             out.push((Outcome::Dropped(DropCause::NoRoute), packet));
         }
@@ -58,7 +64,7 @@ fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome
     out
 }
 
-fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueLimit, loss: u64) -> Profile {
+fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueSpec, loss: u64) -> Profile {
     let near = side(&[5, 9, 3, 8], &[10, 2, 0, 20], loss, true, limit);
     let far = side(&[2, 1], &[8, 30], 0, false, limit);
     let wire = side(&[10], &[], 0, false, limit);
@@ -93,7 +99,7 @@ fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueLimit, loss: u
 }
 
 /// Handovers between two satellites of 10 Mbit/s and different delay; `gaps`: time to the next one and its interruption [ms].
-fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueLimit) -> Profile {
+fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueSpec) -> Profile {
     let (near, far) = (side(&[4], &[10], 0, true, limit), side(&[25], &[10], 0, true, limit));
     let (mut routes, mut events) = (vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], Vec::new());
     let (mut at, mut hop) = (0, 0);
@@ -137,12 +143,43 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
+/// Among which packets order is kept: all of a direction; where flows have queues of their own, those of each flow.
+fn in_order(queue: QueueSpec) -> Vec<(Direction, Option<u32>)> {
+    let flows = if matches!(queue.discipline, QueueDiscipline::FqCodel(_)) { vec![Some(0), Some(1)] } else { vec![None] };
+    Direction::BOTH.into_iter().flat_map(|direction| flows.iter().map(move |&flow| (direction, flow))).collect()
+}
+
+/// A queue of any discipline. Limits, thresholds and waits are such that a few hundred packets meet them.
+fn queues() -> impl Strategy<Value = QueueSpec> {
+    let codel = || {
+        (1_u64..20, 0_u64..40, any::<bool>()).prop_map(|(target_ms, more_ms, ecn)| Codel {
+            target_ns: Nanos::from_millis(target_ms),
+            interval_ns: Nanos::from_millis(target_ms + more_ms),
+            ecn,
+        })
+    };
+    let red = (1_u64..20, 1_u64..40, 1_u64..1_000_000_000, 0_u32..10, any::<bool>(), any::<bool>()).prop_map(
+        |(min, more, max_probability_ppb, weight_log, ecn, in_time)| {
+            let at = |n: u64| if in_time { QueueLimit::TimeNs(Nanos::from_millis(n)) } else { QueueLimit::Bytes(Bytes(n * 1500)) };
+            Red { min: at(min), max: at(min + more), max_probability_ppb, weight_log, ecn }
+        },
+    );
+    let discipline = prop_oneof![
+        2 => Just(QueueDiscipline::DropTail),
+        2 => codel().prop_map(QueueDiscipline::Codel),
+        2 => (codel(), 1_u32..4, 64_u32..4000).prop_map(|(codel, flows, quantum_bytes)| QueueDiscipline::FqCodel(FqCodel { codel, flows, quantum_bytes })),
+        1 => red.prop_map(QueueDiscipline::Red),
+        1 => limits().prop_map(|threshold| QueueDiscipline::Step(Step { threshold })),
+    ];
+    (discipline, limits()).prop_map(|(discipline, limit)| QueueSpec { discipline, limit })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn every_packet_leaves_exactly_once(
-        fate in fates(), limit in limits(), loss in 0_u64..200_000_000, gap in 0_u64..60,
+        fate in fates(), limit in queues(), loss in 0_u64..200_000_000, gap in 0_u64..60,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, gap, limit, loss);
@@ -155,18 +192,19 @@ proptest! {
         prop_assert!(out.iter().all(|(_, p)| p.at >= p.entered));
     }
 
-    /// Nothing overtakes in a hop, and with `clamp` nothing overtakes across a handover either.
+    /// Nothing overtakes in a hop (of its own flow), and with `clamp` nothing overtakes across a handover either.
     #[test]
     fn clamped_paths_never_reorder(
-        limit in limits(), in_flight in prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)], gap in 0_u64..60,
+        limit in queues(), in_flight in prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)], gap in 0_u64..60,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let fate = Fate { queue: QueueFate::Keep, in_flight, order: OrderFate::Clamp };
         let p = two_hop_handover(fate, gap, limit, 0);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         let out = drive(&mut network, &sends, 0);
-        for direction in Direction::BOTH {
-            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && p.direction == direction).map(|(_, p)| p.body).collect();
+        for (direction, flow) in in_order(limit) {
+            let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
+            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && mine(p)).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");
         }
     }
@@ -174,7 +212,7 @@ proptest! {
     /// The same over any sequence of handovers, back and forth and one upon the other; and none is left inside.
     #[test]
     fn any_sequence_of_clamped_handovers_keeps_order(
-        gaps in prop::collection::vec((1_u64..120, 0_u64..90), 1..8), moves in any::<bool>(), limit in limits(),
+        gaps in prop::collection::vec((1_u64..120, 0_u64..90), 1..8), moves in any::<bool>(), limit in queues(),
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = back_and_forth(&gaps, moves, limit);
@@ -182,8 +220,9 @@ proptest! {
         let out = drive(&mut network, &sends, 0);
         prop_assert_eq!(network.packets(), 0);
         prop_assert_eq!(out.len(), sends.len());
-        for direction in Direction::BOTH {
-            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && p.direction == direction).map(|(_, p)| p.body).collect();
+        for (direction, flow) in in_order(limit) {
+            let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
+            let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && mine(p)).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");
         }
     }
@@ -191,7 +230,7 @@ proptest! {
     /// Over handovers that move the queue, no more is sent than the hops in use could send outside interruptions.
     #[test]
     fn handovers_do_not_invent_capacity(gaps in prop::collection::vec((20_u64..120, 5_u64..90), 1..8), n in 100_u64..600) {
-        let p = back_and_forth(&gaps, true, QueueLimit::Packets(10_000));
+        let p = back_and_forth(&gaps, true, tail(QueueLimit::Packets(10_000)));
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         for body in 0..n {
             network.send(Packet::new(Time(0), 0, Direction::Down, 0, 1500, u32::try_from(body).unwrap())).unwrap();
@@ -211,7 +250,7 @@ proptest! {
     /// A driver that wakes up late changes nothing: decisions depend on logical time alone.
     #[test]
     fn lateness_changes_nothing(
-        fate in fates(), limit in limits(), late in 1_u64..5 * MS,
+        fate in fates(), limit in queues(), late in 1_u64..5 * MS,
         sends in prop::collection::vec((0_u64..90 * MS, 60_u32..1500), 1..200),
     ) {
         let p = two_hop_handover(fate, 10, limit, 50_000_000);
@@ -224,10 +263,30 @@ proptest! {
         prop_assert_eq!(run(0), run(late));
     }
 
+    /// Only what takes part in ECN is marked, each packet at most once, and every mark is counted where it was made, for its flow.
+    #[test]
+    fn marks_are_counted_once_and_only_on_packets_that_take_part(
+        fate in fates(), queue in queues(), sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
+    ) {
+        let p = two_hop_handover(fate, 10, queue, 50_000_000);
+        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let out = drive(&mut network, &sends, 0);
+        for flow in 0..2 {
+            let marked = out.iter().filter(|(_, p)| p.flow == flow && p.ecn == Ecn::Ce).count() as u64;
+            let mut counted = 0;
+            for (hop, direction) in (0..3).flat_map(|hop| Direction::BOTH.map(|d| (hop, d))) {
+                let marks = network.stats_mut(0, hop, direction).marks.get(flow as usize).copied().unwrap_or_default();
+                counted += MarkCause::ALL.iter().map(|&cause| marks.of(cause)).sum::<u64>();
+            }
+            prop_assert_eq!(marked, counted);
+        }
+        prop_assert!(out.iter().all(|(_, p)| p.ecn == Ecn::NotEct || takes_part(p.body)));
+    }
+
     /// Where a packet's time went adds up to all of it, part by part, and asking changes nothing.
     #[test]
     fn stages_add_up_to_the_time_inside(
-        fate in fates(), limit in limits(), gap in 0_u64..60, late in 0_u64..5 * MS,
+        fate in fates(), limit in queues(), gap in 0_u64..60, late in 0_u64..5 * MS,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..300),
     ) {
         let p = two_hop_handover(fate, gap, limit, 50_000_000);
@@ -250,7 +309,7 @@ proptest! {
     /// Over any busy stretch a hop sends what its capacity allows, to the packet.
     #[test]
     fn capacity_is_neither_lost_nor_invented(bytes in 60_u32..1500, n in 50_u64..400) {
-        let only = side(&[0], &[7], 0, false, QueueLimit::Packets(10_000));
+        let only = side(&[0], &[7], 0, false, tail(QueueLimit::Packets(10_000)));
         let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         let mut out = Vec::new();
@@ -268,7 +327,7 @@ proptest! {
 
 #[test]
 fn profiles_that_share_a_hop_share_its_queue() {
-    let fast = side(&[1], &[10], 0, false, QueueLimit::Packets(5));
+    let fast = side(&[1], &[10], 0, false, tail(QueueLimit::Packets(5)));
     let mut slow = fast.clone();
     slow.delay = Series::constant(50 * MS);
     let shared = |s: &HopDirection| Hop { shared_id: Some("beam".to_owned()), ..hop("h", s) };
@@ -300,7 +359,7 @@ fn profiles_that_share_a_hop_share_its_queue() {
 #[test]
 fn stages_tell_waiting_from_sending_and_flying() {
     use crate::stages::Part::{Propagation, Queue, Transmission};
-    let (air, wire) = (side(&[10], &[12], 0, false, QueueLimit::Packets(9)), side(&[3], &[], 0, false, QueueLimit::Packets(9)));
+    let (air, wire) = (side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9))), side(&[3], &[], 0, false, tail(QueueLimit::Packets(9))));
     let p = profile(vec![hop("air", &air), hop("wire", &wire)], vec![RouteEntry { at_ns: Time(0), hops: vec![0, 1] }], vec![]);
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
     network.keep_stages();
@@ -318,7 +377,7 @@ fn stages_tell_waiting_from_sending_and_flying() {
 /// A burst that comes and goes within a window is seen in it, and in no other.
 #[test]
 fn the_most_that_waited_in_a_window_is_known() {
-    let air = side(&[10], &[12], 0, false, QueueLimit::Packets(9));
+    let air = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9)));
     let p = profile(vec![hop("air", &air)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
     let (mut out, mut links) = (Vec::new(), bentpipe_profile::run::Links::default());
@@ -343,7 +402,7 @@ fn the_most_that_waited_in_a_window_is_known() {
 
 #[test]
 fn a_path_that_is_not_there_loses_what_is_sent() {
-    let only = side(&[1], &[], 0, false, QueueLimit::Packets(5));
+    let only = side(&[1], &[], 0, false, tail(QueueLimit::Packets(5)));
     let routes = vec![RouteEntry { at_ns: Time(0), hops: vec![] }, RouteEntry { at_ns: Time(MS), hops: vec![0] }];
     let p = profile(vec![hop("h", &only)], routes, vec![]);
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
@@ -354,7 +413,7 @@ fn a_path_that_is_not_there_loses_what_is_sent() {
 
 #[test]
 fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
-    let only = side(&[10], &[12], 0, false, QueueLimit::Packets(100));
+    let only = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(100)));
     let fate = Fate { queue: QueueFate::Keep, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
     let outage =
         Event { at_ns: Time(5 * MS), interruption_ns: Nanos::from_millis(100), hop: 0, kind: EventKind::Outage, up: fate, down: fate };
@@ -373,7 +432,7 @@ fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
 #[test]
 fn a_queue_that_moves_is_not_dropped_for_want_of_room() {
     for limit in [QueueLimit::Packets(20), QueueLimit::Bytes(Bytes(30_000)), QueueLimit::TimeNs(Nanos::from_millis(24))] {
-        let p = back_and_forth(&[(5, 50)], true, limit);
+        let p = back_and_forth(&[(5, 50)], true, tail(limit));
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         // One in service and twenty waiting before the handover, twenty more after it: the queue of the new hop takes those.
         let sends: Vec<_> = (0..21).map(|i| (i, 1500)).chain((0..20).map(|i| (6 * MS + i, 1500))).collect();
@@ -392,9 +451,9 @@ fn a_queue_that_moves_is_not_dropped_for_want_of_room() {
 
 #[test]
 fn events_on_a_shared_hop_are_refused() {
-    let mut p = back_and_forth(&[(5, 50)], true, QueueLimit::Packets(20)).hops().to_vec();
+    let mut p = back_and_forth(&[(5, 50)], true, tail(QueueLimit::Packets(20))).hops().to_vec();
     p[0].shared_id = Some("beam".to_owned());
-    let with = back_and_forth(&[(5, 50)], true, QueueLimit::Packets(20));
+    let with = back_and_forth(&[(5, 50)], true, tail(QueueLimit::Packets(20)));
     let shared = profile(p, with.routes().to_vec(), with.events().to_vec());
     let error = Network::new(&[&shared], Streams::new(1)).err().unwrap();
     assert!(error.to_string().contains("hop \"sat:a\" is shared"), "{error}");

@@ -6,7 +6,8 @@
 //! |---|---|
 //! | [`packet`] | what elements see of a packet |
 //! | [`element`] | the trait: ports, exits, events, drops by cause |
-//! | [`server`] | a queue in front of a capacity ([`rate`], [`droptail`], [`gate`]) |
+//! | [`server`] | a queue in front of a capacity ([`rate`], [`gate`]) |
+//! | [`queue`] | what waits there: drop-tail, `CoDel`, FQ-CoDel, RED, step |
 //! | [`jitter`] | a grant schedule |
 //! | [`delay`] | propagation |
 //! | [`loss`] | loss episodes |
@@ -19,13 +20,13 @@
 
 pub mod chain;
 pub mod delay;
-pub mod droptail;
 pub mod element;
 pub mod gate;
 pub mod jitter;
 pub mod loss;
 pub mod network;
 pub mod packet;
+pub mod queue;
 pub mod rate;
 pub mod server;
 pub mod shared;
@@ -36,6 +37,6 @@ pub mod windows;
 #[cfg(test)]
 mod laws;
 
-pub use element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+pub use element::{DropCause, DropCounts, Element, Exit, MarkCause, MarkCounts, PathEvent, Port};
 pub use network::{Network, NetworkError, Outcome};
 pub use packet::{Ecn, Packet};

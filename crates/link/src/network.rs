@@ -143,15 +143,18 @@ impl Network {
         let mut hops = Vec::new();
         for (i, hop) in profile.hops().iter().enumerate() {
             let key = |d: Direction| streams.key(&format!("loss/{}/{}", hop.name, d.name()));
+            let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
             let chains = if let Some(id) = &hop.shared_id {
                 if gated.contains(&i) {
                     return Err(NetworkError::SharedWithEvents { hop: hop.name.clone(), id: id.clone() });
                 }
-                let entry = shared.chains(id, hop, || Direction::BOTH.map(|d| self.add(Chain::queue_only(hop.side(d)))))?;
+                let entry =
+                    shared.chains(id, hop, || Direction::BOTH.map(|d| self.add(Chain::queue_only(hop.side(d), queue_key(id, d)))))?;
                 let exit = Direction::BOTH.map(|d| self.add(Chain::behind_queue(hop.side(d), key(d))));
                 HopChains { entry, exit }
             } else {
-                let entry = Direction::BOTH.map(|d| self.add(Chain::whole(hop.side(d), gated.contains(&i), key(d))));
+                let entry =
+                    Direction::BOTH.map(|d| self.add(Chain::whole(hop.side(d), gated.contains(&i), [queue_key(&hop.name, d), key(d)])));
                 HopChains { entry, exit: entry }
             };
             hops.push(chains);
@@ -243,11 +246,18 @@ impl Network {
         for (exit, packet) in left.drain(..) {
             match exit {
                 Exit::Out => self.forward(chain, packet, out),
-                Exit::Migrate => self.migrate(chain, packet),
+                Exit::Migrate => {
+                    let path = &mut self.paths[usize::from(packet.path)];
+                    let hop = path.hop_of(&packet);
+                    path.stats[hop][packet.direction as usize].marked(&packet); // it got its mark here
+                    self.migrate(chain, packet);
+                }
                 Exit::Dropped(cause) => {
                     let path = &mut self.paths[usize::from(packet.path)];
                     let hop = path.hop_of(&packet);
-                    path.stats[hop][packet.direction as usize].dropped(cause);
+                    let stats = &mut path.stats[hop][packet.direction as usize];
+                    stats.dropped(cause);
+                    stats.marked(&packet);
                     out.push((Outcome::Dropped(cause), packet));
                 }
             }
@@ -268,6 +278,7 @@ impl Network {
             return;
         }
         path.stats[hop][direction].delivered(packet.flow, packet.bytes, packet.at.since(packet.hop_entered));
+        path.stats[hop][direction].marked(&packet);
         let current = &path.routes[path.current];
         if usize::from(packet.route) != path.current && current.position[hop] != ABSENT {
             packet.route = path.current as u16;
@@ -288,7 +299,7 @@ impl Network {
     fn enter(&mut self, mut packet: Packet, port: Port) {
         let path = &self.paths[usize::from(packet.path)];
         let chain = path.hops[path.hop_of(&packet)].entry[packet.direction as usize];
-        packet.hop_entered = packet.at;
+        (packet.hop_entered, packet.marked) = (packet.at, None);
         self.chains[chain as usize].push(port, packet);
         self.reschedule(chain);
     }
@@ -348,6 +359,11 @@ impl Network {
         if let QueueFate::Migrate(migration) = fate.queue {
             self.migrate_to[hops[event.hop].entry[d] as usize] = hops[migration.to_hop].entry[d];
         }
+        if let QueueFate::Migrate(migration) = fate.queue {
+            let (from, to) = (hops[event.hop].entry[d], hops[migration.to_hop].entry[d]);
+            self.go_on(from, to);
+        }
+        let hops = &self.paths[path].hops;
         match event.kind {
             EventKind::Handover { to_hop, .. } if to_hop != event.hop => {
                 let (from, to) = (hops[event.hop].exit[d], hops[to_hop].exit[d]);
@@ -363,6 +379,15 @@ impl Network {
                 }
             }
             _ => self.tell(path, event.hop, d, &PathEvent::Close { at: event.at_ns, until, fate }),
+        }
+    }
+
+    /// A queue that moves is the same machine's as before: what its discipline has learnt goes with it.
+    fn go_on(&mut self, from: u32, to: u32) {
+        if from != to
+            && let Some(queue) = self.chains[from as usize].queue().cloned()
+        {
+            self.chains[to as usize].go_on_from(&queue);
         }
     }
 

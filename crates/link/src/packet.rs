@@ -1,5 +1,6 @@
 //! What elements see of a packet.
 
+use crate::element::MarkCause;
 use bentpipe_profile::{Direction, Time};
 
 /// Explicit congestion notification, RFC 3168 §5.
@@ -39,12 +40,14 @@ pub struct Packet {
     pub direction: Direction,
     /// Congestion notification.
     pub ecn: Ecn,
+    /// Why it was marked in the hop it is in, if it was.
+    pub marked: Option<MarkCause>,
 }
 
 impl Packet {
     /// A packet that enters the path at `at`.
     #[must_use]
     pub const fn new(at: Time, path: u16, direction: Direction, flow: u32, bytes: u32, body: u32) -> Self {
-        Self { at, hop_entered: at, entered: at, body, flow, bytes, path, route: 0, position: 0, direction, ecn: Ecn::NotEct }
+        Self { at, hop_entered: at, entered: at, body, flow, bytes, path, route: 0, position: 0, direction, ecn: Ecn::NotEct, marked: None }
     }
 }

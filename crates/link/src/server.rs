@@ -1,9 +1,9 @@
 //! A queue in front of a capacity, with a gate that events close.
 
-use crate::droptail::DropTail;
 use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
 use crate::gate::Gate;
 use crate::packet::Packet;
+use crate::queue::{Lost, Queue};
 use crate::rate::RateClock;
 use crate::stages::Part;
 use bentpipe_profile::{Bytes, Fate, QueueFate, QueueSpec, Rate, Series, Time};
@@ -12,7 +12,9 @@ use std::collections::VecDeque;
 /// Sends one packet after the other at the capacity of the moment; the others wait in the queue.
 pub struct Server {
     clock: RateClock,
-    queue: DropTail,
+    queue: Queue,
+    /// What the queue gave up just now.
+    lost: Lost,
     /// A queue that a handover moved here. It was accepted once, so it has no limit, and it is older than what arrives: it goes first.
     moved: VecDeque<Packet>,
     moved_bytes: u64,
@@ -39,12 +41,13 @@ struct Service {
 }
 
 impl Server {
-    /// With a stepped capacity [bit/s]; `None` holds packets only while the gate is closed.
+    /// With a stepped capacity [bit/s]; `None` holds packets only while the gate is closed. `key`: of what the queue draws.
     #[must_use]
-    pub fn new(capacity: Option<Series>, queue: QueueSpec) -> Self {
+    pub fn new(capacity: Option<Series>, queue: QueueSpec, key: u64) -> Self {
         Self {
             clock: RateClock::new(capacity),
-            queue: DropTail::new(queue.limit),
+            queue: Queue::new(&queue, key),
+            lost: Lost::new(),
             moved: VecDeque::new(),
             moved_bytes: 0,
             most_bytes: 0,
@@ -70,9 +73,20 @@ impl Server {
         if let Some(packet) = self.moved.pop_front() {
             self.moved_bytes -= u64::from(packet.bytes);
             self.serve(packet, ready, true);
-        } else if let Some(packet) = self.queue.dequeue() {
-            self.serve(packet, ready, false);
+        } else {
+            let packet = self.queue.dequeue(ready, &mut self.lost);
+            self.lose_given_up(ready);
+            if let Some(packet) = packet {
+                self.serve(packet, ready, false);
+            }
         }
+    }
+
+    /// What the queue gave up at `at`.
+    fn lose_given_up(&mut self, at: Time) {
+        let mut lost = std::mem::take(&mut self.lost);
+        lost.drain(..).for_each(|(packet, cause)| self.lose(packet, at, cause));
+        self.lost = lost;
     }
 
     fn serve(&mut self, packet: Packet, ready: Time, moved: bool) {
@@ -91,7 +105,7 @@ impl Server {
     fn drain(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
         let first = self.in_service.take().map(|service| service.packet);
         self.moved_bytes = 0; // none is left
-        let rest = std::iter::from_fn(|| self.moved.pop_front().or_else(|| self.queue.dequeue()));
+        let rest = std::iter::from_fn(|| self.moved.pop_front().or_else(|| self.queue.take()));
         first.into_iter().chain(rest)
     }
 
@@ -140,12 +154,15 @@ impl Element for Server {
         self.settle(packet.at);
         if port == Port::Migrated {
             self.take_moved(packet);
-        } else if self.in_service.is_none() {
+        } else if self.in_service.is_none() && self.queue.can_be_passed_by() {
             self.serve(packet, packet.at, false);
         } else {
-            let rate = self.clock.rate(packet.at);
-            if let Err(packet) = self.queue.enqueue(packet, rate) {
-                self.lose(packet, packet.at, DropCause::QueueFull);
+            let at = packet.at;
+            let rate = self.clock.rate(at);
+            self.queue.enqueue(packet, rate, &mut self.lost);
+            self.lose_given_up(at);
+            if self.in_service.is_none() {
+                self.serve_next(at);
             }
         }
         self.most_bytes = self.most_bytes.max(self.backlog_bytes());
@@ -204,6 +221,14 @@ impl Element for Server {
         let sent = waiting.fold(service.ends, |at, packet| if at == Time::MAX { at } else { clock.finish(at, packet.bytes) });
         // A hop that never sends again empties never: nothing can wait for that.
         last_in.max(Some(sent).filter(|sent| *sent != Time::MAX))
+    }
+
+    fn queue(&self) -> Option<&Queue> {
+        Some(&self.queue)
+    }
+
+    fn go_on_from(&mut self, queue: &Queue) {
+        self.queue.go_on_from(queue);
     }
 
     fn drops(&self) -> &DropCounts {

@@ -1,6 +1,7 @@
 //! Counters and delay distributions of one direction of a hop, taken where packets leave it: the same quantity in every world.
 
-use crate::element::{DropCause, DropCounts};
+use crate::element::{DropCause, DropCounts, MarkCounts};
+use crate::packet::Packet;
 use bentpipe_profile::Nanos;
 
 /// Sub-buckets per power of two: a quantile is right to 1/64.
@@ -114,6 +115,8 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Packets lost in it, by cause.
     pub drops: DropCounts,
+    /// Packets marked in it, by flow and cause.
+    pub marks: Vec<MarkCounts>,
     /// Time in the hop by flow, since the last [`LinkStats::clear_delays`].
     pub delays: Vec<DelayHistogram>,
 }
@@ -133,6 +136,16 @@ impl LinkStats {
     /// A packet was lost.
     pub fn dropped(&mut self, cause: DropCause) {
         self.drops.count(cause);
+    }
+
+    /// A packet left, whichever way: counts the mark that it got here, if it got one.
+    pub fn marked(&mut self, packet: &Packet) {
+        let Some(cause) = packet.marked else { return };
+        let flow = packet.flow as usize;
+        if flow >= self.marks.len() {
+            self.marks.resize_with(flow + 1, MarkCounts::default);
+        }
+        self.marks[flow].count(cause);
     }
 
     /// Begins a new window of delays.

@@ -1,6 +1,6 @@
 //! Rows of the Run's `links` table: what each hop carried in a window, the same in both drivers.
 
-use crate::element::DropCause;
+use crate::element::{DropCause, MarkCause, MarkCounts};
 use crate::network::Network;
 use crate::stats::DelayHistogram;
 use bentpipe_profile::run::Links;
@@ -27,7 +27,15 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
             }
             let capacity = hop.side(direction).capacity.as_ref().map_or(f64::NAN, |c| c.at(&mut Cursor::default(), at) as f64);
             let drops = |cause| stats.drops.of(cause);
-            let counters = (stats.delivered_bytes, drops(DropCause::QueueFull), drops(DropCause::Loss), drops(DropCause::Event));
+            let counters = (
+                stats.delivered_bytes,
+                drops(DropCause::QueueFull),
+                drops(DropCause::Loss),
+                drops(DropCause::Event),
+                drops(DropCause::Aqm),
+            );
+            let marks = stats.marks.clone();
+            let all_marks = marks.iter().fold(MarkCounts::default(), |sum, flow| sum.plus(flow));
             let rows = stats.delays.iter().enumerate().filter(|(_, d)| d.n() > 0);
             let mut all = DelayHistogram::default();
             for (_, delays) in rows.clone() {
@@ -49,6 +57,10 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 l.drops_queue.push(if total { counters.1 } else { 0 });
                 l.drops_loss.push(if total { counters.2 } else { 0 });
                 l.drops_event.push(if total { counters.3 } else { 0 });
+                l.drops_aqm.push(if total { counters.4 } else { 0 });
+                let marked = if total { Some(&all_marks) } else { usize::try_from(flow).ok().and_then(|flow| marks.get(flow)) };
+                l.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
+                l.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));
                 l.delay_n.push(delays.n());
                 l.delay_mean_ms.push(delays.mean_ms());
                 l.delay_p50_ms.push(delays.quantile_ms(50, 100));

@@ -1,10 +1,12 @@
 //! The Experiment: what is done on a path. Kept whole in every Run, since without it no Run could be repeated.
 
 use crate::error::ProfileError;
-use crate::path::Direction;
+use crate::path::{Direction, Profile};
+use crate::queue::QueueRule;
 use crate::units::{Bytes, Nanos, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is done, on which Profiles, by which hosts, with which seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,29 @@ pub struct Experiment {
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
+    /// Other queues than the Profiles' own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueRule>,
+}
+
+/// What a flow says of explicit congestion notification (ECN) when it opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnMode {
+    /// It takes no part.
+    #[default]
+    Off,
+    /// The receiver echoes that there was a mark until the sender says that it heard (RFC 3168).
+    Classic,
+    /// The receiver echoes how many packets were marked (RFC 9768, `AccECN`).
+    Accurate,
+}
+
+impl EcnMode {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
+    const fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
 }
 
 /// A Profile that the Experiment runs on.
@@ -54,11 +79,13 @@ pub struct HostSpec {
     pub fq: bool,
     /// Most segments that arrive at the same instant and that the receiver's TCP sees as one (GRO; 1: none).
     pub gro_segments: u32,
+    /// The most of explicit congestion notification that it takes part in.
+    pub ecn: EcnMode,
 }
 
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 45 }
+        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 45, ecn: EcnMode::Accurate }
     }
 }
 
@@ -105,6 +132,9 @@ pub struct FlowSpec {
     /// Name of the receiving host's settings.
     #[serde(default)]
     pub receiver: Option<String>,
+    /// Explicit congestion notification that it asks for.
+    #[serde(default, skip_serializing_if = "EcnMode::is_off")]
+    pub ecn: EcnMode,
 }
 
 impl Experiment {
@@ -131,6 +161,14 @@ impl Experiment {
         serde_json::to_string(self).expect("an Experiment is plain data")
     }
 
+    /// A Profile with the queues that this Experiment gives it; `role` is what it calls it.
+    ///
+    /// # Errors
+    /// A rule that no hop answers to, or whose parameters cannot be.
+    pub fn path(&self, role: &str, profile: &Arc<Profile>) -> Result<Arc<Profile>, ProfileError> {
+        if self.queues.is_empty() { Ok(profile.clone()) } else { profile.with_queues(role, &self.queues).map(Arc::new) }
+    }
+
     /// What one flow's host is set to.
     #[must_use]
     pub fn host(&self, name: Option<&String>) -> HostSpec {
@@ -154,6 +192,11 @@ impl Experiment {
         }
         if self.profiles.is_empty() || self.flows.is_empty() {
             return bad("profiles, flows".to_owned(), "none".to_owned(), "at least one of each");
+        }
+        for (i, rule) in self.queues.iter().enumerate() {
+            if let Some(role) = rule.profile.as_ref().filter(|role| !self.profiles.iter().any(|p| p.role == **role)) {
+                return bad(format!("queues[{i}].profile"), role.clone(), "the role of one of the Experiment's Profiles");
+            }
         }
         for (i, flow) in self.flows.iter().enumerate() {
             let field = |name: &str| format!("flows[{i}].{name}");
@@ -205,7 +248,9 @@ mod tests {
                 application: Application::Bulk,
                 sender: None,
                 receiver: None,
+                ecn: EcnMode::Off,
             }],
+            queues: Vec::new(),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod error;
 pub mod experiment;
 mod lone;
 pub mod path;
+pub mod queue;
 pub mod rng;
 pub mod run;
 pub mod series;
@@ -25,9 +26,10 @@ pub mod units;
 
 pub use error::{ProfileError, shown, shown_message};
 pub use path::{
-    Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Migration, OrderFate, Profile, Provenance, QueueDiscipline,
-    QueueFate, QueueLimit, QueueSpec, RouteEntry,
+    Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Migration, OrderFate, Profile, Provenance, QueueFate,
+    RouteEntry,
 };
+pub use queue::{Codel, FqCodel, QueueDiscipline, QueueLimit, QueueRule, QueueSpec, Red, Step};
 pub use rng::{Streams, keyed_u64, unit_f64};
 pub use series::{Interpolation, JitterSeries, Series};
 pub use units::{Angle, Bytes, Nanos, Rate, Time, Utc};

@@ -1,13 +1,14 @@
 //! The Profile: hops, queues, routes and events of a time-varying path.
 
 use crate::error::ProfileError;
+use crate::queue::QueueSpec;
 use crate::series::{JitterSeries, Series};
-use crate::units::{Bytes, Nanos, Rate, Time, Utc};
+use crate::units::{Nanos, Rate, Time, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Newest metadata format that this build writes and reads.
-pub const FORMAT: u32 = 1;
+/// Newest metadata format that this build writes and reads. A Profile whose queues are all drop-tail is written as format 1.
+pub const FORMAT: u32 = 2;
 
 /// Loss probabilities are integers in units of 1e-9.
 pub const LOSS_ONE: u64 = 1_000_000_000;
@@ -43,35 +44,6 @@ impl Direction {
             Self::Down => "down",
         }
     }
-}
-
-/// How much a queue holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueLimit {
-    /// So many bytes of packets.
-    Bytes(Bytes),
-    /// So many packets.
-    Packets(u64),
-    /// As much as the link sends in this time at the capacity of the moment [ns].
-    TimeNs(Nanos),
-}
-
-/// Which packet a full queue gives up, and in which order packets leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueDiscipline {
-    /// First in, first out; an arrival that does not fit is dropped.
-    DropTail,
-}
-
-/// A queue in front of a hop's capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueSpec {
-    /// Order and drops.
-    pub discipline: QueueDiscipline,
-    /// Size; the packet in transmission is not counted.
-    pub limit: QueueLimit,
 }
 
 /// One direction of a hop.
@@ -110,6 +82,14 @@ impl Hop {
         match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
+        }
+    }
+
+    /// The same, to change.
+    pub const fn side_mut(&mut self, direction: Direction) -> &mut HopDirection {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
         }
     }
 }
@@ -337,6 +317,11 @@ impl Profile {
         &self.hops
     }
 
+    /// To change what has been checked elsewhere.
+    pub(crate) fn hops_mut(&mut self) -> &mut [Hop] {
+        &mut self.hops
+    }
+
     /// Routes in order of time; the first holds from time zero.
     #[must_use]
     pub fn routes(&self) -> &[RouteEntry] {
@@ -404,14 +389,9 @@ impl Profile {
                         return Err(self.outside(self.series_name(i, direction, kind), at));
                     }
                 }
-                let zero = matches!(side.queue.limit, QueueLimit::Bytes(Bytes(0)) | QueueLimit::Packets(0) | QueueLimit::TimeNs(Nanos(0)));
-                if zero {
-                    return Err(ProfileError::BadValue {
-                        series: self.series_name(i, direction, "queue limit"),
-                        at_s: 0.0,
-                        value: 0.0,
-                        wanted: "room for at least one packet",
-                    });
+                if let Some((what, value, wanted)) = side.queue.wrong() {
+                    let series = self.series_name(i, direction, &format!("queue {what}"));
+                    return Err(ProfileError::BadValue { series, at_s: 0.0, value, wanted });
                 }
             }
         }
@@ -493,6 +473,7 @@ impl Profile {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::queue::{QueueDiscipline, QueueLimit};
 
     /// A side with 10 ms of delay and 1 Mbit/s.
     pub(crate) fn side() -> HopDirection {

@@ -4,7 +4,8 @@
 //! queues, provenance) is in the metadata.
 
 use crate::error::ProfileError;
-use crate::path::{Basis, Direction, Event, FORMAT, Hop, HopDirection, LOSS_ONE, Profile, Provenance, QueueSpec, RouteEntry};
+use crate::path::{Basis, Direction, Event, FORMAT, Hop, HopDirection, LOSS_ONE, Profile, Provenance, RouteEntry};
+use crate::queue::{QueueDiscipline, QueueSpec};
 use crate::series::{Interpolation, JitterSeries, Series};
 use crate::units::{Nanos, Time, Utc};
 use serde::{Deserialize, Serialize};
@@ -141,8 +142,10 @@ impl Profile {
     /// Never: the record holds nothing that JSON cannot.
     #[must_use]
     pub fn metadata_json(&self) -> String {
+        // Older builds read what they know: a file says format 2 only where it holds a queue that they would not.
+        let drop_tail = self.hops().iter().flat_map(|h| [h.up.queue, h.down.queue]).all(|q| q.discipline == QueueDiscipline::DropTail);
         let meta = Metadata {
-            format: FORMAT,
+            format: if drop_tail { 1 } else { FORMAT },
             name: self.name().to_owned(),
             start_unix_ns: self.start(),
             duration_ns: self.duration(),
@@ -292,6 +295,8 @@ impl Columns {
 mod tests {
     use super::*;
     use crate::path::tests::{hop, provenance};
+    use crate::queue::{Codel, FqCodel, QueueLimit, QueueRule, Red, Step};
+    use crate::units::Bytes;
     use proptest::prelude::*;
 
     fn sample() -> Profile {
@@ -323,10 +328,28 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_discipline_survives_and_raises_the_format() {
+        let red =
+            Red { min: QueueLimit::Bytes(Bytes(1)), max: QueueLimit::Bytes(Bytes(2)), max_probability_ppb: 7, weight_log: 9, ecn: false };
+        let codel = Codel { target_ns: Nanos(5), interval_ns: Nanos(100), ecn: true };
+        for discipline in [
+            QueueDiscipline::Codel(codel),
+            QueueDiscipline::FqCodel(FqCodel { codel, flows: 3, quantum_bytes: 1514 }),
+            QueueDiscipline::Red(red),
+            QueueDiscipline::Step(Step { threshold: QueueLimit::TimeNs(Nanos(4)) }),
+        ] {
+            let rule = QueueRule { profile: None, hop: None, direction: None, discipline, limit: Some(QueueLimit::Packets(9)) };
+            let profile = sample().with_queues("path", &[QueueRule { direction: Some(Direction::Down), ..rule }]).unwrap();
+            assert!(profile.metadata_json().starts_with("{\"format\":2,") && sample().metadata_json().starts_with("{\"format\":1,"));
+            assert_eq!(Profile::from_table(&profile.metadata_json(), &profile.to_table()).unwrap(), profile);
+        }
+    }
+
+    #[test]
     fn a_newer_format_is_named_as_such() {
-        let newer = sample().metadata_json().replacen("\"format\":1", "\"format\":2,\"surprise\":true", 1);
+        let newer = sample().metadata_json().replacen("\"format\":1", "\"format\":3,\"surprise\":true", 1);
         let error = Profile::from_table(&newer, &sample().to_table()).unwrap_err();
-        assert_eq!(error, ProfileError::NewerFormat { found: 2, known: 1 });
+        assert_eq!(error, ProfileError::NewerFormat { found: 3, known: FORMAT });
     }
 
     #[test]

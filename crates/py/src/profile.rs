@@ -2,7 +2,7 @@
 
 use crate::error::user_error;
 use bentpipe_profile::table::Table;
-use bentpipe_profile::{Direction, Profile};
+use bentpipe_profile::{Direction, Profile, QueueRule};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -85,6 +85,13 @@ impl PyProfile {
             return Ok(self.clone());
         }
         let profile = py.detach(|| bentpipe_orbit::access::reseed(&self.0, seed)).map_err(user_error)?;
+        Ok(Self(Arc::new(profile)))
+    }
+
+    /// The same path with other queues; `rules_json` is a list of `QueueRule`, `role` what an Experiment would call the Profile.
+    fn with_queues(&self, py: Python<'_>, role: &str, rules_json: &str) -> PyResult<Self> {
+        let rules: Vec<QueueRule> = serde_json::from_str(rules_json).map_err(user_error)?;
+        let profile = py.detach(|| self.0.with_queues(role, &rules)).map_err(user_error)?;
         Ok(Self(Arc::new(profile)))
     }
 

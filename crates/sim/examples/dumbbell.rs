@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers]`
 
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueLimit, QueueSpec, Rate, RouteEntry, Series,
     Time, Utc,
@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         application: Application::Bulk,
         sender: None,
         receiver: None,
+        ecn: EcnMode::Off,
     };
     let experiment = Experiment {
         name: "dumbbell".to_owned(),
@@ -64,6 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         profiles: vec![ProfileRef { role: "path".to_owned(), name: profile.name().to_owned(), hash: profile.content_hash() }],
         hosts: BTreeMap::new(),
         flows: controllers.split(',').map(flow).collect(),
+        queues: Vec::new(),
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
     simulation.run_until(Nanos::from_secs(seconds));

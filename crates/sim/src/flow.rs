@@ -50,7 +50,7 @@ impl Flow {
         let streams = Streams::new(experiment.seed).child(&format!("flow/{index}"));
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
-        let config = sender_config(&sender_host);
+        let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), ..sender_config(&sender_host) };
         let mut controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
         for hint in registry::path_hints(&spec.controller, &spec.options, streams, || facts(profile))? {
             controller.on_path_hint(&hint);
@@ -126,6 +126,7 @@ impl Flow {
             retransmits: stats.retransmits,
             losses: stats.lost,
             timeouts: stats.timeouts,
+            marks: self.receiver.marks(),
             rtt_median_ms: self.rtts.quantile_ms(50, 100),
             rtt_p95_ms: self.rtts.quantile_ms(95, 100),
         }
@@ -149,5 +150,5 @@ fn sender_config(host: &HostSpec) -> SenderConfig {
 }
 
 fn receiver_config(host: &HostSpec) -> ReceiverConfig {
-    ReceiverConfig { rmem_max: host.rmem_max_bytes, gro_segments: host.gro_segments, ..ReceiverConfig::default() }
+    ReceiverConfig { rmem_max: host.rmem_max_bytes, gro_segments: host.gro_segments, ecn: host.ecn, ..ReceiverConfig::default() }
 }

@@ -12,7 +12,7 @@ use crate::bodies::{Bodies, Body};
 use crate::error::SimError;
 use crate::flow::Flow;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
-use bentpipe_link::{Network, Outcome, Packet};
+use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
@@ -93,6 +93,11 @@ impl Simulation {
                 profile_s: short.duration().as_secs_f64(),
             });
         }
+        let profiles = profiles
+            .iter()
+            .zip(&experiment.profiles)
+            .map(|(profile, reference)| experiment.path(&reference.role, profile))
+            .collect::<Result<Vec<_>, _>>()?;
         let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
         let mut network = Network::new(&refs, Streams::new(experiment.seed))?;
         let flows = experiment
@@ -221,8 +226,8 @@ impl Simulation {
                 self.packets += 1;
                 match body {
                     Body::Segment(segment) => {
-                        let behind = self.behind(packet.flow, outcomes.get(index + 1));
-                        self.deliver_segment(packet.flow as usize, &segment, behind);
+                        let behind = self.behind(packet, outcomes.get(index + 1));
+                        self.deliver_segment(packet, &segment, behind);
                     }
                     Body::Ack(ack) => self.deliver_ack(packet.flow as usize, &ack),
                 }
@@ -232,18 +237,20 @@ impl Simulation {
         self.outcomes = outcomes;
     }
 
-    /// The segment of the same flow that arrives at the same instant, directly behind.
-    fn behind(&self, flow: u32, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
-        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && packet.flow == flow)?;
+    /// The segment of the same flow that arrives at the same instant, directly behind, marked or not alike.
+    fn behind(&self, first: &Packet, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
+        let alike = |packet: &Packet| packet.flow == first.flow && packet.ecn == first.ecn;
+        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && alike(packet))?;
         match self.bodies.get(packet.body)? {
             Body::Segment(segment) => Some(*segment),
             Body::Ack(_) => None,
         }
     }
 
-    fn deliver_segment(&mut self, index: usize, segment: &Segment, behind: Option<Segment>) {
+    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, behind: Option<Segment>) {
+        let index = packet.flow as usize;
         let flow = &mut self.flows[index];
-        let acks = flow.receiver.on_segment(self.now, segment, false, behind.as_ref());
+        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, behind.as_ref());
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }
@@ -275,7 +282,8 @@ impl Simulation {
         if flow.may_send(now) {
             while let Some(segment) = flow.sender.poll_transmit(now) {
                 let body = self.bodies.put(Body::Segment(segment));
-                let packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), body);
+                let mut packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), body);
+                packet.ecn = codepoint(segment.ecn.capable);
                 if self.network.send(packet).is_err() {
                     self.bodies.take(body);
                 }
@@ -290,7 +298,8 @@ impl Simulation {
     fn send_ack(&mut self, index: usize, ack: Ack) {
         let flow = &self.flows[index];
         let body = self.bodies.put(Body::Ack(ack));
-        let packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), body);
+        let mut packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), body);
+        packet.ecn = codepoint(ack.capable);
         if self.network.send(packet).is_err() {
             self.bodies.take(body);
         }
@@ -351,6 +360,11 @@ impl Probe for StateProbe {
     fn state(&mut self, name: &'static str) {
         self.0 = name;
     }
+}
+
+/// What a packet's IP header says when it enters the path.
+const fn codepoint(capable: bool) -> Ecn {
+    if capable { Ecn::Ect } else { Ecn::NotEct }
 }
 
 #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows

@@ -1,17 +1,27 @@
 //! Paths and Experiments for this crate's tests.
 
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Nanos, OrderFate, Profile, Provenance, QueueDiscipline,
     QueueFate, QueueLimit, QueueSpec, RouteEntry, Series, Time, Utc,
 };
-use bentpipe_transport::Segment;
+use bentpipe_transport::{Segment, SegmentEcn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A full segment at `seq`.
 pub fn segment(seq: u64) -> Segment {
-    Segment { seq, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval: Time::ZERO, ts_ecr: Time::ZERO }
+    Segment {
+        seq,
+        len: 1448,
+        syn: false,
+        fin: false,
+        push: false,
+        retransmission: false,
+        tsval: Time::ZERO,
+        ts_ecr: Time::ZERO,
+        ecn: SegmentEcn::default(),
+    }
 }
 
 /// One side: delay [ms] one way, rate [Mbit/s], a queue of 100 packets, loss [1e-9].
@@ -78,6 +88,7 @@ pub fn flow(controller: &str, direction: Direction, application: Application) ->
         application,
         sender: None,
         receiver: None,
+        ecn: EcnMode::Off,
     }
 }
 
@@ -93,5 +104,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         profiles: vec![ProfileRef { role: "path".to_owned(), name: "handover".to_owned(), hash: String::new() }],
         hosts: BTreeMap::new(),
         flows,
+        queues: Vec::new(),
     }
 }

@@ -31,8 +31,10 @@ pub struct Arrived {
     pub pushed: bool,
     /// It opened the window further.
     pub opened: bool,
-    /// Marked by the network.
+    /// A mark, or its end, that the sender should hear of soon.
     pub ce: bool,
+    /// The sender says that its window came down: it may be small, so it should not wait (`tcp_ecn_accept_cwr`).
+    pub cwr: bool,
     /// There is a hole.
     pub hole: bool,
     /// Next byte expected.
@@ -50,6 +52,7 @@ impl Arrived {
             duplicate: self.duplicate || behind.duplicate,
             opened: self.opened || behind.opened,
             ce: self.ce || behind.ce,
+            cwr: self.cwr || behind.cwr,
             ..behind
         }
     }
@@ -105,7 +108,7 @@ impl AckPolicy {
         if arrived.opened {
             self.quick |= 1; // the sender should learn of a larger window
         }
-        if arrived.filled || (arrived.pushed && arrived.in_order) {
+        if arrived.filled || arrived.cwr || (arrived.pushed && arrived.in_order) {
             return true;
         }
         if arrived.unacknowledged > self.mss || self.quick > 0 {
@@ -206,6 +209,7 @@ mod tests {
             pushed: false,
             opened: false,
             ce: false,
+            cwr: false,
             hole: false,
             next: 0,
             unacknowledged,

@@ -2,6 +2,7 @@
 
 use crate::cc::registry;
 use crate::wire::MSS;
+use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Nanos, Streams};
 
 /// The sending host.
@@ -33,6 +34,8 @@ pub struct SenderConfig {
     pub rto_max: Nanos,
     /// Window of the minimum RTT that RACK and the rate sampler use (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Nanos,
+    /// Congestion notification that it asks for.
+    pub ecn: EcnMode,
 }
 
 impl Default for SenderConfig {
@@ -51,6 +54,7 @@ impl Default for SenderConfig {
             rto_min: Nanos::from_millis(200),
             rto_max: Nanos::from_secs(120),
             min_rtt_window: Nanos::from_secs(300),
+            ecn: EcnMode::Off,
         }
     }
 }
@@ -85,6 +89,9 @@ pub struct ReceiverConfig {
     pub sack_compression_delay: Nanos,
     /// Most acknowledgements compressed into one (`tcp_comp_sack_nr`).
     pub sack_compression_count: u32,
+    /// The most of congestion notification that it takes part in. Linux's default (`tcp_ecn` = 2) answers a request for accurate feedback with classic; here a flow
+    /// gets what it asks for, unless its host is set otherwise.
+    pub ecn: EcnMode,
 }
 
 impl Default for ReceiverConfig {
@@ -97,6 +104,7 @@ impl Default for ReceiverConfig {
             gro_segments: 45,
             sack_compression_delay: Nanos::from_millis(1),
             sack_compression_count: 44,
+            ecn: EcnMode::Accurate,
         }
     }
 }

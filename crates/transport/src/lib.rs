@@ -8,7 +8,7 @@
 //! | [`cc`] | one controller per file or folder, behind one trait and one registry |
 //! | [`config`], [`stats`] | what a host brings; what an observer sees |
 //!
-//! The parts, one idea each: `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `pacing`, `cwnd_usage` and
+//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `pacing`, `cwnd_usage` and
 //! `sndbuf` make the sender; `reassembly`, `ack_policy` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
 //! `docs/concepts/transport.md`.
 
@@ -17,6 +17,7 @@ mod arrivals;
 pub mod cc;
 pub mod config;
 mod cwnd_usage;
+mod ecn;
 mod min_rtt;
 mod pacing;
 mod prr;
@@ -38,4 +39,4 @@ pub use config::{ReceiverConfig, SenderConfig};
 pub use receiver::Receiver;
 pub use sender::Sender;
 pub use stats::{FlowEvent, SenderStats, UndoCause};
-pub use wire::{Ack, SackBlocks, Segment};
+pub use wire::{Ack, SackBlocks, Segment, SegmentEcn};

@@ -2,9 +2,11 @@
 
 use crate::ack_policy::{AckPolicy, Arrived};
 use crate::config::ReceiverConfig;
+use crate::ecn::ReceiverEcn;
 use crate::rcvbuf::ReceiveBuffer;
 use crate::reassembly::{Placed, Reassembly};
 use crate::wire::{Ack, Segment};
+use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
 
 /// A receiver whose application reads what arrives at once. A driver gives it segments, sends the acknowledgements it returns, and comes back at
@@ -26,7 +28,7 @@ pub struct Receiver {
     edge: u64,
     /// Sequence number of the FIN, once seen.
     fin: Option<u64>,
-    ce_count: u64,
+    ecn: ReceiverEcn,
 }
 
 impl Receiver {
@@ -45,21 +47,21 @@ impl Receiver {
             acknowledged: 0,
             edge: 0,
             fin: None,
-            ce_count: 0,
+            ecn: ReceiverEcn::new(config.ecn),
         }
     }
 
     /// A segment arrives; `ce`: marked by the network. `behind`: the next one, where both arrive at the same instant; the host may then see them as
-    /// one. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
+    /// one, and it is marked if this one is. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
     /// segment's own.
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>) -> [Option<Ack>; 2] {
         if segment.syn {
             (self.ts_recent, self.opened) = (segment.tsval, segment.tsval);
-            return [None, Some(Ack { syn: true, ..self.acknowledge(now) })];
+            let ecn = self.ecn.on_syn(segment.ecn.ask);
+            return [None, Some(Ack { syn: true, ecn, capable: false, ..self.acknowledge(now) })];
         }
         let displaces = self.policy.is_compressing() && self.data.displaces(segment.seq, segment.end());
         let waited = displaces.then(|| self.acknowledge(now));
-        self.ce_count += u64::from(ce);
         // The echo is that of the oldest segment not acknowledged: its delay counts for the round-trip time.
         if segment.seq <= self.acknowledged {
             self.ts_recent = self.ts_recent.max(segment.tsval);
@@ -69,6 +71,7 @@ impl Receiver {
             self.fin = Some(segment.end() - 1);
         }
         let placed = self.data.insert(segment.seq, segment.end());
+        let tell_soon = self.ecn.on_data(segment.ecn, ce, placed == Placed::Duplicate);
         let in_order = matches!(placed, Placed::InOrder { .. });
         let mut opened = false;
         if in_order {
@@ -83,7 +86,8 @@ impl Receiver {
             duplicate: placed == Placed::Duplicate,
             pushed: segment.len < self.mss || segment.fin || segment.push,
             opened,
-            ce,
+            ce: tell_soon,
+            cwr: segment.ecn.cwr,
             hole: self.data.has_hole(),
             next: self.data.next(),
             unacknowledged: self.data.next() - self.acknowledged,
@@ -92,7 +96,7 @@ impl Receiver {
             Some((count, before)) => (count + 1, before.with(arrived)),
             None => (1, arrived),
         };
-        if count < self.gro_segments && !ce && behind.is_some_and(|behind| segment.merges_with(behind, self.opened)) {
+        if count < self.gro_segments && behind.is_some_and(|behind| segment.merges_with(behind, self.opened)) {
             self.merged = Some((count, arrived));
             return [waited, None];
         }
@@ -122,12 +126,19 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.data.next() > fin)
     }
 
+    /// Data packets that arrived marked.
+    #[must_use]
+    pub const fn marks(&self) -> u64 {
+        self.ecn.count()
+    }
+
     fn acknowledge(&mut self, now: Time) -> Ack {
         self.policy.on_ack_sent();
         let next = self.data.next();
         self.acknowledged = next;
         self.edge = self.edge.max(next + self.buffer.window(self.data.beyond()));
         let (sacks, dsack) = self.data.report();
+        let (ece, ce_count, capable) = self.ecn.echo();
         Ack {
             ack: next,
             window: Bytes(self.edge - next),
@@ -136,7 +147,10 @@ impl Receiver {
             sacks,
             dsack,
             syn: false,
-            ce_count: self.ce_count,
+            ce_count,
+            ece,
+            ecn: EcnMode::Off,
+            capable,
         }
     }
 }
@@ -144,6 +158,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::SegmentEcn;
     use bentpipe_profile::Nanos;
     use std::collections::BTreeSet;
 
@@ -159,7 +174,17 @@ mod tests {
         for n in 0..1200_u64 {
             let now = Time(1_000_000_000 + n * 45_000);
             let (tsval, ts_ecr) = (now, Time(now.0 - 50_000_000));
-            let segment = Segment { seq: n * MSS, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval, ts_ecr };
+            let segment = Segment {
+                seq: n * MSS,
+                len: 1448,
+                syn: false,
+                fin: false,
+                push: false,
+                retransmission: false,
+                tsval,
+                ts_ecr,
+                ecn: SegmentEcn::default(),
+            };
             let woken = receiver.wake_at().is_some_and(|at| at <= now).then(|| receiver.on_wake(now)).flatten();
             let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false, None) } else { [None, None] };
             for ack in woken.into_iter().chain(arrived.into_iter().flatten()).filter(|a| a.ack >= 1000 * MSS) {
@@ -175,7 +200,17 @@ mod tests {
 
     fn segment(n: u64) -> Segment {
         let (tsval, ts_ecr) = (Time(1_000_000_000), Time(950_000_000));
-        Segment { seq: n * MSS, len: 1448, syn: false, fin: false, push: false, retransmission: false, tsval, ts_ecr }
+        Segment {
+            seq: n * MSS,
+            len: 1448,
+            syn: false,
+            fin: false,
+            push: false,
+            retransmission: false,
+            tsval,
+            ts_ecr,
+            ecn: SegmentEcn::default(),
+        }
     }
 
     /// The acknowledgements of segments that arrive together.

@@ -1,5 +1,6 @@
 //! What crosses the network: segments one way, acknowledgements the other. Sequence numbers are 64-bit and never wrap.
 
+use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
 
 /// Maximum segment size: 1500-byte IPv4 packets less 20 bytes of IP, 20 of TCP and 12 of timestamps (RFC 7323).
@@ -7,6 +8,17 @@ pub const MSS: u32 = 1448;
 
 /// IPv4, TCP and timestamps.
 pub const HEADER_BYTES: u32 = 52;
+
+/// What a segment says of explicit congestion notification, in its IP and TCP headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentEcn {
+    /// Of a SYN: what is asked for.
+    pub ask: EcnMode,
+    /// Whether the network may mark it (`ECT(0)`).
+    pub capable: bool,
+    /// `CWR`: the sender heard of a mark and reduced its window (RFC 3168 §6.1.2).
+    pub cwr: bool,
+}
 
 /// A data segment, or the SYN (`len` 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +40,8 @@ pub struct Segment {
     pub tsval: Time,
     /// The newest `tsval` of the receiver, echoed: from it the receiver knows the round-trip time that its buffer follows.
     pub ts_ecr: Time,
+    /// Congestion notification.
+    pub ecn: SegmentEcn,
 }
 
 impl Segment {
@@ -50,7 +64,9 @@ impl Segment {
         let data = !self.syn && !self.push && !self.fin && !behind.syn && behind.len > 0 && behind.len <= self.len;
         let sent_alike = ticks(self.tsval, since) == ticks(behind.tsval, since);
         let alike = sent_alike && ticks(self.ts_ecr, since) == ticks(behind.ts_ecr, since);
-        data && alike && self.end() == behind.seq
+        // What says that the window came down is not joined to what is before it.
+        let marked_alike = self.ecn.capable == behind.ecn.capable && !behind.ecn.cwr;
+        data && alike && marked_alike && self.end() == behind.seq
     }
 }
 
@@ -85,6 +101,7 @@ impl SackBlocks {
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // flags of a header, not states
 pub struct Ack {
     /// Next byte expected.
     pub ack: u64,
@@ -100,8 +117,14 @@ pub struct Ack {
     pub dsack: bool,
     /// Whether it answers the SYN.
     pub syn: bool,
-    /// Data packets that arrived marked so far (the echo that `AccECN` gives).
+    /// Data packets that arrived marked so far, where accurate feedback was agreed on (RFC 9768); else 0.
     pub ce_count: u64,
+    /// `ECE`: a mark is echoed until the sender says that it heard (RFC 3168 §6.1.3).
+    pub ece: bool,
+    /// Of the answer to a SYN: what was agreed on.
+    pub ecn: EcnMode,
+    /// Whether the network may mark it.
+    pub capable: bool,
 }
 
 impl Ack {

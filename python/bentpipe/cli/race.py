@@ -48,6 +48,16 @@ Phase = Annotated[
         help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
     ),
 ]
+Aqm = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--aqm",
+        help="Another queue than the Profiles' own: drop_tail, codel, fq_codel, red or step, with parameters as in "
+        "codel:target_ms=5, of one direction as in down=fq_codel, of a hop as in 'sat:*/up=step:threshold_ms=1'. "
+        "[repeatable]",
+        show_default=False,
+    ),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -89,6 +99,7 @@ def race(
     duration: Duration = None,
     seeds: Seeds = 1,
     phase: Phase = None,
+    aqm: Aqm = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     jobs: Jobs = None,
@@ -109,6 +120,9 @@ def race(
 
     On the kernel:
         bentpipe race P.parquet --cc reno,cubic,bbr --on-kernel --duration 60 -o out/kernel
+
+    With another queue, and flows that take part in ECN:
+        bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
     """
     from bentpipe.cli.console import keeping
 
@@ -124,12 +138,14 @@ def race(
                 "--direction": direction,
                 "--duration": duration,
                 "--phase": phase,
+                "--aqm": aqm,
             }
             if also := [name for name, value in given.items() if value is not None and value != []]:
                 raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
             result = _run_file(experiment, how)
         elif profiles:
             how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
+            how["queues"] = aqm or []
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], how)
         else:
             raise UserError(

@@ -49,6 +49,15 @@ GatewayCc = Annotated[
     ),
 ]
 
+Aqm = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--aqm",
+        help="Another queue than the Profile's own: drop_tail, codel, fq_codel, red or step, as in `bentpipe race`. "
+        "[repeatable]",
+        show_default=False,
+    ),
+]
 Capture = Annotated[
     bool,
     typer.Option(
@@ -71,6 +80,7 @@ def run(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    aqm: Aqm = None,
     capture: Capture = False,
 ) -> None:
     """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
@@ -104,6 +114,7 @@ def run(
         at_end=at_end,
         mtu=mtu,
         gateway_controller=gateway_cc,
+        queues=aqm or [],
         capture=capture,
     )
     _tell(result)
@@ -119,6 +130,7 @@ def shell(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    aqm: Aqm = None,
     capture: Capture = False,
 ) -> None:
     """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
@@ -129,7 +141,8 @@ def shell(
     from bentpipe.cli.console import note
 
     note("a shell behind the path; `exit` ends it")
-    run(profile, [os.environ.get("SHELL") or "/bin/sh"], server, out, seed, offset, at_end, mtu, gateway_cc, capture)
+    program = [os.environ.get("SHELL") or "/bin/sh"]
+    run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture)
 
 
 def _tell(result: ProgramRun) -> None:

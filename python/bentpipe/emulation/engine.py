@@ -99,6 +99,8 @@ class Spec:
             Internet; None: the kernel's default.
         hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
         capture: Folder, which exists, for what passes the two ends (`CAPTURES`); None: not captured.
+        queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` makes them, where a
+            program makes the traffic; a race's are in its Experiment.
     """
 
     workload: Mapping[str, Any]
@@ -110,6 +112,7 @@ class Spec:
     gateway_controller: str | None = None
     hosts: Mapping[str, Any] | None = None
     capture: Path | None = None
+    queues: tuple[Mapping[str, Any], ...] = ()
     listen_within_s: float = 10.0
     grace_s: float = 3.0
 
@@ -130,6 +133,7 @@ class Spec:
                 "gateway_controller": self.gateway_controller,
                 "hosts": self.hosts,
                 "capture": self.capture and str(self.capture.absolute()),
+                "queues": [dict(rule) for rule in self.queues],
                 "workload": self.workload,
             }
         ).encode()

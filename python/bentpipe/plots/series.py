@@ -101,7 +101,7 @@ class PathSeries:
     """The path under a Run in the direction of its data, summed over the hops in use.
 
     `backlog_bytes` is the most that its queues held in each window, each at its own moment (`has_most`), or what they
-    held at its end, of Runs from before that was kept. The drops are counts per window by cause.
+    held at its end, of Runs from before that was kept. The drops are counts per window by cause, the marks of all.
     """
 
     t_s: Floats
@@ -110,25 +110,39 @@ class PathSeries:
     drops_queue: Floats
     drops_loss: Floats
     drops_event: Floats
+    drops_aqm: Floats
+    marks: Floats
 
 
-DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event")
+DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event", "drops_aqm")
+MARK_CAUSES = ("marks_law", "marks_threshold")
+
+
+def with_marks(links: pl.DataFrame) -> pl.DataFrame:
+    """A Run's `links` with the columns of marks and of what disciplines drop; zero in older Runs."""
+    missing = [name for name in ("drops_aqm", *MARK_CAUSES) if name not in links.columns]
+    return links.with_columns(pl.lit(0, dtype=pl.UInt64).alias(name) for name in missing)
 
 
 def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     """The path's backlog and drops over time."""
     has_most = "backlog_max_bytes" in links.columns
     backlog = "backlog_max_bytes" if has_most else "backlog_bytes"
-    hops = links.filter((pl.col("flow") < 0) & (pl.col("direction") == direction)).sort("profile", "hop", "t_s")
+    hops = (
+        with_marks(links)
+        .filter((pl.col("flow") < 0) & (pl.col("direction") == direction))
+        .sort("profile", "hop", "t_s")
+    )
     grown = hops.with_columns(
         (pl.col(name) - pl.col(name).shift(1, fill_value=0).over("profile", "hop")).cast(pl.Float64)
-        for name in DROP_CAUSES
+        for name in (*DROP_CAUSES, *MARK_CAUSES)
     )
     rows = (
         grown.group_by("t_s")
         .agg(
             pl.col(backlog).sum(),
             *(pl.col(name).sum() for name in DROP_CAUSES),
+            pl.sum_horizontal(MARK_CAUSES).sum().alias("marks"),
         )
         .sort("t_s")
     )
@@ -136,7 +150,7 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     def column(name: str) -> Floats:
         return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
-    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, DROP_CAUSES))
+    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, DROP_CAUSES), column("marks"))
 
 
 def event_times(events: pl.DataFrame, kind: str) -> Floats:

@@ -22,9 +22,9 @@ from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 
 T = TypeVar("T")
 
-#: Newest metadata format this build reads; the number it writes is in the native module, and a test holds the two
-#: together.
-FORMAT = 1
+#: Newest metadata format this build reads. The native module writes it, or 1 where all queues are drop-tail; a test
+#: holds the two together.
+FORMAT = 2
 #: Keys in the file's metadata.
 PROFILE_KEY = "bentpipe.profile"
 HASH_KEY = "bentpipe.hash"

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import polars as pl
 
 from bentpipe.plots import series
-from bentpipe.plots.series import DROP_CAUSES
+from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance, world
 from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
@@ -78,12 +78,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Losses:
-    """Packets an entrant's runs lost in the directions of their data, mean per run, by cause."""
+    """Packets an entrant's runs lost in the directions of their data, mean per run, by cause; and those marked."""
 
     entrant: str
     queue: str
     air: str
     handover: str
+    aqm: str
+    marked: str
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Section:
     start_up: list[Row]
     limits: list[Limits]
     losses: list[Losses]
+    queues: str
     buffers: str
     seed_heads: list[str]
     seed_rows: list[list[str]]
@@ -289,7 +292,8 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
             *(row for each in whole for row in _no_rows(each, len(START_UP_HEADS))),
         ],
         limits=[*_limits(runs), *(line for each in whole for line in _no_limits(each))],
-        losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * len(DROP_CAUSES)) for each in whole)],
+        losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
+        queues=path.queues(runs),
         buffers=path.buffers(runs),
         seed_heads=_by_seed(runs)[0],
         seed_rows=_by_seed(runs)[1],
@@ -391,12 +395,13 @@ def _losses(runs: Iterable[Run]) -> list[Losses]:
     found: dict[str, list[list[float]]] = {}
     for run in _that_count(runs):
         totals = (
-            run.links()
+            with_marks(run.links())
             .filter((pl.col("flow") < 0) & pl.col("direction").is_in(path.directions([run])))
             .group_by("profile", "hop", "direction")
-            .agg(pl.col(cause).max() for cause in DROP_CAUSES)
+            .agg(pl.col(cause).max() for cause in (*DROP_CAUSES, *MARK_CAUSES))
         )
-        found.setdefault(run.entrant, []).append([float(totals[cause].sum()) for cause in DROP_CAUSES])
+        lost = [float(totals[cause].sum()) for cause in DROP_CAUSES]
+        found.setdefault(run.entrant, []).append([*lost, float(sum(totals[cause].sum() for cause in MARK_CAUSES))])
     return [
         Losses(entrant, *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
         for entrant, drops in found.items()

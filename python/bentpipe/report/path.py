@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.profiles.queues import describe_queue
 from bentpipe.runs import raced_path
 
 if TYPE_CHECKING:
@@ -85,6 +86,13 @@ def _buffer(runs: Sequence[Run], end: str, key: str) -> str:
             said = f"{host[key]} bytes" if key in host else f"{HOST_BUFFERS[key]} bytes (Linux's default)"
             sizes[said] = None
     return " or ".join(sizes)
+
+
+def queues(runs: Sequence[Run]) -> str:
+    """The queues that the Runs had instead of their Profile's own; empty where they had those."""
+    rules = [run.record["experiment"].get("queues") or [] for run in runs]
+    said = dict.fromkeys("; ".join(describe_queue(rule) for rule in each) for each in rules if each)
+    return f"Not the Profile's own queues: {' or '.join(said)}. " if said else ""
 
 
 def one_outage(runs: Sequence[Run]) -> bool:

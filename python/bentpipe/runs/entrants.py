@@ -1,8 +1,12 @@
-"""What is raced: ``cubic``, ``cubic+bbr`` (two flows on one path), ``bbr:min_rtt_win_s=20`` (with tunables)."""
+"""What is raced: ``cubic``, ``cubic+bbr`` (two flows on one path), ``bbr:min_rtt_win_s=20`` (with tunables).
+
+``ecn`` stands among the tunables, but is the connection's: what its flow asks for (``docs/concepts/queues.md``).
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
@@ -14,6 +18,13 @@ if TYPE_CHECKING:
 
     Written = Mapping[str, Mapping[str, str]]
     """Tunables as they were written, by controller."""
+
+
+ECN_MODES = ("off", "classic", "accurate")
+"""What a flow may ask for: nothing, RFC 3168, or counted marks (RFC 9768)."""
+
+ECN_SWITCHES = ("ecn_enable", "ecn_low")
+"""Tunables that let a controller answer marks by their share: BBRv2's, BBRv3's. ``ecn=on`` sets them, too."""
 
 
 @cache
@@ -95,20 +106,29 @@ def check_controller(controller: str, where: str) -> None:
 
 def flows_of(entrant: str) -> list[tuple[str, dict[str, float]]]:
     """Controller and tunables of each flow of an entrant that `parse_entrant` wrote."""
-    flows = []
-    for part in entrant.split("+"):
-        controller, _, options = part.partition(":")
-        values = _assignments(options, controller) if options else {}
-        flows.append((controller, {name: read_tunable(controller, name, value) for name, value in values.items()}))
-    return flows
+    return [
+        (controller, {name: read_tunable(controller, name, value) for name, value in values.items() if name != "ecn"})
+        for controller, values in _parts(entrant)
+    ]
 
 
-def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]]) -> str:
-    """The entrant of an Experiment's flows: the reverse of `flows_of`."""
-    return "+".join(
-        _written(controller, {name: _as_text(controller, name, value) for name, value in options.items()})
-        for controller, options in flows
-    )
+def ecn_of(entrant: str) -> list[str]:
+    """What each flow of an entrant that `parse_entrant` wrote asks for: one of `ECN_MODES`."""
+    return [values.get("ecn", "off") for _, values in _parts(entrant)]
+
+
+def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:
+    """The entrant of an Experiment's flows: the reverse of `flows_of` and `ecn_of` (left out: none asks for ECN)."""
+    parts = []
+    for (controller, options), mode in zip(flows, chain(ecn, repeat("off")), strict=False):
+        named = {name: _as_text(controller, name, value) for name, value in options.items()}
+        parts.append(_written(controller, named if mode == "off" else {**named, "ecn": mode}, answers=False))
+    return "+".join(parts)
+
+
+def _parts(entrant: str) -> list[tuple[str, dict[str, str]]]:
+    split = [part.partition(":") for part in entrant.split("+")]
+    return [(controller, _assignments(options, controller) if options else {}) for controller, _, options in split]
 
 
 def read_tunable(controller: str, name: str, text: str) -> float:
@@ -129,13 +149,33 @@ def _assignments(text: str, where: str) -> dict[str, str]:
     return found
 
 
-def _written(controller: str, options: Mapping[str, str]) -> str:
-    """A flow as Runs name it."""
-    if not options:
-        return controller
-    values = {name: read_tunable(controller, name, options[name]) for name in sorted(options)}
-    written = (f"{name}={_as_text(controller, name, value)}" for name, value in values.items())
-    return f"{controller}:" + ",".join(written)
+def _written(controller: str, options: Mapping[str, str], *, answers: bool = True) -> str:
+    """A flow as Runs name it. `answers`: one that asks for ECN has a controller that answers it, where it can."""
+    given = dict(options)
+    mode = _ecn_mode(controller, given.pop("ecn", "off"))
+    if answers and mode != "off" and (switch := _ecn_switch(controller)) is not None:
+        given.setdefault(switch, "1")
+    values = {name: read_tunable(controller, name, text) for name, text in given.items()}
+    texts = {name: _as_text(controller, name, value) for name, value in values.items()}
+    if mode != "off":
+        texts["ecn"] = mode
+    return controller + (":" if texts else "") + ",".join(f"{name}={texts[name]}" for name in sorted(texts))
+
+
+def _ecn_switch(controller: str) -> str | None:
+    tunables = _controllers()[controller]["tunables"]
+    return next((str(each["name"]) for each in tunables if each["name"] in ECN_SWITCHES), None)
+
+
+def _ecn_mode(controller: str, text: str) -> str:
+    """What ``ecn=…`` asks for; ``on``: counted marks where the controller makes use of the count."""
+    if text == "on":
+        return "classic" if _ecn_switch(controller) is None else "accurate"
+    if text not in ECN_MODES:
+        raise UserError(
+            f"{controller}: ecn is {shown(text)}; wanted on, {', '.join(ECN_MODES[:-1])} or {ECN_MODES[-1]}"
+        )
+    return text
 
 
 def _as_text(controller: str, name: str, value: float) -> str:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from bentpipe.runs.entrants import flows_of
+from bentpipe.runs.entrants import ecn_of, flows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,8 @@ class Flow:
     """One flow; `start_ns` and `stop_ns` count from the run's beginning.
 
     `application` is ``"bulk"``, ``{"bytes": n}`` or ``{"paced": {"write_bytes": n, "every_ns": n}}``. `sender` and
-    `receiver` name entries of the Experiment's hosts; None stands for the defaults.
+    `receiver` name entries of the Experiment's hosts; None stands for the defaults. `ecn` is what it asks for: ``off``,
+    ``classic`` (RFC 3168) or ``accurate`` (RFC 9768).
     """
 
     controller: str
@@ -61,6 +62,7 @@ class Flow:
     application: str | Mapping[str, Any] = "bulk"
     sender: str | None = None
     receiver: str | None = None
+    ecn: str = "off"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Experiment:
     """What is done, on which Profiles, by which hosts, with which seed.
 
     `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`, `fq`,
-    `gro_segments`. `offset_ns` is the start phase: where in the Profiles the run begins.
+    `gro_segments`, `ecn`. `queues` are rules for other queues than the Profiles' own, as
+    `bentpipe.profiles.queues.parse_queue` makes them. `offset_ns` is the start phase: where in the Profiles the run
+    begins.
     """
 
     name: str
@@ -80,9 +84,10 @@ class Experiment:
     sample_step_ns: int = SAMPLE_STEP_NS
     offset_ns: int = 0
     hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    queues: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the order of the simulator's record."""
+        """Plain data in the order of the simulator's record; what asks for nothing new is left out of it."""
         order = (
             "name",
             "seed",
@@ -95,7 +100,13 @@ class Experiment:
             "flows",
         )
         plain = dataclasses.asdict(self)
-        return {key: list(plain[key]) if isinstance(plain[key], tuple) else plain[key] for key in order}
+        record = {key: list(plain[key]) if isinstance(plain[key], tuple) else plain[key] for key in order}
+        for flow in record["flows"]:
+            if flow["ecn"] == "off":
+                del flow["ecn"]
+        if self.queues:
+            record["queues"] = [dict(rule) for rule in self.queues]
+        return record
 
     def to_json(self) -> str:
         """As the simulator reads it."""
@@ -117,11 +128,12 @@ def for_entrant(
     offset_ns: int = 0,
     warmup_ns: int | None = None,
     sample_step_ns: int = SAMPLE_STEP_NS,
+    queues: tuple[Mapping[str, Any], ...] = (),
 ) -> Experiment:
     """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end."""
     flows = tuple(
-        Flow(controller, direction=direction, profile=profile.role, options=options)
-        for controller, options in flows_of(entrant)
+        Flow(controller, direction=direction, profile=profile.role, options=options, ecn=ecn)
+        for (controller, options), ecn in zip(flows_of(entrant), ecn_of(entrant), strict=True)
     )
     return Experiment(
         name=f"race-{direction}",
@@ -132,4 +144,5 @@ def for_entrant(
         offset_ns=offset_ns,
         profiles=(profile,),
         flows=flows,
+        queues=queues,
     )

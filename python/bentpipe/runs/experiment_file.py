@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
-from bentpipe.runs.entrants import known_controllers, read_tunable
+from bentpipe.profiles.queues import parse_queue
+from bentpipe.runs.entrants import ECN_MODES, known_controllers, read_tunable
 from bentpipe.runs.experiment import (
     DIRECTIONS,
     NS_PER_S,
@@ -73,6 +74,9 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
         profiles=tuple(ProfileRef(role, file.stem, "") for role, file in files.items()),
         hosts={name: _host(settings) for name, settings in hosts.items()},
         flows=tuple(_flow(entry, list(files), list(hosts), known) for entry in document.tables("flows")),
+        queues=tuple(_queue(entry, list(files)) for entry in document.tables("queues"))
+        if document.has("queues")
+        else (),
     )
     document.done()
     return ExperimentFile(experiment, files)
@@ -90,6 +94,8 @@ def _host(settings: Table) -> dict[str, Any]:
     }
     if settings.has("fq"):
         host["fq"] = settings.boolean("fq")
+    if settings.has("ecn"):
+        host["ecn"] = settings.choice("ecn", ECN_MODES)
     settings.done()
     return host
 
@@ -112,9 +118,19 @@ def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]
         application=_application(entry),
         sender=entry.choice("sender", hosts) if entry.has("sender") else None,
         receiver=entry.choice("receiver", hosts) if entry.has("receiver") else None,
+        ecn=entry.choice("ecn", ECN_MODES) if entry.has("ecn") else "off",
     )
     entry.done()
     return flow
+
+
+def _queue(entry: Table, roles: list[str]) -> dict[str, Any]:
+    """`aqm`, written as behind ``race --aqm``; `profile` is the role of the one Profile that is meant."""
+    rule = parse_queue(entry.text("aqm"), f"{entry.where}: aqm")
+    if entry.has("profile"):
+        rule["profile"] = entry.choice("profile", roles)
+    entry.done()
+    return rule
 
 
 def _options(entry: Table, controller: str) -> dict[str, float]:

@@ -68,6 +68,11 @@ def check(work: Sequence[Work]) -> None:
                 f"--on-kernel: {tuned[0].controller} with {next(iter(tuned[0].options))}: a kernel's controllers have "
                 "no tunables of one connection; leave them out, or race in the simulator"
             )
+        if len({flow.ecn for flow in experiment.flows}) > 1:
+            raise UserError(
+                "--on-kernel: flows with ecn and without: it is one setting of a kernel's namespace (tcp_ecn); wanted "
+                "the same for every flow"
+            )
         hosts = [_host(experiment, flow.sender) for flow in experiment.flows]
         hosts += [_host(experiment, flow.receiver) for flow in experiment.flows]
         if any(host != hosts[0] for host in hosts):

@@ -103,6 +103,7 @@ def plan_race(
     out: Path,
     phase_s: float | None,
     world: store.World = "simulated",
+    queues: tuple[Mapping[str, Any], ...] = (),
 ) -> list[Work]:
     """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run."""
     wanted = tuple(dict.fromkeys(parse_entrant(entrant) for entrant in entrants))
@@ -124,7 +125,13 @@ def plan_race(
             reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
             for entrant in wanted:
                 experiment = ex.for_entrant(
-                    entrant, direction, reference, duration_ns=duration_ns, seed=seed, offset_ns=offset_ns
+                    entrant,
+                    direction,
+                    reference,
+                    duration_ns=duration_ns,
+                    seed=seed,
+                    offset_ns=offset_ns,
+                    queues=queues,
                 )
                 run = f"{base.label}.{entrant}.seed{seed}"
                 folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
@@ -141,7 +148,8 @@ def plan_experiment(
     for base in bases:
         check_span(base, experiment.duration_ns, experiment.offset_ns)
     references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
-    entrant = entrant_of((flow.controller, flow.options) for flow in experiment.flows)
+    flows = [(flow.controller, flow.options) for flow in experiment.flows]
+    entrant = entrant_of(flows, [flow.ecn for flow in experiment.flows])
     work = []
     for seed in range(experiment.seed, experiment.seed + seeds):
         seeded = replace(experiment, seed=seed, profiles=references)

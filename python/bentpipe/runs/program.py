@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Emulated, EmulationError, Spec, emulate
 from bentpipe.errors import StoreError, UserError
+from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import captures, plan, record, store
 from bentpipe.runs.kept_profiles import free_label, keep_profiles
 from bentpipe.runs.printed import FILE, RAW, Tee, parse
@@ -56,6 +57,7 @@ def run_program(
     at_end: AtEnd = "loop",
     mtu: int = 1500,
     gateway_controller: str | None = None,
+    queues: Sequence[str] = (),
     capture: bool = False,
 ) -> ProgramRun:
     """Run `command` behind the Profile, with the terminal of this process, as the same user.
@@ -74,6 +76,7 @@ def run_program(
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+        queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` reads them.
         capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
 
     Raises:
@@ -102,6 +105,7 @@ def run_program(
         at_end=at_end,
         mtu=mtu,
         gateway_controller=gateway_controller,
+        queues=tuple(parse_queue(text) for text in queues),
     )
     if folder is None or out is None:
         return ProgramRun(emulate(drawn, spec), None)
@@ -157,6 +161,8 @@ def _keep(
     program = spec.workload["program"]
     entrant = store.safe_name(Path(program["command"][0]).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
+    # The emulator knows the path with the queues that were asked for; kept is the Profile, and the rules beside it.
+    experiment["profiles"][0]["hash"] = drawn.content_hash()
     summary: dict[str, Any] = json.loads(emulated.summary_json())
     whole = {
         "format": store.FORMAT,

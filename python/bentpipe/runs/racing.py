@@ -16,6 +16,7 @@ from bentpipe import _native
 from bentpipe.emulation import Emulated, EmulationError
 from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.path import PathView
+from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import asked, captures, kernel, record, store, text
 from bentpipe.runs import plan as planning
 from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
@@ -77,6 +78,7 @@ def race(
     duration_s: float | None = None,
     seeds: int = 1,
     phase_s: float | None = None,
+    queues: Sequence[str] = (),
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -97,6 +99,8 @@ def race(
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
+        queues: Other queues than the Profiles' own, as `bentpipe.profiles.queues.parse_queue` reads them; of several
+            for one queue the last one holds.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
         careful: On the kernel: look first whether this machine keeps time, and run what is not valid again, over the
             same path, `kernel.TRIES` times in all.
@@ -113,7 +117,8 @@ def race(
         EmulationError: where an emulation ended before its end; likewise.
     """
     bases = planning.label_profiles(paths)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
+    rules = tuple(parse_queue(text) for text in queues)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel), rules)
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 

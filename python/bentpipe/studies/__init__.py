@@ -16,6 +16,7 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 
 #: Name on the command line → module.
 STUDIES: Mapping[str, str] = {
+    "ecn-on-starlink": "ecn_on_starlink",
     "hint-error": "hint_error",
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",

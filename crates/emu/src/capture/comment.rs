@@ -61,6 +61,7 @@ fn hop_name(profile: &Profile, hop: Option<usize>) -> &str {
 fn why(profile: &Profile, cause: DropCause, hop: Option<usize>, at: Time) -> &'static str {
     match cause {
         DropCause::QueueFull => "queue full",
+        DropCause::Aqm => "queue discipline",
         DropCause::Loss => "loss process",
         DropCause::NoRoute => "no route",
         DropCause::Event => event(profile, hop, at),

@@ -14,6 +14,7 @@ use super::params::AccessParams;
 use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
+use bentpipe_profile::queue::with_queues_of;
 use bentpipe_profile::{
     Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Migration, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit,
     QueueSpec, Rate, RouteEntry, Series, Streams, Time, Utc,
@@ -91,7 +92,7 @@ pub fn build(
     Ok(Profile::new(name.to_owned(), start, duration, Basis::OneWay, provenance, hops, plan.routes, plan.events)?)
 }
 
-/// The same passes of the same satellites, with everything that is drawn drawn again.
+/// The same passes of the same satellites and the same queues, with everything that is drawn drawn again.
 ///
 /// # Errors
 /// [`AccessError::NoRecipe`] if the Profile was made otherwise.
@@ -102,7 +103,8 @@ pub fn reseed(profile: &Profile, seed: u64) -> Result<Profile, AccessError> {
         return Err(refuse("its provenance holds no recipe of it".to_owned()));
     }
     let recipe: Recipe = serde_json::from_value(recipe.clone()).map_err(|e| refuse(format!("its recipe does not read: {e}")))?;
-    build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, recipe.origin.as_ref(), seed)
+    let again = build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, recipe.origin.as_ref(), seed)?;
+    Ok(with_queues_of(again, profile))
 }
 
 fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {

@@ -22,6 +22,8 @@ pub struct FlowFacts {
     pub losses: u64,
     /// Time-outs.
     pub timeouts: u64,
+    /// Data packets that arrived marked (`CE`), where that is known.
+    pub marks: u64,
     /// Median round-trip time [ms]; NaN: none known.
     pub rtt_median_ms: f64,
     /// 95th percentile [ms].
@@ -63,6 +65,8 @@ pub struct FlowSummary {
     pub losses: u64,
     /// Time-outs.
     pub timeouts: u64,
+    /// Data packets that arrived marked (`CE`).
+    pub marks: u64,
     /// How it began.
     pub startup: Startup,
     /// When everything had arrived, after its start [s]; `None`: it had not, or had no end.
@@ -136,6 +140,7 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
         retransmits: flow.retransmits,
         losses: flow.losses,
         timeouts: flow.timeouts,
+        marks: flow.marks,
         startup: Startup {
             time_to_90_s: time_to_90(&rows, goodput_bps).map(|t_s| t_s - flow.start.since(start).as_secs_f64()),
             overshoot: overshoot(&rows[..split], &rows[split..]),

@@ -103,6 +103,12 @@ table! {
         drops_loss: U64(u64),
         /// Packets lost to handovers and outages so far.
         drops_event: U64(u64),
+        /// Packets that the queue's discipline gave up so far.
+        drops_aqm: U64(u64),
+        /// Packets marked (`CE`) by a control law so far: `CoDel`'s, RED's; of all flows, or of this one.
+        marks_law: U64(u64),
+        /// Packets marked beyond a threshold so far.
+        marks_threshold: U64(u64),
         /// Packets that left in this window.
         delay_n: U64(u64),
         /// Their time in the hop.

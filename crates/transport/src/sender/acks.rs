@@ -42,12 +42,14 @@ impl Sender {
             return; // it acknowledges what was never sent
         }
         let lost_before = self.counters.lost;
-        let ece = ack.ce_count > self.counters.ce_marks;
-        self.counters.ce_marks = self.counters.ce_marks.max(ack.ce_count);
+        let ece = self.ecn.hears(ack, self.counters.ce_marks);
         self.hold_retransmissions = false;
         self.reordering_armed = false;
 
         let digest = self.digest(now, ack);
+        if ece {
+            self.counters.ce_marks = self.ecn.marks(ack, self.counters.ce_marks, digest.delivered);
+        }
         let una_advanced = self.una > digest.prior_una;
         self.rack.update_steps(self.rate.prior_delivered(), self.rate.delivered());
         let not_dup = una_advanced || digest.window_grew;

@@ -22,6 +22,7 @@ mod tso;
 use crate::cc::{Congestion, Controller};
 use crate::config::SenderConfig;
 use crate::cwnd_usage::CwndUsage;
+use crate::ecn::SenderEcn;
 use crate::min_rtt::MinRtt;
 use crate::pacing::{Pacer, burst_segments, window_rate};
 use crate::prr::Prr;
@@ -83,6 +84,7 @@ pub struct Sender {
     prr: Prr,
     undo: Undo,
     probe: TailProbe,
+    ecn: SenderEcn,
 
     state: State,
     /// What was outstanding when trouble began ends here.
@@ -156,6 +158,7 @@ impl Sender {
             prr: Prr::default(),
             undo: Undo::default(),
             probe: TailProbe::default(),
+            ecn: SenderEcn::default(),
             state: State::Open,
             high_seq: 0,
             restorable: false,

@@ -180,6 +180,7 @@ impl Sender {
         }
         self.set_window(u64::from(self.board.in_flight()) + 1);
         self.state = State::Loss;
+        self.ecn.on_reduction();
         self.high_seq = self.nxt;
         self.probe.cancel();
         self.frto = frto;
@@ -204,6 +205,7 @@ impl Sender {
         self.high_seq = self.nxt;
         self.probe.cancel();
         self.prr = Prr::begin(self.cwnd);
+        self.ecn.on_reduction();
         self.tell(now, event);
     }
 

@@ -7,7 +7,8 @@ use super::{Counters, Sender};
 use crate::rto::INITIAL_RTO;
 use crate::stats::FlowEvent;
 use crate::tlp;
-use crate::wire::{Ack, Segment};
+use crate::wire::{Ack, Segment, SegmentEcn};
+use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Nanos, Time};
 
 /// SYN retransmissions a second apart; later ones double (`tcp_syn_linear_timeouts`).
@@ -97,13 +98,27 @@ impl Sender {
         let doublings = before.saturating_sub(LINEAR_SYN_TIMEOUTS).min(16);
         let wait = Nanos(INITIAL_RTO.0 << doublings).min(self.config.rto_max);
         self.handshake = Handshake::Sent { at: now, resend_at: now + wait, count: before + 1 };
-        Some(Segment { seq: 0, len: 0, syn: true, fin: false, push: false, retransmission: before > 0, tsval: now, ts_ecr: Time::ZERO })
+        // A SYN that is sent again asks for nothing: what asks may be what was dropped (RFC 3168 §6.1.1.1, `tcp_ecn_fallback`).
+        let ask = if before == 0 { self.config.ecn } else { EcnMode::Off };
+        let ecn = SegmentEcn { ask, ..SegmentEcn::default() };
+        Some(Segment {
+            seq: 0,
+            len: 0,
+            syn: true,
+            fin: false,
+            push: false,
+            retransmission: before > 0,
+            tsval: now,
+            ts_ecr: Time::ZERO,
+            ecn,
+        })
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, ack: &Ack) {
         let Handshake::Sent { at, count, .. } = self.handshake else { return };
         self.handshake = Handshake::Done;
         self.ts_recent = ack.tsval;
+        self.ecn.agree(ack.ecn);
         self.window_end = ack.window.0;
         // Of a SYN sent twice, the echo tells which one was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });

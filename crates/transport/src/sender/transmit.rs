@@ -9,7 +9,7 @@ use crate::cc::Congestion;
 use crate::cwnd_usage::Fill;
 use crate::scoreboard::Departure;
 use crate::stats::{FlowEvent, Limit};
-use crate::wire::Segment;
+use crate::wire::{Segment, SegmentEcn};
 use bentpipe_profile::{Nanos, Time};
 
 impl Sender {
@@ -112,7 +112,8 @@ impl Sender {
         self.leave(now, len);
         // `tcp_push` marks the last of the queue at the end of every write; what is appended to it takes the mark away.
         let push = seq + u64::from(len) == self.buffer.written();
-        Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: departure.at, ts_ecr: self.ts_recent }
+        let ecn = if len > 0 { self.ecn.on_new_data() } else { SegmentEcn::default() };
+        Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: departure.at, ts_ecr: self.ts_recent, ecn }
     }
 
     fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
@@ -135,6 +136,7 @@ impl Sender {
             retransmission: true,
             tsval: departure.at,
             ts_ecr: self.ts_recent,
+            ecn: self.ecn.on_retransmission(),
         }
     }
 

@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn a_path_longer_than_5_ms_is_not_eligible_unless_that_is_lifted() {
         for (given, rtt_ms, eligible) in [
-            (vec![("ecn", 1.0)], 5, true),
-            (vec![("ecn", 1.0)], 6, false),
-            (vec![("ecn", 1.0), ("ecn_max_rtt_ms", 0.0)], 600, true),
+            (vec![("ecn_low", 1.0)], 5, true),
+            (vec![("ecn_low", 1.0)], 6, false),
+            (vec![("ecn_low", 1.0), ("ecn_max_rtt_ms", 0.0)], 600, true),
             (vec![], 1, false),
         ] {
             let p = params(&given);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_share_of_marks_is_averaged_by_a_sixteenth_and_a_third_of_it_is_cut() {
-        let p = params(&[("ecn", 1.0)]);
+        let p = params(&[("ecn_low", 1.0)]);
         let mut ecn = Ecn::new(&p);
         assert_eq!((ecn.alpha(), ecn.cut(&p)), (256, 256 - 85));
         let share = ecn.on_round(&p, 1000, Some(Nanos::from_millis(1)), Bytes(100_000), 50);

@@ -139,7 +139,7 @@ pub const OPTIONS_3: &[OptionSpec] = &[
     ),
     count("pacing_margin_percent", "percent that pacing stays below the bandwidth", 1.0, 0, 50, "draft §5.6.2, PacingMarginPercent"),
     OptionSpec::switch("loss_probe_recovery", "a loss that a tail loss probe repaired counts", "google/bbr v3 `bbr_loss_probe_recovery`"),
-    off("ecn", "answer ECN marks as Linux does (the draft does not)", "google/bbr v3 `TCP_ECN_LOW`"),
+    off("ecn_low", "answer ECN marks as Linux does (the draft does not)", "google/bbr v3 `TCP_ECN_LOW`"),
     number("ecn_alpha_gain", "weight of a round's share of marks", 0.0625, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_gain`"),
     number("ecn_alpha_init", "share of marks believed at first", 1.0, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_init`"),
     number("ecn_factor", "part of that share that the flight is cut by", 1.0 / 3.0, 0.0, 1.0, "google/bbr v3 `bbr_ecn_factor`"),
@@ -243,7 +243,7 @@ impl Params {
             down_gain: ratio(linux("probe_down_gain", 0.91)),
             up_cwnd_gain: ratio(options.get("probe_up_cwnd_gain")),
             tso_rtt_shift: whole(linux("tso_rtt_shift", 9.0)),
-            ecn: options.is_on("ecn"),
+            ecn: options.is_on("ecn_low"),
             ..Self::common(rules, options)
         }
     }

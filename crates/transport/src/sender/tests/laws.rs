@@ -4,6 +4,7 @@ use super::*;
 use crate::cc::registry;
 use crate::wire::{Ack, SackBlocks};
 use bentpipe_profile::Streams;
+use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -91,7 +92,19 @@ proptest! {
         let mut sender = path.pipe(["reno", "cubic", "bbr"][which], 1).sender;
         sender.app_unlimited();
         let syn = sender.poll_transmit(Time::ZERO).expect("it opens");
-        let plain = |now, ack| Ack { ack, window: Bytes(1 << 20), tsval: now, ts_ecr: now, sacks: SackBlocks::default(), dsack: false, syn: false, ce_count: 0 };
+        let plain = |now, ack| Ack {
+            ack,
+            window: Bytes(1 << 20),
+            tsval: now,
+            ts_ecr: now,
+            sacks: SackBlocks::default(),
+            dsack: false,
+            syn: false,
+            ce_count: 0,
+            ece: false,
+            ecn: EcnMode::Off,
+            capable: false,
+        };
         let mut now = Time(50_000_000);
         sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..plain(now, 0) });
         for (advance, blocks, dsack, window, echo_ms, wait_ms) in acks {

@@ -1,7 +1,9 @@
 //! Loss recovery.
 
 use super::*;
+use crate::config::{ReceiverConfig, SenderConfig};
 use crate::wire::{Ack, Segment};
+use bentpipe_profile::experiment::EcnMode;
 
 /// Twenty packets outstanding once the connection runs, one of them lost.
 fn with_loss(lost: &'static [u64]) -> Pipe {
@@ -190,13 +192,58 @@ fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
 
 #[test]
 fn an_ecn_echo_reduces_once_per_round_trip() {
-    let mut pipe = Pipe::new(Fixed::new(20))
-        .data(|s, _| if (100..110).contains(&(s.seq / MSS)) { Fate::Mark } else { Fate::Deliver })
-        .transfer(300 * MSS);
+    for mode in [EcnMode::Classic, EcnMode::Accurate] {
+        let mut pipe = ecn_pipe(mode, EcnMode::Accurate)
+            .data(|s, _| if (100..110).contains(&(s.seq / MSS)) { Fate::Mark } else { Fate::Deliver })
+            .transfer(300 * MSS);
+        pipe.finish();
+        let stats = pipe.sender.stats();
+        assert_eq!((stats.cwnd, stats.retransmits), (Bytes(10 * MSS), 0), "{mode:?}");
+        assert_eq!(kinds(&mut pipe).iter().filter(|e| **e == FlowEvent::EcnReduction).count(), 1, "{mode:?}");
+        // Ten were marked. Classic feedback does not say how many: all that was delivered until the sender's word arrived counts.
+        assert_eq!(pipe.receiver.marks(), 10);
+        assert!(if mode == EcnMode::Accurate { stats.ce_marks == 10 } else { stats.ce_marks >= 10 }, "{stats:?}");
+        let told: Vec<_> = pipe.sent.iter().filter(|(_, s)| s.ecn.cwr).collect();
+        assert_eq!(told.len(), usize::from(mode == EcnMode::Classic));
+    }
+}
+
+fn ecn_pipe(asked: EcnMode, accepts: EcnMode) -> Pipe {
+    let sender = SenderConfig { ecn: asked, ..SenderConfig::default() };
+    Pipe::with(sender, ReceiverConfig { ecn: accepts, ..ReceiverConfig::default() }, Fixed::new(20))
+}
+
+#[test]
+fn marks_that_nobody_agreed_on_change_nothing() {
+    let marked = |asked, accepts| {
+        let mut pipe = ecn_pipe(asked, accepts).data(|_, _| Fate::Mark).transfer(300 * MSS);
+        pipe.finish();
+        (pipe.sender.stats().cwnd, pipe.sent.iter().any(|(_, s)| s.ecn.capable))
+    };
+    assert_eq!(marked(EcnMode::Off, EcnMode::Accurate), (Bytes(20 * MSS), false));
+    assert_eq!(marked(EcnMode::Accurate, EcnMode::Off), (Bytes(20 * MSS), false));
+}
+
+#[test]
+fn marks_that_go_on_reduce_once_per_window() {
+    let mut pipe = ecn_pipe(EcnMode::Classic, EcnMode::Accurate).data(|_, _| Fate::Mark).transfer(2000 * MSS);
     pipe.finish();
-    let stats = pipe.sender.stats();
-    assert_eq!((stats.cwnd, stats.retransmits, stats.ce_marks), (Bytes(10 * MSS), 0, 10));
-    assert_eq!(kinds(&mut pipe).iter().filter(|e| **e == FlowEvent::EcnReduction).count(), 1);
+    let times: Vec<_> = pipe.events().into_iter().filter(|(_, e)| *e == FlowEvent::EcnReduction).map(|(at, _)| at).collect();
+    assert!(times.len() > 5, "{times:?}");
+    assert!(times.windows(2).all(|w| w[1].since(w[0]) >= ms(50)), "a round trip apart: {times:?}");
+    assert_eq!(pipe.sender.stats().cwnd, Bytes(2 * MSS));
+}
+
+#[test]
+fn with_classic_feedback_what_is_sent_again_cannot_be_marked() {
+    for (mode, again) in [(EcnMode::Classic, false), (EcnMode::Accurate, true)] {
+        let mut pipe = ecn_pipe(mode, EcnMode::Accurate)
+            .data(|s, _| if s.seq / MSS == 100 && !s.retransmission { Fate::Drop } else { Fate::Deliver })
+            .transfer(300 * MSS);
+        pipe.finish();
+        assert!(pipe.sent.iter().all(|(_, s)| s.len == 0 || s.ecn.capable == (!s.retransmission || again)), "{mode:?}");
+        assert!(pipe.sent.iter().any(|(_, s)| s.retransmission));
+    }
 }
 
 #[test]

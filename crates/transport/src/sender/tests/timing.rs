@@ -153,6 +153,9 @@ fn acknowledgements_of_what_was_never_sent_change_nothing() {
         dsack: false,
         syn: false,
         ce_count: 9,
+        ece: true,
+        ecn: bentpipe_profile::experiment::EcnMode::Off,
+        capable: false,
     };
     pipe.sender.on_ack(pipe.now, &ack);
     assert_eq!(pipe.sender.stats(), before);

@@ -1,7 +1,8 @@
 //! First in, first out; what does not fit is dropped.
 
+use super::fits;
 use crate::packet::Packet;
-use bentpipe_profile::{Bytes, QueueLimit, Rate};
+use bentpipe_profile::{QueueLimit, Rate};
 use std::collections::VecDeque;
 
 /// A drop-tail queue with a limit in bytes, packets or time. The packet in transmission is not in it.
@@ -24,16 +25,10 @@ impl DropTail {
     /// # Errors
     /// The packet, when the queue is full.
     pub fn enqueue(&mut self, packet: Packet, rate: Option<Rate>) -> Result<(), Packet> {
-        let bytes = self.bytes + u64::from(packet.bytes);
-        let fits = match self.limit {
-            QueueLimit::Bytes(limit) => bytes <= limit.0,
-            QueueLimit::Packets(limit) => (self.packets.len() as u64) < limit,
-            QueueLimit::TimeNs(limit) => rate.is_none_or(|r| r.time_for(Bytes(bytes)) <= limit),
-        };
-        if !fits {
+        if !fits(self.limit, self.packets.len(), self.bytes, packet.bytes, rate) {
             return Err(packet);
         }
-        self.bytes = bytes;
+        self.bytes += u64::from(packet.bytes);
         self.packets.push_back(packet);
         Ok(())
     }
@@ -54,6 +49,11 @@ impl DropTail {
         let packet = self.packets.pop_front()?;
         self.bytes -= u64::from(packet.bytes);
         Some(packet)
+    }
+
+    /// The same as [`DropTail::dequeue`].
+    pub fn take(&mut self) -> Option<Packet> {
+        self.dequeue()
     }
 
     /// Bytes that wait.
@@ -78,7 +78,7 @@ impl DropTail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bentpipe_profile::{Direction, Nanos, Time};
+    use bentpipe_profile::{Bytes, Direction, Nanos, Time};
 
     fn packet(bytes: u32) -> Packet {
         Packet::new(Time::ZERO, 0, Direction::Down, 0, bytes, 0)

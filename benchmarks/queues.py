@@ -1,0 +1,25 @@
+"""What a packet costs in each queue discipline, beside the drop-tail queue that every path had before.
+
+Unlike the other benchmarks this one is against ourselves: a ratio of 1.5 is half again a drop-tail queue's cost.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKETS = 1_000_000
+
+
+def main() -> dict[str, float]:
+    """Build and run the example; the cost of each discipline's packet as a multiple of drop-tail's."""
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "bentpipe-link", "--example", "queues"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    program = ROOT / "target" / "release" / "examples" / "queues"
+    said = subprocess.run([program, str(PACKETS)], check=True, capture_output=True, text=True).stdout
+    ns = {name: float(value) for name, value in (line.split() for line in said.splitlines())}
+    base = ns["drop_tail"]
+    for name, cost in ns.items():
+        print(f"queue_{name}: {cost / base:.2f} of drop-tail's cost ({cost:.0f} ns a packet)")
+    return {f"queue_{name}_vs_drop_tail": cost / base for name, cost in ns.items() if name != "drop_tail"}

@@ -1,0 +1,72 @@
+"""Goodput against queueing delay: each controller in several settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bentpipe.plots import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKERS = ("o", "s", "s", "^", "^", "D", "D", "v", "v", "P", "P")
+"""Of settings in order: the first by itself, then two and two."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A controller in a setting."""
+
+    controller: str
+    setting: str
+    queueing_ms: float
+    goodput_mbps: float
+
+
+def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
+    """A marker for each setting, a colour for each controller; a setting whose name ends in "+ ECN" is filled."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    settings = list(dict.fromkeys(point.setting for point in points))
+    controllers = list(dict.fromkeys(point.controller for point in points))
+    with style.styled():
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.subplots()
+        for point in points:
+            colour = style.look(point.controller).colour
+            filled = point.setting.endswith("+ ECN")
+            axes.plot(
+                max(point.queueing_ms, 0.1),
+                point.goodput_mbps,
+                marker=MARKERS[settings.index(point.setting) % len(MARKERS)],
+                markerfacecolor=colour if filled else "none",
+                markeredgecolor=colour,
+                linestyle="none",
+                markersize=8,
+            )
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("Mean queueing delay [ms]")
+        axes.set_ylabel("Goodput [Mbit/s]")
+        axes.set_title(title)
+        grey = {"color": "#444444", "linestyle": "none"}
+        kinds = [
+            Line2D(
+                [],
+                [],
+                marker=MARKERS[i % len(MARKERS)],
+                markerfacecolor="#444444" if name.endswith("+ ECN") else "none",
+                label=name,
+                **grey,
+            )
+            for i, name in enumerate(settings)
+        ]
+        colours = [
+            Line2D([], [], color=style.look(name).colour, linewidth=4, label=style.look(name).name)
+            for name in controllers
+        ]
+        axes.legend(handles=[*colours, *kinds], fontsize="x-small", ncols=2, loc="lower left")
+    return figure

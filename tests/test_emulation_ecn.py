@@ -1,0 +1,50 @@
+"""Marks in the emulator: written into packets of this machine's kernel, heard and answered by it."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from emulation import require_emulation
+
+from bentpipe import runs
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+
+QUEUES = ["step:threshold_packets=20"]
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory):
+    require_emulation()
+    path = preset_profile("dumbbell:rate=20mbit,rtt=20ms,queue=4bdp", 30.0)
+    how = {"duration_s": 5.0, "phase_s": 0.0, "on_kernel": True, "careful": False, "queues": QUEUES}
+    out = tmp_path_factory.mktemp("marks")
+    return {
+        entrant: runs.race([path], [entrant], out=out / entrant[-3:], **how).runs[0]
+        for entrant in ("cubic:ecn=classic", "cubic")
+    }
+
+
+def grown(run, column):
+    return run.links().filter(pl.col("flow") < 0)[column].max()
+
+
+def test_the_kernel_hears_of_marks_and_slows_down_without_a_loss(raced):
+    run = raced["cubic:ecn=classic"]
+    assert grown(run, "marks_threshold") > 0
+    assert grown(run, "drops_aqm") == 0  # also acknowledgements: there is no queue where they go
+    assert run.samples()["marks"].max() >= grown(run, "marks_threshold") * 0.5
+    assert run.flows[0]["goodput_bps"] > 0.5 * 20e6
+    assert run.flows[0]["marks"] > 0
+
+
+def test_what_does_not_take_part_is_dropped(raced):
+    run = raced["cubic"]
+    assert grown(run, "marks_threshold") == 0 < grown(run, "drops_aqm")
+    assert run.flows[0]["retransmits"] > 0
+
+
+def test_flows_with_and_without_are_refused_on_one_kernel(tmp_path):
+    path = preset_profile("dumbbell", 5.0)
+    with pytest.raises(UserError, match="flows with ecn and without"):
+        runs.race([path], ["cubic+cubic:ecn=classic"], out=tmp_path, duration_s=1.0, on_kernel=True)

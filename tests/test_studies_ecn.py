@@ -1,0 +1,71 @@
+"""What the study of marks makes of Runs: waits, shares, ratios, verdicts."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from bentpipe import runs
+from bentpipe.profiles import preset_profile
+from bentpipe.profiles.queues import parse_queue
+from bentpipe.studies import ecn_on_starlink as study
+from bentpipe.studies.scenario import load_scenario
+
+
+def outcome(goodput_mbps, queueing_ms, share=0.5):
+    return study.Outcome(goodput_mbps * 1e6, queueing_ms, 1.0, (share, 1 - share), 10, 0.2)
+
+
+def field(own, plain, marked):
+    """Each queue gives the same: without ECN `plain`, with it `marked`."""
+    found = {}
+    for direction, queue in product(study.DIRECTIONS, [study.OWN, *study.NAMES.values()]):
+        for entrant in study._entrants(queue):
+            outcomes = own if queue == study.OWN else marked if "ecn=" in entrant else plain
+            found[direction, queue, entrant] = outcomes
+    return found
+
+
+def holds(found, text):
+    chosen = [verdict.holds for verdict in study._verdicts(found, "here") if text in verdict.statement]
+    assert chosen
+    return chosen
+
+
+def test_a_queue_that_halves_the_wait_and_keeps_the_goodput_is_said_to():
+    own = [outcome(100, 80), outcome(90, 60), outcome(110, 70)]
+    plain = [outcome(80, 6), outcome(70, 5), outcome(85, 7)]
+    marked = [outcome(99, 5), outcome(88, 6), outcome(109, 5)]
+    found = field(own, plain, marked)
+    assert all(holds(found, "halves the queueing delay"))
+    assert all(holds(found, "marks give more goodput than drops"))
+    assert all(holds(found, "loss-based control does as BBR does"))
+    assert not any(holds(field(own, plain, plain), "halves the queueing delay"))
+    assert not any(holds(field(own, plain, plain), "marks give more"))
+    rows = study._rows(found, "here")
+    assert len({row.quantity for row in rows}) == len(rows)
+    assert all(row.published is None and row.ours is not None for row in rows)
+
+
+def test_its_queues_are_queues_and_its_entrants_can_be_raced():
+    queues = load_scenario("ecn-on-starlink").table.table("queues")
+    for name in study.NAMES:
+        assert parse_queue(queues.text(name))["discipline"]
+    for queue in (study.OWN, "CoDel"):
+        assert all(runs.parse_entrants(entrant) == (entrant,) for entrant in study._entrants(queue))
+
+
+@pytest.mark.parametrize(("queue", "most_ms"), [("up=drop_tail", None), ("up=step:threshold_ms=5", 8.0)])
+def test_the_wait_is_what_the_elements_saw_beyond_a_lone_packet(tmp_path, queue, most_ms):
+    path = preset_profile("dumbbell:rate=20mbit,rtt=40ms,queue=2bdp", 12.0)
+    done = runs.race(
+        [path], ["cubic:ecn=classic"], out=tmp_path, direction="up", duration_s=10.0, phase_s=0.0, queues=[queue]
+    )
+    (run,) = done.runs
+    found = study._outcome(run, [path], "up")
+    waited_ms = run.samples()["rtt_latest_ms"].drop_nulls().mean() - 40.0
+    assert found.queueing_ms == pytest.approx(waited_ms, rel=0.35, abs=2.0)
+    assert most_ms is None or found.queueing_ms < most_ms
+    assert (found.marks > 0) == (most_ms is not None)
+    assert found.after_handover in (0.0, None)
