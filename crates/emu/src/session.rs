@@ -474,5 +474,6 @@ fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), flow
         hosts: BTreeMap::new(),
         flows,
         queues: spec.queues.clone(),
+        cross: Vec::new(),
     }
 }

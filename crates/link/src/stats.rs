@@ -139,9 +139,9 @@ impl LinkStats {
     }
 
     /// A packet left, whichever way: counts the mark that it got here, if it got one.
-    pub fn marked(&mut self, packet: &Packet) {
+    pub fn marked(&mut self, flow: u32, packet: &Packet) {
         let Some(cause) = packet.marked else { return };
-        let flow = packet.flow as usize;
+        let flow = flow as usize;
         if flow >= self.marks.len() {
             self.marks.resize_with(flow + 1, MarkCounts::default);
         }

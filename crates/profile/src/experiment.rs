@@ -1,5 +1,6 @@
 //! The Experiment: what is done on a path. Kept whole in every Run, since without it no Run could be repeated.
 
+use crate::cross::CrossTraffic;
 use crate::error::ProfileError;
 use crate::path::{Direction, Profile};
 use crate::queue::QueueRule;
@@ -30,6 +31,9 @@ pub struct Experiment {
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
+    /// Other people's transfers on the same paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<CrossTraffic>,
     /// Other queues than the Profiles' own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueRule>,
@@ -169,6 +173,12 @@ impl Experiment {
         if self.queues.is_empty() { Ok(profile.clone()) } else { profile.with_queues(role, &self.queues).map(Arc::new) }
     }
 
+    /// Place of the Profile with this role; of one that [`Experiment::check`] would refuse, the first.
+    #[must_use]
+    pub fn path_of(&self, role: &str) -> usize {
+        self.profiles.iter().position(|p| p.role == role).unwrap_or(0)
+    }
+
     /// What one flow's host is set to.
     #[must_use]
     pub fn host(&self, name: Option<&String>) -> HostSpec {
@@ -220,7 +230,7 @@ impl Experiment {
                 }
             }
         }
-        Ok(())
+        self.cross.iter().enumerate().try_for_each(|(i, cross)| cross.check(i, self))
     }
 }
 
@@ -251,6 +261,7 @@ mod tests {
                 ecn: EcnMode::Off,
             }],
             queues: Vec::new(),
+            cross: Vec::new(),
         }
     }
 

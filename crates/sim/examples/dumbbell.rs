@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         hosts: BTreeMap::new(),
         flows: controllers.split(',').map(flow).collect(),
         queues: Vec::new(),
+        cross: Vec::new(),
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
     simulation.run_until(Nanos::from_secs(seconds));

@@ -105,5 +105,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         hosts: BTreeMap::new(),
         flows,
         queues: Vec::new(),
+        cross: Vec::new(),
     }
 }

@@ -58,6 +58,10 @@ Aqm = Annotated[
         show_default=False,
     ),
 ]
+Traffic = Annotated[
+    str | None,
+    typer.Option(help="Other people's transfers on the path: peak or off-peak. [default: none]", show_default=False),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -100,6 +104,7 @@ def race(
     seeds: Seeds = 1,
     phase: Phase = None,
     aqm: Aqm = None,
+    traffic: Traffic = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     jobs: Jobs = None,
@@ -139,6 +144,7 @@ def race(
                 "--duration": duration,
                 "--phase": phase,
                 "--aqm": aqm,
+                "--traffic": traffic,
             }
             if also := [name for name, value in given.items() if value is not None and value != []]:
                 raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
@@ -146,6 +152,7 @@ def race(
         elif profiles:
             how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
             how["queues"] = aqm or []
+            how["traffic"] = traffic
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], how)
         else:
             raise UserError(

@@ -79,6 +79,7 @@ def race(
     seeds: int = 1,
     phase_s: float | None = None,
     queues: Sequence[str] = (),
+    traffic: str | None = None,
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -99,6 +100,7 @@ def race(
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
+        traffic: Other people's transfers on each path, of `bentpipe.scenarios.load_traffic`; None: the path is empty.
         queues: Other queues than the Profiles' own, as `bentpipe.profiles.queues.parse_queue` reads them; of several
             for one queue the last one holds.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -118,7 +120,8 @@ def race(
     """
     bases = planning.label_profiles(paths)
     rules = tuple(parse_queue(text) for text in queues)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel), rules)
+    world = _world(on_kernel)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, world, rules, traffic)
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 
