@@ -24,8 +24,9 @@ from bentpipe.runs import (
     summarise,
     total_goodput_bps,
 )
+from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
 from bentpipe.runs.plan import drawn_phase_ns
-from bentpipe.runs.racing import RaceInterruptedError, _deaf_to_ctrl_c
+from bentpipe.runs.racing import RaceInterruptedError
 from bentpipe.runs.store import DamagedRunWarning
 from bentpipe.runs.text import result_rows
 
@@ -322,7 +323,7 @@ def test_ctrl_c_that_reaches_a_thread_in_the_main_ones_place_stops_the_race(tmp_
 
 def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():
     before = signal.getsignal(signal.SIGINT)
-    with _deaf_to_ctrl_c():
+    with deaf_to_ctrl_c():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 

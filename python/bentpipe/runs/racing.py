@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import threading
 import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,12 @@ from bentpipe.errors import StoppedError, StoreError, UserError
 from bentpipe.profiles.path import PathView
 from bentpipe.runs import asked, captures, kernel, record, store, text
 from bentpipe.runs import plan as planning
+from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
+from bentpipe.runs.drawn import DrawnProfiles, referring_to
 from bentpipe.runs.kept_profiles import keep_profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
@@ -195,7 +195,7 @@ def _execute(
         _, said, rest = _what_is_kept(work, finished, fresh)
         raise EmulationError(f"{error}; {said}; {rest}") from error
     except KeyboardInterrupt as stop:
-        with _deaf_to_ctrl_c():
+        with deaf_to_ctrl_c():
             kept, said, rest = _what_is_kept(work, finished, fresh)
             raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
     return RaceResult(out, [finished[item.folder] for item in work], resumed)
@@ -294,19 +294,6 @@ def _is_run_of(item: planning.Work) -> bool:
     return True
 
 
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A second Ctrl-C while the threads stop must not cost what the first one has to say."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class _StopRunError(Exception):
     """Raised inside the simulator's progress callback to end a run early."""
 
@@ -329,7 +316,7 @@ class _Crew:
 
     def run(self, jobs: int) -> None:
         """Puts into `finished` what is finished before the end, an error or Ctrl-C."""
-        drawn = _DrawnProfiles(self.pending)
+        drawn = DrawnProfiles((jobs + 1) * max((len(item.bases) for item in self.pending), default=1))
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="race") as pool:
             futures = [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
             try:
@@ -337,7 +324,7 @@ class _Crew:
             except KeyboardInterrupt:
                 self.interrupted = True
             finally:
-                with _deaf_to_ctrl_c():
+                with deaf_to_ctrl_c():
                     self._stop.set()
                     pool.shutdown(wait=True, cancel_futures=True)
                     for item, future in zip(self.pending, futures, strict=True):
@@ -360,7 +347,7 @@ class _Crew:
                 there = before + len(futures) - len(waiting)
                 self.on_progress((before + sum(self._shares.copy().values())) / self.total, there, self.total)
 
-    def _one(self, number: int, item: planning.Work, drawn: _DrawnProfiles) -> store.Run | None:
+    def _one(self, number: int, item: planning.Work, drawn: DrawnProfiles) -> store.Run | None:
         def heard(share: float) -> None:
             if self._stop.is_set():
                 raise _StopRunError
@@ -368,14 +355,8 @@ class _Crew:
 
         if self._stop.is_set():
             return None
-        paths = drawn.take(item)
-        experiment = replace(
-            item.experiment,
-            profiles=tuple(
-                replace(reference, hash=path.content_hash())
-                for reference, path in zip(item.experiment.profiles, paths, strict=True)
-            ),
-        )
+        paths = drawn.take(item.bases, item.seed)
+        experiment = referring_to(item.experiment, paths)
         with captures.taking(item.folder.parent if self.capture else None) as captured:
             try:
                 if item.world == "emulated":
@@ -384,8 +365,6 @@ class _Crew:
                     data = _native.simulate(experiment.to_json(), paths, heard)
             except _StopRunError:
                 return None
-            finally:
-                drawn.give_back(item)
             self._shares[number] = 1.0
             try:
                 if isinstance(data, Emulated):
@@ -427,40 +406,3 @@ class _Crew:
             raise EmulationError(f"{name}: {why}")
         self._gave_up = True
         return data
-
-
-class _DrawnProfiles:
-    """Profiles drawn with a seed: once for all entrants of that seed, and let go after the last."""
-
-    def __init__(self, work: Sequence[planning.Work]) -> None:
-        self._lock = threading.Lock()
-        self._users: dict[tuple[str, int], int] = {}
-        self._drawn: dict[tuple[str, int], Future[Profile]] = {}
-        for key in (key for item in work for key in self._keys(item)):
-            self._users[key] = self._users.get(key, 0) + 1
-
-    @staticmethod
-    def _keys(item: planning.Work) -> list[tuple[str, int]]:
-        return [(base.hash, item.seed) for base in item.bases]
-
-    def take(self, item: planning.Work) -> list[Profile]:
-        return [self._take(base, key) for base, key in zip(item.bases, self._keys(item), strict=True)]
-
-    def _take(self, base: planning.Base, key: tuple[str, int]) -> Profile:
-        with self._lock:
-            mine = key not in self._drawn
-            future = self._drawn.setdefault(key, Future())
-        if mine:
-            try:
-                future.set_result(base.drawn(key[1]))
-            except BaseException as error:
-                future.set_exception(error)
-                raise
-        return future.result()
-
-    def give_back(self, item: planning.Work) -> None:
-        with self._lock:
-            for key in self._keys(item):
-                self._users[key] -= 1
-                if self._users[key] == 0:
-                    del self._drawn[key]

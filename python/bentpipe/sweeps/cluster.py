@@ -1,0 +1,229 @@
+"""A sweep on a Dask cluster: what a worker gets, and what is said when workers or the scheduler are gone."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.runs.drawn import DrawnProfiles
+from bentpipe.runs.plan import Base
+from bentpipe.sweeps.crews import POLL_S, Event, Finished, Said, Tick
+from bentpipe.sweeps.swept import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from distributed import Client, Future
+    from numpy.typing import NDArray
+
+    from bentpipe.sweeps.job import Job
+
+CONNECT_S = 10.0
+"""How long a scheduler is waited for [s]. Chosen here: a LAN takes milliseconds."""
+
+NO_WORKER_S = 30.0
+"""How long a sweep waits for a worker where there is none, any more or yet [s]. Chosen here: a nanny that restarts a
+worker takes a few seconds."""
+
+LOOK_S = 1.0
+"""How often it is looked who is there [s]."""
+
+AHEAD = 2
+"""Jobs handed out for each thread of the cluster: one to do and one that is there when it is done."""
+
+
+class ClusterError(BentpipeError):
+    """A scheduler or all workers are gone: exit code 1. What was finished is kept."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A given Profile as it travels: it reaches each worker once, whatever the number of its Runs."""
+
+    role: str
+    label: str
+    hash: str
+    metadata: str
+    table: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def of(cls, base: Base) -> Parcel:
+        """Packs it."""
+        return cls(base.role, base.label, base.hash, base.profile.metadata_json(), base.profile.table())
+
+
+def pack(base: Base) -> bytes:
+    """A `Parcel` as bytes."""
+    return pickle.dumps(Parcel.of(base))
+
+
+@lru_cache(maxsize=32)
+def unpack(packed: bytes) -> Base:
+    """The Profile in it. A worker's threads share what they unpacked."""
+    from bentpipe import Profile
+
+    parcel: Parcel = pickle.loads(packed)
+    return Base(parcel.role, parcel.label, Profile.from_table(parcel.metadata, **parcel.table), parcel.hash)
+
+
+_DRAWN = DrawnProfiles(32)
+
+
+def remotely(packed: bytes, key: str, *parcels: bytes) -> str:
+    """What a worker does with a job that came without its Profiles.
+
+    As bytes, so that the scheduler need not have the module with its measure.
+    """
+    try:
+        job: Job = pickle.loads(packed)
+    except ImportError as error:
+        raise UserError(f"--on: a worker cannot load what is measured ({error}); install it there") from None
+    bases = tuple(unpack(parcel) for parcel in parcels)
+    return execute(replace(job, work=replace(job.work, bases=bases)), key, _DRAWN)
+
+
+def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
+    """The workers of a Dask scheduler.
+
+    A worker that is gone is told of (`Said`), its Runs go to the others.
+
+    Raises:
+        UserError: No scheduler answers at `address`, `distributed` is not installed, or a worker has another bentpipe.
+        ClusterError: The scheduler, or the last worker for `NO_WORKER_S`, is gone.
+    """
+    with _quiet(), _connected(address) as client:
+        yield from _Cluster(client, address, jobs).events()
+
+
+class _Cluster:
+    """One sweep's dealings with one scheduler."""
+
+    def __init__(self, client: Client, address: str, jobs: Sequence[Job]) -> None:
+        self._client, self._address, self._jobs = client, address, jobs
+        self._finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._out: dict[Any, tuple[int, Future[Any]]] = {}
+        self._next = 0
+        self._parcels: dict[str, Future[bytes]] = {}
+        self._workers: dict[str, int] = {}
+        self._looked = float("-inf")
+        self._alone_since: float | None = None
+
+    def events(self) -> Iterator[Event]:
+        """Hands out jobs as workers come free of them."""
+        try:
+            while self._next < len(self._jobs) or self._out:
+                yield from self._look()
+                self._hand_out()
+                try:
+                    future = self._finished.get(timeout=POLL_S)
+                except queue.Empty:
+                    yield Tick()
+                    continue
+                yield self._told(future)
+        finally:
+            for _, future in self._out.values():
+                future.release()
+
+    def _look(self) -> Iterator[Event]:
+        """Who is there; once a second."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        found = self._who()
+        gone = self._workers.keys() - found.keys()
+        self._workers = found
+        left = f"{len(found)} left, they do its Runs" if found else "none is left"
+        for worker in sorted(gone):
+            yield Said(f"the worker {worker} is gone; {left}")
+        if found:
+            self._alone_since = None
+            return
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since > NO_WORKER_S:
+            raise ClusterError(f"{self._address}: no worker for {NO_WORKER_S:g} s (start one: dask worker …)")
+
+    def _who(self) -> dict[str, int]:
+        """Threads by worker, from the scheduler."""
+        from distributed import TimeoutError as DaskTimeoutError
+
+        if self._client.status != "running":
+            raise self._scheduler_gone()
+        try:
+            scheduler: Any = self._client.scheduler
+            found: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
+        except (OSError, DaskTimeoutError, TimeoutError, AttributeError, RuntimeError) as error:
+            raise self._scheduler_gone() from error
+        return dict(found)
+
+    def _scheduler_gone(self) -> ClusterError:
+        return ClusterError(f"{self._address}: the scheduler is gone")
+
+    def _hand_out(self) -> None:
+        import cloudpickle  # Dask's; takes functions of a script, too
+
+        most = max(1, AHEAD * sum(self._workers.values()))
+        while self._next < len(self._jobs) and len(self._out) < most:
+            number, job = self._next, self._jobs[self._next]
+            parcels = [self._parcel(base) for base in job.work.bases]
+            packed = cloudpickle.dumps(replace(job, work=replace(job.work, bases=())))
+            named = f"bentpipe-run-{job.key}"
+            future = self._client.submit(remotely, packed, job.key, *parcels, key=named, priority=-number)
+            self._out[future.key] = (number, future)
+            future.add_done_callback(self._finished.put)
+            self._next += 1
+
+    def _parcel(self, base: Base) -> Future[bytes]:
+        """A Profile on the cluster: a task, so that it comes again where the worker that had it is gone."""
+        if base.hash not in self._parcels:
+            packed, key = pack(base), f"bentpipe-profile-{base.hash}-{base.role}-{base.label}"
+            self._parcels[base.hash] = self._client.submit(bytes, packed, key=key)
+        return self._parcels[base.hash]
+
+    def _told(self, future: Future[Any]) -> Finished:
+        number, _ = self._out.pop(future.key)
+        if future.status == "finished":
+            line: str = future.result(timeout=CONNECT_S)
+            return Finished(number, line)
+        if future.status in {"cancelled", "lost"}:
+            raise self._scheduler_gone()
+        error = future.exception(timeout=CONNECT_S)
+        if type(error).__name__ == "KilledWorker":
+            raise ClusterError(f"{self._address}: workers that ran {self._jobs[number].name} ended, again and again")
+        return Finished(number, None, error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Client]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UserError("--on: distributed is not installed; install it: pip install 'bentpipe[cluster]'") from None
+    try:
+        client = Client(address, timeout=CONNECT_S, set_as_default=False, name="bentpipe")
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"--on {address}: no scheduler answers ({reason}); start one: dask scheduler") from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=1.0)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask logs tracebacks of what is told here in one line."""
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

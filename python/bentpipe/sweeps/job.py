@@ -1,0 +1,128 @@
+"""What a sweep is made of: jobs, each one Run to be, and the key under which its result is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.runs import plan as planning
+from bentpipe.runs import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import polars as pl
+
+    from bentpipe import Profile
+    from bentpipe.runs.experiment import Direction, Experiment
+
+    Measure = Callable[["Outcome"], Mapping[str, Any]]
+    """What is kept of a Run beside its summary: plain data (numbers, texts, None, lists and mappings of them) by name.
+    A function of a module, so that other processes and machines find it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A Run of a sweep before it is let go: what a `Measure` reads.
+
+    Attributes:
+        experiment: As it was run, with the hashes of the Profiles as drawn.
+        summary: As in `run.json`.
+    """
+
+    experiment: Experiment
+    summary: Mapping[str, Any]
+    data: record.Data
+
+    def samples(self) -> pl.DataFrame:
+        """What `samples.parquet` of a Run holds (`docs/reference/run.md`)."""
+        return self._table("samples")
+
+    def links(self) -> pl.DataFrame:
+        """What `links.parquet` holds."""
+        return self._table("links")
+
+    def events(self) -> pl.DataFrame:
+        """What `events.parquet` holds."""
+        return self._table("events")
+
+    def _table(self, name: str) -> pl.DataFrame:
+        return record.tables(self.experiment.to_dict()["flows"], self.data)[name]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One Run to be. Make them with `race_jobs` or `experiment_jobs`."""
+
+    work: planning.Work
+    measure: Measure | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Hex SHA-256 of all that its result depends on.
+
+        The Experiment with its seed, the hashes of the given Profiles, version and build of bentpipe, and the measure
+        with its source. What the measure calls counts by bentpipe's version alone.
+        """
+        whole = {"run": self.work.identity, "measure": None if self.measure is None else _source(self.measure)}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def cost_s(self) -> float:
+        """Simulated time of all its flows [s]: what it will take, but for a factor."""
+        return self.work.experiment.duration_ns / 1e9 * len(self.work.experiment.flows)
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+        labels = "+".join(base.label for base in self.work.bases)
+        return f"{self.work.entrant}, seed {self.work.seed}, on {labels}"
+
+
+def race_jobs(
+    paths: Sequence[Profile],
+    entrants: Sequence[str],
+    *,
+    direction: Direction = "down",
+    duration_s: float | None = None,
+    seeds: int = 1,
+    phase_s: float | None = None,
+    measure: Measure | None = None,
+) -> list[Job]:
+    """Every entrant on every Profile with every seed: the Runs of `bentpipe.runs.race` with the same arguments.
+
+    Raises `UserError` for what cannot be run.
+    """
+    bases = planning.label_profiles(paths)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, Path(), phase_s)
+    return [Job(item, measure) for item in work]
+
+
+def experiment_jobs(
+    experiment: Experiment, paths: Sequence[Profile], *, seeds: int = 1, measure: Measure | None = None
+) -> list[Job]:
+    """An Experiment over the Profiles of its roles, in order, for the seeds s … s + `seeds` − 1 from its own seed s on.
+
+    The Runs of `bentpipe.runs.run_experiment`. Raises `UserError` for what cannot be run.
+    """
+    if len(paths) != len(experiment.profiles):
+        raise UserError(f"{experiment.name}: {len(paths)} Profiles; wanted one for each of {len(experiment.profiles)}")
+    bases = [
+        planning.Base(reference.role, label.label, label.profile, label.hash)
+        for reference, label in zip(experiment.profiles, planning.label_profiles(paths), strict=True)
+    ]
+    return [Job(item, measure) for item in planning.plan_experiment(experiment, bases, seeds, Path())]
+
+
+def _source(measure: Measure) -> dict[str, str]:
+    """A measure by name and by what it does."""
+    name = f"{measure.__module__}:{measure.__qualname__}"
+    if "<" in name:
+        raise UserError(f"the measure {name} has no name that another process could find; wanted a module's function")
+    return {"name": name, "sha256": hashlib.sha256(inspect.getsource(measure).encode()).hexdigest()}

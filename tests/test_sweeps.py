@@ -1,0 +1,241 @@
+"""Sweeps: the same Runs as a race's, kept by key, resumed, and the same wherever they are run."""
+
+import json
+import os
+import warnings
+from dataclasses import replace
+
+import pytest
+
+from bentpipe import preset_profile
+from bentpipe.errors import StoreError, UserError
+from bentpipe.runs import race, summarise
+from bentpipe.sweeps import (
+    ClusterError,
+    DamagedResultWarning,
+    SweepInterruptedError,
+    SweepWarning,
+    experiment_jobs,
+    race_jobs,
+    read_results,
+    run_sweep,
+)
+from bentpipe.sweeps import cluster as clustering
+from bentpipe.sweeps import table as tables
+
+ENTRANTS = ["cubic", "bbr2", "cubic+bbr"]
+
+
+def measured(outcome):
+    return {"last_bytes": int(outcome.samples()["goodput_bytes"][-1]), "drops": outcome.links().height}
+
+
+def not_plain(outcome):
+    return {"ratio": float("nan")}
+
+
+@pytest.fixture(scope="module")
+def path():
+    return preset_profile("dumbbell:rate=5mbit,rtt=30ms,queue=1bdp,loss=0.001", duration_s=6)
+
+
+@pytest.fixture(scope="module")
+def jobs(path):
+    return race_jobs([path], ENTRANTS, duration_s=4, seeds=2, measure=measured)
+
+
+@pytest.fixture(scope="module")
+def swept(jobs, tmp_path_factory):
+    return run_sweep(jobs, out=tmp_path_factory.mktemp("sweep"))
+
+
+def records(result):
+    return [(run.record, run.measures) for run in result.whole()]
+
+
+def test_a_sweep_runs_what_a_race_runs(path, swept, tmp_path):
+    raced = race([path], ENTRANTS, duration_s=4, seeds=2, out=tmp_path)
+    without_files = [{key: value for key, value in run.record.items() if key != "files"} for run in raced.runs]
+    assert [run.record for run in swept.whole()] == without_files
+    assert summarise(swept.whole()) == summarise(raced.runs)
+    last = raced.runs[0].samples()["goodput_bytes"][-1]
+    assert swept.runs[0].measures == {"last_bytes": last, "drops": raced.runs[0].links().height}
+
+
+def test_nothing_is_run_twice_and_a_wider_sweep_runs_what_is_new(path, jobs, tmp_path):
+    first = run_sweep(jobs[:2], out=tmp_path, threads=1)
+    table = first.table.read_bytes()
+    again = run_sweep(jobs[:2] + jobs[:1], out=tmp_path)
+    assert again.resumed == 3
+    assert first.table.read_bytes() == table
+    assert records(again)[:2] == records(first)
+    wider = run_sweep(jobs[:3], out=tmp_path)
+    assert wider.resumed == 2
+    assert wider.table.read_bytes().startswith(table)
+    assert len(read_results(tmp_path)) == 3
+
+
+def test_the_number_of_threads_changes_nothing(jobs, swept, tmp_path):
+    assert records(run_sweep(jobs, out=tmp_path, threads=3)) == records(swept)
+
+
+def test_a_key_is_of_all_that_a_result_depends_on(path, jobs):
+    other = race_jobs([path], ENTRANTS, duration_s=4, seeds=2, phase_s=1.0, measure=measured)
+    unmeasured = race_jobs([path], ENTRANTS, duration_s=4, seeds=2)
+    elsewhere = preset_profile("dumbbell:rate=5mbit,rtt=31ms,queue=1bdp,loss=0.001", duration_s=6)
+    on_it = race_jobs([elsewhere], ENTRANTS, duration_s=4, seeds=2, measure=measured)
+    keys = {job.key for job in [*jobs, *other, *unmeasured, *on_it]}
+    assert len(keys) == 4 * len(jobs)
+
+
+def test_what_is_measured_must_be_plain_and_have_a_name(path, tmp_path):
+    with pytest.warns(SweepWarning, match=r"cubic, seed 0, on dumbbell.*: what was measured is no plain data"):
+        result = run_sweep(race_jobs([path], ["cubic"], duration_s=1, measure=not_plain), out=tmp_path)
+    assert result.runs == (None,)
+    with pytest.raises(UserError, match="no name that another process could find"):
+        run_sweep(race_jobs([path], ["cubic"], duration_s=1, measure=lambda outcome: {}), out=tmp_path)
+
+
+def test_tables_of_a_swept_run_are_gone(swept):
+    with pytest.raises(UserError, match=r"keeps no samples of its Runs; measure what is wanted"):
+        swept.runs[0].samples()
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(jobs, swept, tmp_path):
+    def stop_after_two(progress):
+        if progress.done >= 2:
+            raise KeyboardInterrupt  # as the signal's handler does, here, in the main thread
+
+    with pytest.raises(SweepInterruptedError, match=r"interrupted: [2-5] of 6 Runs are kept") as stopped:
+        run_sweep(jobs, out=tmp_path, threads=1, on_progress=stop_after_two)
+    rest = run_sweep(jobs, out=tmp_path)
+    assert rest.resumed == stopped.value.kept
+    assert records(rest) == records(swept)
+
+
+def test_a_torn_last_line_is_cut_off_and_a_damaged_one_is_run_again(jobs, swept, tmp_path):
+    lines = swept.table.read_bytes().splitlines(keepends=True)
+    table = tmp_path / "results.jsonl"
+    table.write_bytes(b"".join(lines[:3]) + b'{"key": "x"}\n' + lines[4][: len(lines[4]) // 2])
+    with pytest.warns(DamagedResultWarning, match=r"results.jsonl:4: a damaged line is left out"):
+        resumed = run_sweep(jobs, out=tmp_path)
+    assert resumed.resumed == 2
+    assert records(resumed) == records(swept)
+
+
+def test_a_folder_of_something_else_a_newer_table_and_a_second_sweep_are_refused(jobs, tmp_path):
+    table = tmp_path / "results.jsonl"
+    for text in ("hello\n", "[1]\n", '{"bentpipe.sweep": "x"}\n'):
+        table.write_text(text)
+        with pytest.raises(UserError, match="is not a sweep's table"):
+            run_sweep(jobs, out=tmp_path)
+        with pytest.raises(UserError, match=r"is not a sweep's table|damaged"):
+            read_results(tmp_path)
+    table.write_text('{"bentpipe.sweep": 99}\n')
+    with pytest.raises(UserError, match="has format 99, this bentpipe reads up to 1"):
+        run_sweep(jobs, out=tmp_path)
+    table.unlink()
+    with tables.ResultsTable(tmp_path), pytest.raises(UserError, match="another sweep is writing there"):
+        run_sweep(jobs, out=tmp_path)
+    with pytest.raises(UserError, match="nothing to run"):
+        run_sweep([], out=tmp_path)
+    with pytest.raises(UserError, match="--jobs: 0; wanted at least 1"):
+        run_sweep(jobs, out=tmp_path, threads=0)
+
+
+def test_a_full_disk_keeps_what_is_finished(jobs, tmp_path, monkeypatch):
+    real, taken = os.write, []
+
+    def full(descriptor, data):
+        if data.startswith(b'{"key"'):
+            taken.append(data)
+            if len(taken) == 2:
+                real(descriptor, data[:10])
+                raise OSError(28, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(tables.os, "write", full)
+    with pytest.raises(StoreError, match=r"No space left on device; 1 of 6 Runs are kept in .*the same command does"):
+        run_sweep(jobs, out=tmp_path, threads=1)
+    assert len(read_results(tmp_path)) == 1
+
+
+def test_progress_goes_up_to_one_with_an_estimate_of_the_time_left(jobs, tmp_path):
+    heard = []
+    run_sweep(jobs, out=tmp_path, threads=1, on_progress=heard.append)
+    shares = [each.share for each in heard]
+    assert shares[-1] == pytest.approx(1.0)
+    assert (heard[-1].done, heard[-1].total, heard[-1].left_s) == (6, 6, pytest.approx(0.0))
+    assert all(0.0 <= share <= 1.0 for share in shares)
+    assert any(each.left_s is not None and each.left_s > 0 for each in heard)
+
+
+def test_a_run_that_fails_of_its_input_leaves_the_others_alone(path, jobs, tmp_path):
+    experiment = jobs[0].work.experiment
+    flow = replace(experiment.flows[0], controller="nobody")
+    bad = replace(jobs[0], work=replace(jobs[0].work, experiment=replace(experiment, flows=(flow,))))
+    with pytest.warns(SweepWarning, match="unknown congestion controller `nobody`"):
+        result = run_sweep([bad, jobs[1]], out=tmp_path)
+    assert result.runs[0] is None
+    assert result.runs[1] is not None
+    assert list(result.failed) == [0]
+    with pytest.raises(UserError, match="1 Run failed; the first: cubic, seed 0"):
+        result.whole()
+
+
+def test_an_experiment_needs_a_profile_for_each_role(path, jobs):
+    with pytest.raises(UserError, match="2 Profiles; wanted one for each of 1"):
+        experiment_jobs(jobs[0].work.experiment, [path, path])
+    (first, second) = experiment_jobs(jobs[0].work.experiment, [path], seeds=2, measure=measured)
+    assert first.key == jobs[0].key
+    assert second.work.seed == 1
+
+
+@pytest.fixture
+def dask():
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1"
+        ) as cluster:
+            yield cluster
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_gives_the_same_bit_for_bit_and_says_when_its_workers_are_gone(
+    dask, jobs, swept, tmp_path, monkeypatch
+):
+    address = dask.scheduler_address
+    assert records(run_sweep(jobs, out=tmp_path / "a", on=address)) == records(swept)
+    monkeypatch.setattr(clustering, "NO_WORKER_S", 0.5)
+    monkeypatch.setattr(clustering, "LOOK_S", 0.05)
+
+    def away(progress):
+        if progress.done == 1:
+            dask.scale(0)
+
+    jobs_of_minutes = race_jobs([preset_profile("dumbbell", duration_s=60)], ENTRANTS, seeds=2)
+    with pytest.raises(ClusterError, match=r"no worker for 0.5 s .*; [0-6] of 7 Runs are kept in"):
+        run_sweep(jobs[:1] + jobs_of_minutes, out=tmp_path / "b", on=address, on_progress=away)
+    monkeypatch.setattr(clustering, "NO_WORKER_S", 60.0)
+    dask.scale(1)
+    rest = run_sweep(jobs, out=tmp_path / "b", on=address)
+    assert records(rest) == records(swept)
+
+
+def test_no_scheduler_is_one_line(jobs, tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(clustering, "CONNECT_S", 0.2)
+    with pytest.raises(UserError, match=r"--on tcp://127.0.0.1:1: no scheduler answers"):
+        run_sweep(jobs, out=tmp_path, on="tcp://127.0.0.1:1")
+
+
+def test_a_result_of_another_build_is_refused(jobs, swept):
+    from bentpipe.sweeps import engine
+
+    line = json.loads(swept.table.read_bytes().splitlines()[1])
+    engine._check_same(line)
+    line["record"]["versions"]["build"] = "0" * 16
+    with pytest.raises(UserError, match=r"--on: a worker runs bentpipe .*build 0000000000000000"):
+        engine._check_same(line)
