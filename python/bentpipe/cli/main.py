@@ -20,6 +20,7 @@ from bentpipe.cli.route import route
 from bentpipe.cli.run import run, shell
 from bentpipe.cli.serving import serving
 from bentpipe.cli.sky import sky
+from bentpipe.cli.sweeping import fairness, tune
 from bentpipe.cli.validate import validate
 
 app = typer.Typer(
@@ -69,6 +70,8 @@ app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command()(shell)
 app.command()(race)
+app.command()(tune)
+app.command()(fairness)
 app.command()(report)
 app.command()(read)
 app.command()(demo)

@@ -1,0 +1,215 @@
+"""Flows of several controllers on one path: who gets what, and how even it is over which time.
+
+Shares and Jain's index depend on how long one looks: two flows that take turns are even over a minute and not over a
+second (Jain, Chiu and Hawe, DEC-TR-301; T3P, section 5.2, shows ratios of one second).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.runs.entrants import parse_entrant, parse_entrants
+from bentpipe.runs.estimates import Estimate, estimate, jain_index
+from bentpipe.sweeps import Outcome, race_jobs, run_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from bentpipe import Profile
+    from bentpipe.runs.experiment import Direction
+    from bentpipe.sweeps import Progress, SweptRun
+
+SCALES_S = (1, 2, 5, 10, 30, 60, 300, 600)
+"""Over how long shares are compared [s]; those longer than half a Run are left out. Chosen here: about two a decade."""
+
+MOST_FLOWS = 1000
+"""Flows on one path. Chosen here: a slip in ``8x`` is more likely than so many."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """`count` flows of one entrant: a controller with its tunables."""
+
+    count: int
+    entrant: str
+
+
+def parse_groups(text: str) -> tuple[Group, ...]:
+    """``8xcubic,8xbbr2:loss_thresh=0.08,bbr`` as groups.
+
+    Raises `UserError` for a count or a controller that is none.
+    """
+    groups: list[Group] = []
+    pieces: list[list[str]] = []
+    for part in text.split(","):  # a tunable behind a comma belongs to the group before it
+        if pieces and "=" in part and ":" not in part:
+            pieces[-1].append(part)
+        else:
+            pieces.append([part])
+    for piece in pieces:
+        written = ",".join(piece).strip()
+        count, times, entrant = written.partition("x")
+        number = int(count) if times and count.strip().isdigit() else None
+        if number is None:
+            number, entrant = 1, written
+        if not 1 <= number <= MOST_FLOWS:
+            raise UserError(f"--flows: {shown(written)}: {number} flows; wanted from 1 to {MOST_FLOWS}")
+        if "+" in entrant or not entrant.strip():
+            raise UserError(f"--flows: {shown(written)}; wanted for example 8xcubic,8xbbr2:loss_thresh=0.08")
+        groups.append(Group(number, parse_entrant(entrant)))
+    if sum(group.count for group in groups) < 2:
+        raise UserError(f"--flows: {shown(text)} is one flow, with nobody to share with; wanted at least two")
+    return tuple(groups)
+
+
+def entrant_of_groups(groups: Sequence[Group]) -> str:
+    """What is raced: all flows together on one path."""
+    whole = "+".join(group.entrant for group in groups for _ in range(group.count))
+    (entrant,) = parse_entrants(whole)
+    return entrant
+
+
+def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
+    """Goodput of each flow, second by second after the warm-up [bit/s]: a list for each flow."""
+    warm_s = outcome.experiment.warmup_ns / 1e9
+    table = outcome.samples().filter(((pl.col("t_s") * 10).round() % 10 == 0) & (pl.col("t_s") >= warm_s - 1e-6))
+    flows = len(outcome.experiment.flows)
+    return {
+        "goodput_bps": [
+            (
+                table.filter(pl.col("flow") == flow).sort("t_s")["goodput_bytes"].cast(pl.Int64).diff().drop_nulls() * 8
+            ).to_list()
+            for flow in range(flows)
+        ]
+    }
+
+
+@dataclass(frozen=True)
+class AtScale:
+    """How even it is over `scale_s`: Jain's index over all flows, and the groups' part of all goodput.
+
+    Means over all windows of that length and all Runs, with the interval over Runs; `p5` is the 5th percentile of the
+    index over the windows.
+    """
+
+    scale_s: int
+    jain: Estimate
+    jain_p5: float
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """What came of it.
+
+    Attributes:
+        groups: Who was on the path.
+        shares: Of each group, over whole Runs (without the warm-up), 0 to 1; a fair one is its part of the flows.
+        goodput_bps: Of each group, all its flows together [bit/s].
+        scales: How even it was, by time scale.
+        ratios: Goodput of the first group over that of each other, second by second, of all Runs; inf where the other
+            had nothing.
+        runs: How many Runs count.
+        failed: Why others do not.
+    """
+
+    groups: tuple[Group, ...]
+    shares: tuple[Estimate, ...]
+    goodput_bps: tuple[Estimate, ...]
+    scales: tuple[AtScale, ...]
+    ratios: tuple[NDArray[np.float64], ...]
+    runs: int
+    failed: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``fairness --json`` prints."""
+        from dataclasses import asdict
+
+        flows = sum(group.count for group in self.groups)
+        return {
+            "groups": [
+                {
+                    "entrant": group.entrant,
+                    "flows": group.count,
+                    "fair_share": group.count / flows,
+                    "share": asdict(share),
+                    "goodput_bps": asdict(goodput),
+                }
+                for group, share, goodput in zip(self.groups, self.shares, self.goodput_bps, strict=True)
+            ],
+            "jain": [asdict(each) for each in self.scales],
+            "ratio_to_first_median": [
+                {"entrant": group.entrant, "median": float(np.median(ratio)) if np.isfinite(np.median(ratio)) else None}
+                for group, ratio in zip(self.groups[1:], self.ratios, strict=True)
+            ],
+            "runs": self.runs,
+            "failed": list(self.failed),
+        }
+
+
+def fairness(
+    paths: Sequence[Profile],
+    groups: Sequence[Group],
+    *,
+    out: Path,
+    direction: Direction = "down",
+    duration_s: float | None = None,
+    seeds: int = 1,
+    on: str | None = None,
+    threads: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Fairness:
+    """Bulk flows of several groups start together and share each path to the end.
+
+    Raises as `bentpipe.sweeps.run_sweep` does; `UserError` if no Run counts.
+    """
+    entrant = entrant_of_groups(groups)
+    jobs = race_jobs(
+        paths, [entrant], direction=direction, duration_s=duration_s, seeds=seeds, measure=goodput_by_second
+    )
+    swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=on_progress)
+    return fairness_of([run for run in swept.runs if run is not None], groups, tuple(swept.failed.values()))
+
+
+def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple[str, ...] = ()) -> Fairness:
+    """The same of Runs that are there, measured with `goodput_by_second`."""
+    series = [np.array(run.measures["goodput_bps"], dtype=np.float64) for run in runs if run.record["valid"]]
+    series = [each for each in series if each.size and each.sum() > 0]
+    if not series:
+        raise UserError(failed[0] if failed else "no Run in which anything was delivered; wanted a path that works")
+    ends = np.cumsum([group.count for group in groups])
+    bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+    by_group = [np.array([each[a:b].sum(axis=0) for a, b in bounds]) for each in series]
+    totals = [each.mean(axis=1) for each in by_group]
+    shares = tuple(
+        estimate([float(total[i] / total.sum()) for total in totals], ceiling=1.0) for i in range(len(groups))
+    )
+    goodput = tuple(estimate([float(total[i]) for total in totals]) for i in range(len(groups)))
+    shortest = min(each.shape[1] for each in series)
+    scales = tuple(_at_scale(series, scale) for scale in SCALES_S if scale == 1 or 2 * scale <= shortest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = tuple(np.concatenate([_known(each[0] / each[i]) for each in by_group]) for i in range(1, len(groups)))
+    return Fairness(tuple(groups), shares, goodput, scales, ratios, len(series), failed)
+
+
+def _known(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Without the seconds in which neither had anything."""
+    return ratio[~np.isnan(ratio)]
+
+
+def _at_scale(series: Sequence[NDArray[np.float64]], scale_s: int) -> AtScale:
+    means, whole = [], []
+    for each in series:
+        windows = each.shape[1] // scale_s
+        summed = each[:, : windows * scale_s].reshape(each.shape[0], windows, scale_s).sum(axis=2)
+        found = [index for column in summed.T if (index := jain_index(column.tolist())) is not None]
+        means.append(float(np.mean(found)))
+        whole += found
+    return AtScale(scale_s, estimate(means, ceiling=1.0), float(np.percentile(whole, 5)))

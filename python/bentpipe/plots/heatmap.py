@@ -1,0 +1,85 @@
+"""Two heatmaps side by side: what a grid of settings gains, and costs in round-trip time (T3P, figures 5b, 5c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.plots.style import styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.tuning import Cell, Tuned
+
+
+def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
+    """Goodput gained and p95 of the round-trip time inflated [%], each with its 95 % interval's half-width.
+
+    Of a grid with more than two axes the two first are drawn, the others stand at the best point, or at their first
+    values where there is none. The best point has a frame; what is over the limit is hatched.
+    """
+    with styled():
+        from matplotlib.figure import Figure as NewFigure
+
+        drawn = _drawn(tuned)
+        (x_name, xs), (y_name, ys) = _axes(tuned)
+        width, height = max(7.0, 1.0 + 1.7 * len(xs)), max(2.6, 1.6 + 0.55 * len(ys))
+        figure = NewFigure(figsize=(width, height), layout="constrained")
+        figure.suptitle(title)
+        gains = [(cell, cell.score.gain) for cell in drawn]
+        inflated = [(cell, cell.score.rtt_p95) for cell in drawn]
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, values, what, colours in (
+            (left, gains, "goodput, against the default [%]", "RdYlBu"),
+            (right, inflated, "p95 of the RTT of 1 s samples, against the default [%]", "RdYlBu_r"),
+        ):
+            _heatmap(axes, tuned, values, (len(ys), len(xs)), colours)
+            axes.set_title(what, fontsize="small")
+            axes.set_xticks(range(len(xs)), xs)
+            axes.set_yticks(range(len(ys)), ys)
+            axes.set_xlabel(x_name)
+        left.set_ylabel(y_name)
+        return figure
+
+
+def _axes(tuned: Tuned) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
+    """What goes across and what goes up: the first axis across, as in the paper; a lone one has no second."""
+    axes = tuned.grid.axes
+    return axes[0], axes[1] if len(axes) > 1 else ("", ("",))
+
+
+def _drawn(tuned: Tuned) -> list[Cell]:
+    """The cells of the plane that is drawn."""
+    rest = (tuned.best or tuned.cells[0]).point[2:]
+    return [cell for cell in tuned.cells if cell.point[2:] == rest]
+
+
+def _heatmap(
+    axes: Axes, tuned: Tuned, values: list[tuple[Cell, Estimate | None]], shape: tuple[int, int], colours: str
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    (_, xs), (_, ys) = _axes(tuned)
+    percent: NDArray[np.float64] = np.full(shape, np.nan)
+    texts: list[tuple[int, int, str]] = []
+    for cell, value in values:
+        x = xs.index(cell.point[0])
+        y = ys.index(cell.point[1]) if len(tuned.grid.axes) > 1 else 0
+        if value is not None:
+            percent[y, x] = 100.0 * (value.mean - 1.0)
+            half = "" if value.low is None or value.high is None else f"\n±{50.0 * (value.high - value.low):.1f}"
+            texts.append((x, y, f"{percent[y, x]:+.1f}{half}"))
+        if not cell.score.within(tuned.most_inflation):
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#00000055", lw=0))
+        if tuned.best is not None and cell.point == tuned.best.point:
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor="black", lw=2.0, zorder=3))
+    limit = float(np.nanmax(np.abs(percent))) if np.isfinite(percent).any() else 1.0
+    axes.imshow(percent, cmap=colours, vmin=-limit or -1.0, vmax=limit or 1.0, aspect="auto", origin="lower")
+    axes.grid(visible=False)
+    for x, y, text in texts:
+        axes.text(x, y, text, ha="center", va="center", fontsize="x-small")

@@ -1,0 +1,66 @@
+"""A grid of tunables: ``probe_rtt_win_ms=1000,2000`` and so on, each value checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError, shown
+from bentpipe.runs.entrants import check_controller, parse_entrant, read_tunable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All combinations of the values of some tunables of one controller.
+
+    Attributes:
+        controller: With the tunables that all points share, as an entrant: ``bbr2:probe_rtt_mode_ms=100``.
+        axes: Name and values of each tunable, in the order in which they were given.
+    """
+
+    controller: str
+    axes: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        """How many points it has."""
+        return math.prod(len(values) for _, values in self.axes)
+
+    def points(self) -> Iterator[tuple[str, ...]]:
+        """Values of the axes, the last axis fastest."""
+        return product(*(values for _, values in self.axes))
+
+    def entrant(self, point: Sequence[str]) -> str:
+        """What is raced at a point."""
+        given = ",".join(f"{name}={value}" for (name, _), value in zip(self.axes, point, strict=True))
+        return parse_entrant(f"{self.controller}{',' if ':' in self.controller else ':'}{given}")
+
+
+def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
+    """A grid as it is written: a controller with or without tunables, and ``tunable=value,value,…`` for each axis.
+
+    Raises `UserError` with the nearest name, the range and the unit for what is not known or out of range.
+    """
+    if "+" in controller or "," in controller.partition(":")[0]:
+        raise UserError(f"--cc: {shown(controller)}: a grid is of one controller; wanted for example --cc bbr2")
+    base = parse_entrant(controller)
+    name = base.partition(":")[0] if ".py:" not in base else ":".join(base.split(":")[:2])
+    check_controller(name, "--cc")
+    found: dict[str, tuple[str, ...]] = {}
+    for axis in axes:
+        tunable, equals, listed = (part.strip() for part in axis.partition("="))
+        values = [value.strip() for value in listed.split(",")]
+        if not (tunable and equals) or not all(values):
+            raise UserError(f"--grid: {shown(axis)}; wanted tunable=value,value,…, for example loss_thresh=0.02,0.08")
+        if tunable in found:
+            raise UserError(f"--grid: {tunable} stands twice; wanted all its values in one --grid")
+        numbers = {read_tunable(name, tunable, value): value for value in values}
+        found[tunable] = tuple(numbers.values())
+    if not found:
+        raise UserError("--grid: none given; wanted for example --grid loss_thresh=0.02,0.04,0.08")
+    return Grid(base, tuple(found.items()))

@@ -1,0 +1,101 @@
+"""What a setting is worth against the default: goodput gained, round-trip time inflated, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.runs.estimates import Estimate, paired_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bentpipe.sweeps import Outcome, SweptRun
+
+FEWEST_PROFILES = 3
+"""From so many Profiles on they are the unit of confidence, else every pair of Profile and seed. Chosen here: seeds of
+one Profile share its geometry, so they say little of others; of two Profiles there is no interval worth its name."""
+
+
+def by_second(outcome: Outcome) -> dict[str, Any]:
+    """Goodput and smoothed round-trip time of all flows together, second by second after the warm-up.
+
+    What iperf prints of an upload, and what T3P's section 5 computes its figures from ("1 s granularity").
+
+    Returns:
+        `goodput_bps`: of all flows together; `rtt_ms`: the mean of the flows' at the end of the second, None where no
+        flow has one.
+    """
+    warm_s = outcome.experiment.warmup_ns / 1e9
+    table = outcome.samples().filter(((pl.col("t_s") * 10).round() % 10 == 0) & (pl.col("t_s") >= warm_s - 1e-6))
+    seconds = (
+        table.group_by("t_s")
+        .agg(pl.col("goodput_bytes").sum(), pl.col("rtt_smoothed_ms").mean())
+        .sort("t_s")
+        .with_columns(goodput_bps=pl.col("goodput_bytes").cast(pl.Int64).diff() * 8)
+        .drop_nulls("goodput_bps")
+    )
+    return {"goodput_bps": seconds["goodput_bps"].to_list(), "rtt_ms": seconds["rtt_smoothed_ms"].to_list()}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A setting against the default, over the same paths.
+
+    Attributes:
+        goodput_bps: Its mean goodput over all seconds of all Runs [bit/s].
+        gain: How many times the default's goodput it has, unit by unit (1.15: 15 % more); None: somebody got nothing.
+        rtt_p95: The same of the 95th percentile of the round-trip times of all seconds.
+        rtt_mean: The same of their mean.
+    """
+
+    goodput_bps: float
+    gain: Estimate | None
+    rtt_p95: Estimate | None
+    rtt_mean: Estimate | None
+
+    def within(self, most_inflation: float) -> bool:
+        """Whether both the p95 and the mean are inflated by less than that (0.10: 10 %), by their point estimates."""
+        return all(each is not None and each.mean < 1.0 + most_inflation for each in (self.rtt_p95, self.rtt_mean))
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """All seconds of a setting on what counts as one observation."""
+
+    goodput_bps: float
+    rtt_p95_ms: float
+    rtt_mean_ms: float
+
+
+def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
+    """An entrant against the default; both must have run the same seeds of the same Profiles, measured `by_second`."""
+    listed = [run for run in runs if run.entrant in (entrant, default) and run.record["valid"]]
+    labels = {run.label for run in listed}
+    ours, theirs = (_units(listed, each, by_profile=len(labels) >= FEWEST_PROFILES) for each in (entrant, default))
+    both = sorted(ours.keys() & theirs.keys())
+
+    def ratio(name: str) -> Estimate | None:
+        return paired_ratio([getattr(ours[key], name) for key in both], [getattr(theirs[key], name) for key in both])
+
+    mean_bps = float(np.mean([ours[key].goodput_bps for key in both])) if both else 0.0
+    return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"))
+
+
+def _units(runs: Sequence[SweptRun], entrant: str, *, by_profile: bool) -> dict[tuple[str, int], _Unit]:
+    gathered: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for run in runs:
+        if run.entrant == entrant:
+            gathered.setdefault((run.label, -1 if by_profile else run.seed), []).append(run.measures)
+    return {key: unit for key, parts in gathered.items() if (unit := _unit(parts)) is not None}
+
+
+def _unit(parts: Sequence[Mapping[str, Any]]) -> _Unit | None:
+    goodput = [value for part in parts for value in part["goodput_bps"]]
+    rtts = [value for part in parts for value in part["rtt_ms"] if value is not None]
+    if not goodput or not rtts:
+        return None
+    return _Unit(float(np.mean(goodput)), float(np.percentile(rtts, 95)), float(np.mean(rtts)))

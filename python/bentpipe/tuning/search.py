@@ -1,0 +1,170 @@
+"""`tune`: every point of a grid over the same paths, the best one within a limit, and that one again on fresh seeds."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.sweeps import race_jobs, run_sweep
+from bentpipe.tuning.scores import Score, by_second, score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bentpipe import Profile
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.experiment import Direction
+    from bentpipe.sweeps import Job, Progress
+    from bentpipe.tuning.grid import Grid
+
+UNASKED_S = 3600.0
+"""What a grid may cost before it is asked for [core-seconds]. Chosen here: half an hour on a laptop with two cores."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A point of the grid and what it is worth."""
+
+    point: tuple[str, ...]
+    entrant: str
+    score: Score
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning found.
+
+    Attributes:
+        grid: What was tried.
+        default: The entrant everything is held against: the controller as it was given, without the grid's tunables.
+        cells: In the order of the grid.
+        most_inflation: The limit on the round-trip time's inflation, mean and p95 (0.10: 10 %).
+        best: The largest gain within the limit; None: no point is within it, or none gains anything.
+        fresh: `best` scored again, on seeds that had no part in choosing it: what was luck does not come again.
+        failed: Runs that failed, in one line each.
+    """
+
+    grid: Grid
+    default: str
+    cells: tuple[Cell, ...]
+    most_inflation: float
+    best: Cell | None
+    fresh: Score | None
+    failed: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``tune --json`` prints."""
+        names = [name for name, _ in self.grid.axes]
+
+        def cell(each: Cell) -> dict[str, Any]:
+            return {"point": dict(zip(names, each.point, strict=True)), "entrant": each.entrant, **asdict(each.score)}
+
+        return {
+            "controller": self.grid.controller,
+            "default": self.default,
+            "most_inflation": self.most_inflation,
+            "cells": [cell(each) for each in self.cells],
+            "best": None if self.best is None else cell(self.best),
+            "fresh": None if self.fresh is None else asdict(self.fresh),
+            "failed": list(self.failed),
+        }
+
+
+def tune(
+    paths: Sequence[Profile],
+    grid: Grid,
+    *,
+    out: Path,
+    direction: Direction = "down",
+    duration_s: float | None = None,
+    seeds: int = 1,
+    most_inflation: float = 0.10,
+    on: str | None = None,
+    threads: int | None = None,
+    agreed: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Tuned:
+    """Try every point of a grid on every Profile with every seed, against the controller as it is.
+
+    Args:
+        paths: The Profiles.
+        grid: What to try.
+        out: Folder of the results' table; what is there already is not run again.
+        direction: The way the data goes.
+        duration_s: Of each Run; None: the whole of the shortest Profile.
+        seeds: N stands for the seeds 0 … N−1; the winner is scored again on N … 2N−1.
+        most_inflation: The best point's round-trip time may be longer than the default's by less than this part, in the
+            mean and in the 95th percentile of all seconds.
+        on: A Dask scheduler; None: this machine.
+        threads: Of this machine.
+        agreed: Whether a grid that takes more than `UNASKED_S` of core time is all right.
+        on_progress: As of `run_sweep`; the fresh Runs count, too.
+
+    Raises:
+        UserError: What cannot be run, or what costs more than was agreed to: the message says how much.
+        and what `run_sweep` raises.
+    """
+    if not 0.0 <= most_inflation <= 1e3:
+        raise UserError(f"--max-rtt-inflation: {most_inflation:g}; wanted a part from 0, for example 0.10 for 10 %")
+    how: dict[str, Any] = {"direction": direction, "duration_s": duration_s, "measure": by_second}
+    default = grid.controller
+    first = race_jobs(paths, [default], seeds=seeds, **how)
+    if not agreed:
+        _ask(first, grid, out, len(paths) * seeds)
+    settings = {grid.entrant(point): point for point in grid.points()}
+    jobs = race_jobs(paths, [default, *settings], seeds=seeds, **how)
+    extra = 2 * len(first) / (len(jobs) + 2 * len(first))  # the winner's and the default's fresh Runs
+
+    def heard(progress: Progress, begin: float, end: float) -> None:
+        if on_progress is not None:
+            on_progress(replace(progress, share=begin + (end - begin) * progress.share))
+
+    swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=lambda p: heard(p, 0.0, 1.0 - extra))
+    runs = [run for run in swept.runs if run is not None]
+    cells = tuple(Cell(point, entrant, score(runs, entrant, default)) for entrant, point in settings.items())
+    failed = list(swept.failed.values())
+    best = _best(cells, most_inflation)
+    fresh = None
+    if best is not None:
+        again = [
+            job for job in race_jobs(paths, [default, best.entrant], seeds=2 * seeds, **how) if job.work.seed >= seeds
+        ]
+        rescored = run_sweep(again, out=out, on=on, threads=threads, on_progress=lambda p: heard(p, 1.0 - extra, 1.0))
+        fresh = score([run for run in rescored.runs if run is not None], best.entrant, default)
+        failed += rescored.failed.values()
+    return Tuned(grid, default, cells, most_inflation, best, fresh, tuple(failed))
+
+
+def _best(cells: Sequence[Cell], most_inflation: float) -> Cell | None:
+    def gain(cell: Cell) -> float:
+        found: Estimate | None = cell.score.gain
+        return 0.0 if found is None else found.mean
+
+    within = [cell for cell in cells if cell.score.within(most_inflation) and gain(cell) > 1.0]
+    return max(within, key=gain, default=None)
+
+
+def _ask(first: Sequence[Job], grid: Grid, out: Path, runs_a_point: int) -> None:
+    """Refuse a grid that costs much: by what the default's first Run takes, which is wanted anyway."""
+    began = time.process_time()
+    run_sweep(first[:1], out=out, threads=1)
+    took_s = max(time.process_time() - began, 1e-3 * first[0].cost_s)  # from the table it would be free
+    runs = grid.size * runs_a_point
+    core_s = runs * took_s
+    if core_s > UNASKED_S:
+        cores = len(os.sched_getaffinity(0))
+        raise UserError(
+            f"--grid: {grid.size:,} points on {runs_a_point:,} paths are {runs:,} Runs, about {_span(core_s)} of one "
+            f"core ({_span(core_s / cores)} here); --yes runs them, fewer values or --on a cluster cost less"
+        )
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((86400.0 * 365, "years"), (86400.0, "days"), (3600.0, "hours")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds / 60:.0f} minutes"
