@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ["dumbbell", "constellation", "sky", "emulator"]
+BENCHMARKS = ["dumbbell", "constellation", "sky", "emulator", "sweep"]
 
 
 def main() -> None:
