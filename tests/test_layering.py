@@ -36,7 +36,7 @@ NATIVE_DOORS = {
     "profiles",
     "readers",
     "runs",
-    "controllers.py",
+    "plugin.py",
     "__init__.py",
 }
 

@@ -1,6 +1,6 @@
 """Types of the native half. Units and errors: docstrings of the Python modules that wrap it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,30 @@ class RunData:
     def summary_json(self) -> str: ...
     def content_hash(self) -> str: ...
 
+class Ack:
+    now_s: float
+    mss_bytes: int
+    acked_bytes: int
+    lost_bytes: int
+    rtt_s: float | None
+    srtt_s: float
+    min_rtt_s: float | None
+    delivery_bps: float | None
+    delivered_bytes: int
+    delivered_at_send_bytes: int | None
+    lost_total_bytes: int
+    inflight_bytes: int
+    prior_inflight_bytes: int
+    cwnd_limited: bool
+    app_limited: bool
+    in_recovery: bool
+    ce_marks: int
+
 def simulate(
-    experiment_json: str, profiles: Sequence[Profile], on_progress: Callable[[float], object] | None = None
+    experiment_json: str,
+    profiles: Sequence[Profile],
+    on_progress: Callable[[float], object] | None = None,
+    guests: Mapping[str, Callable[[int, int, dict[str, float]], object]] | None = None,
 ) -> RunData: ...
 def ping(profile: Profile, sent_s: NDArray[np.float64], size_bytes: int, seed: int) -> NDArray[np.float64]: ...
 def ping_replies(

@@ -20,6 +20,10 @@ class UserError(BentpipeError, ValueError):
     exit_code = 2
 
 
+class ControllerError(UserError):
+    """A controller in Python that raised, or answered with what is no window or rate: its Run ends, others go on."""
+
+
 class StoppedError(BentpipeError):
     """Ctrl-C, with what is kept: exit code 130, as shells report a process that SIGINT ended."""
 

@@ -3,6 +3,7 @@
 mod access;
 mod emu;
 mod error;
+mod guest;
 mod logs;
 mod orbit;
 mod profile;
@@ -18,6 +19,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(access::build_profile, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
     module.add_class::<sim::PyRunData>()?;
+    module.add_class::<guest::Ack>()?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;

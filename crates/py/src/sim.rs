@@ -1,15 +1,17 @@
 //! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
 
 use crate::error::user_error;
+use crate::guest::House;
 use crate::profile::PyProfile;
-use bentpipe_profile::Nanos;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::Column;
+use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
 use bentpipe_transport::cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::collections::BTreeMap;
 
 /// Simulated time between looks at Ctrl-C and the progress callback: some 10 ms of work at 200 Mbit/s.
 const SLICE: Nanos = Nanos::from_millis(500);
@@ -42,19 +44,30 @@ impl PyRunData {
 }
 
 /// Runs an Experiment. The GIL is released; every half second of simulated time `on_progress` hears the part done, and Ctrl-C is heard.
+/// `guests` makes the controllers that are not in the registry: name to a callable that takes its options.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, guests=None))]
 pub fn simulate(
     py: Python<'_>,
     experiment_json: &str,
     profiles: Vec<PyRef<'_, PyProfile>>,
     on_progress: Option<Py<PyAny>>,
+    guests: Option<BTreeMap<String, Py<PyAny>>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
-    let mut simulation = py.detach(|| Simulation::new(experiment, profiles)).map_err(user_error)?;
+    let house = House::new(guests.unwrap_or_default(), Time::ZERO + experiment.offset_ns);
+    let mut simulation = py
+        .detach(|| Simulation::with_guests(experiment, profiles, &|name, config, options| house.receive(name, config, options)))
+        .map_err(user_error)?;
+    house.check(py)?;
     let mut until = SLICE;
-    while py.detach(|| simulation.run_until(until)) {
+    loop {
+        let more = py.detach(|| simulation.run_until(until));
+        house.check(py)?;
+        if !more {
+            break;
+        }
         until += SLICE;
         py.check_signals()?;
         if let Some(callback) = &on_progress {

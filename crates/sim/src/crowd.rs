@@ -61,7 +61,7 @@ impl Source {
         self.summary.offered_bytes += size.0;
         let spec = FlowSpec { start_ns: at, application: Application::Bytes(size), ..self.spec.clone() };
         let streams = self.streams.child(&self.summary.transfers.to_string());
-        Flow::new(streams, self.path, &spec, experiment, &profiles[self.path], offset).map(Some)
+        Flow::new(streams, self.path, &spec, experiment, &profiles[self.path], offset, &|_, _, _| None).map(Some)
     }
 
     /// A transfer is let go: it is complete, or the run is over.

@@ -5,8 +5,9 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::cc::Controller;
 use bentpipe_transport::cc::hints::Facts;
-use bentpipe_transport::cc::registry;
+use bentpipe_transport::cc::registry::{self, Config, Guests};
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 /// One flow of the Experiment while it runs.
@@ -38,7 +39,7 @@ pub struct Flow {
 
 impl Flow {
     /// Sets one up on path number `path`; times are the Profile's, `offset` the run's beginning. What it draws comes from `streams`. A controller is
-    /// told of the Profile what it needs.
+    /// one of the `guests` or of the registry, and told of the Profile what it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
@@ -50,14 +51,16 @@ impl Flow {
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
+        guests: &Guests<'_>,
     ) -> Result<Self, SimError> {
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), ..sender_config(&sender_host) };
-        let mut controller = registry::build(&spec.controller, &config.controller_config(streams), &spec.options)?;
-        for hint in registry::path_hints(&spec.controller, &spec.options, streams, || facts(profile))? {
-            controller.on_path_hint(&hint);
-        }
+        let told = config.controller_config(streams);
+        let controller = match guests(&spec.controller, &told, &spec.options) {
+            Some(guest) => guest,
+            None => built_in(spec, &told, profile)?,
+        };
         let start = offset + Nanos(spec.start_ns.0);
         Ok(Self {
             path: path as u16,
@@ -141,6 +144,15 @@ impl Flow {
     pub const fn is_started(&self) -> bool {
         self.started
     }
+}
+
+/// A controller of the registry, told of the Profile what it needs.
+fn built_in(spec: &FlowSpec, config: &Config, profile: &Profile) -> Result<Box<dyn Controller>, SimError> {
+    let mut controller = registry::build(&spec.controller, config, &spec.options)?;
+    for hint in registry::path_hints(&spec.controller, &spec.options, config.streams, || facts(profile))? {
+        controller.on_path_hint(&hint);
+    }
+    Ok(controller)
 }
 
 /// What a controller may have to know: when the path moves to another hop, and what time it is.

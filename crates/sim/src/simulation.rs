@@ -19,6 +19,7 @@ use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use bentpipe_transport::cc::Probe;
+use bentpipe_transport::cc::registry::Guests;
 use bentpipe_transport::{Ack, Segment};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
@@ -83,6 +84,15 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
+        Self::with_guests(experiment, profiles, &|_, _, _| None)
+    }
+
+    /// The same, with controllers that are not in the registry.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
+    pub fn with_guests(experiment: Experiment, profiles: Vec<Arc<Profile>>, guests: &Guests<'_>) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
             return Err(SimError::ProfileCount { wanted: experiment.profiles.len(), found: profiles.len() });
@@ -111,7 +121,7 @@ impl Simulation {
             .map(|(i, spec)| {
                 let path = experiment.path_of(&spec.profile);
                 let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
-                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start)?)))
+                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start, guests)?)))
             })
             .collect::<Result<Vec<_>, SimError>>()?;
         let named = flows.len();

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.errors import UserError
+from bentpipe.errors import ControllerError, UserError
 
 if TYPE_CHECKING:
     from bentpipe.runs import RaceResult
@@ -159,6 +159,8 @@ def race(
                 "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
             )
         show_result(result, as_json)
+        if result.failed:
+            raise ControllerError(f"{len(result.failed)} Runs ended early; the first: {result.failed[0]}")
         if not all(run.record["valid"] for run in result.runs):
             raise typer.Exit(1)
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runs.flow_names import split_flow
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -85,7 +87,8 @@ def look(controller: str) -> Look:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())
     colour, marker = SPARE[number % len(SPARE)], SPARE_MARKERS[number // len(SPARE) % len(SPARE_MARKERS)]
-    name, _, tunables = controller.partition(":")
+    name, tunables = split_flow(controller)
+    name = name.rpartition(":")[2]  # of one in a Python file its class
     return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 

@@ -1,6 +1,7 @@
 """What is raced: ``cubic``, ``cubic+bbr`` (two flows on one path), ``bbr:min_rtt_win_s=20`` (with tunables).
 
-``ecn`` stands among the tunables, but is the connection's: what its flow asks for (``docs/concepts/queues.md``).
+A controller in Python is named by its file and class: ``./mine.py:Mine``, ``./mine.py:Mine:gain=2``. ``ecn`` stands
+among the tunables, but is the connection's: what its flow asks for (``docs/concepts/queues.md``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, shown
+from bentpipe.runs import guests
+from bentpipe.runs.flow_names import split_flow
 from bentpipe.scenarios.tables import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ def parse_entrants(text: str, everywhere: Written | None = None) -> tuple[str, .
     parts: list[str] = []
     for part in text.split(","):
         first = part.partition("+")[0]
-        if parts and ":" in parts[-1].rpartition("+")[2] and "=" in first and ":" not in first:
+        open_list = bool(parts) and split_flow(parts[-1].rpartition("+")[2])[1] is not None
+        if open_list and "=" in first and ":" not in first:
             parts[-1] += f",{part}"
         else:
             parts.append(part)
@@ -66,13 +70,12 @@ def parse_entrant(entrant: str, everywhere: Written | None = None) -> str:
     """
     flows = []
     for part in entrant.split("+"):
-        name, colon, options = part.strip().partition(":")
-        controller = name.strip().lower()
+        controller, options = _named(part)
         if not controller:
             there = ", ".join(known_controllers())
             raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {there}")
         check_controller(controller, "--cc")
-        own = _assignments(options, f"--cc: {controller}") if colon else {}
+        own = {} if options is None else _assignments(options, f"--cc: {controller}")
         flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
     return "+".join(flows)
 
@@ -81,22 +84,24 @@ def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """What ``--cc-opt bbr:min_rtt_win_s=20,probe_rtt_mode_ms=100`` says, by controller; each at most once."""
     found: dict[str, dict[str, str]] = {}
     for text in texts:
-        name, _, options = text.partition(":")
-        controller = name.strip().lower()
+        controller, options = _named(text)
         check_controller(controller, "--cc-opt")
         if controller in found:
             raise UserError(
                 f"--cc-opt: {controller} stands twice; to race one controller with two settings write them "
                 f"in --cc, for example --cc {controller},{controller}:{options}"
             )
-        found[controller] = _assignments(options, f"--cc-opt: {controller}")
+        found[controller] = _assignments(options or "", f"--cc-opt: {controller}")
         _written(controller, found[controller])
     return found
 
 
 def check_controller(controller: str, where: str) -> None:
-    """Refuse one that is not in the registry, with the nearest name."""
-    names = known_controllers()
+    """Refuse one that is neither in the registry nor in Python, with the nearest name."""
+    if guests.is_guest(controller):
+        guests.find_guest(controller)
+        return
+    names = [*known_controllers(), *guests.guest_names()]
     if controller not in names:
         raise UserError(
             f"{where}: no controller {shown(controller)}{did_you_mean(controller, names)} (there are "
@@ -127,13 +132,21 @@ def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[s
 
 
 def _parts(entrant: str) -> list[tuple[str, dict[str, str]]]:
-    split = [part.partition(":") for part in entrant.split("+")]
-    return [(controller, _assignments(options, controller) if options else {}) for controller, _, options in split]
+    split = [split_flow(part) for part in entrant.split("+")]
+    return [(controller, _assignments(options, controller) if options else {}) for controller, options in split]
 
 
 def read_tunable(controller: str, name: str, text: str) -> float:
     """The value of a controller's tunable: a number, or the name of a choice. Raises `UserError`."""
+    if guests.is_guest(controller):
+        return guests.read_guest_tunable(controller, name, text)
     return _native.read_tunable(controller, name, text)
+
+
+def _named(part: str) -> tuple[str, str | None]:
+    """Controller and tunables of a flow as a user wrote it: capitals count in a file's name alone."""
+    name, options = split_flow(part)
+    return (name if guests.is_guest(name) else name.lower()), options
 
 
 def _assignments(text: str, where: str) -> dict[str, str]:
@@ -163,7 +176,7 @@ def _written(controller: str, options: Mapping[str, str], *, answers: bool = Tru
 
 
 def _ecn_switch(controller: str) -> str | None:
-    tunables = _controllers()[controller]["tunables"]
+    tunables = _controllers().get(controller, {"tunables": ()})["tunables"]  # one in Python has none of ours
     return next((str(each["name"]) for each in tunables if each["name"] in ECN_SWITCHES), None)
 
 
@@ -180,7 +193,8 @@ def _ecn_mode(controller: str, text: str) -> str:
 
 def _as_text(controller: str, name: str, value: float) -> str:
     """A value as it is written: the name of a choice, or a number without a plus in it."""
-    tunable = next((each for each in _controllers()[controller]["tunables"] if each["name"] == name), None)
+    known = _controllers().get(controller, {"tunables": ()})
+    tunable = next((each for each in known["tunables"] if each["name"] == name), None)
     if tunable is not None and tunable["choices"] is not None and value in range(len(tunable["choices"])):
         return str(tunable["choices"][int(value)])
     return repr(int(value) if value == int(value) and abs(value) < 2**53 else value).replace("+", "")

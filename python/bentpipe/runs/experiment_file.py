@@ -20,6 +20,7 @@ from bentpipe.runs.experiment import (
     ProfileRef,
     default_warmup_ns,
 )
+from bentpipe.runs.guests import is_guest
 from bentpipe.scenarios.tables import Table, did_you_mean
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _cross(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str
 
 def _controller(entry: Table, known: Sequence[str]) -> str:
     controller = entry.text("controller")
-    if controller not in known:
+    if not is_guest(controller) and controller not in known:
         hint = did_you_mean(controller, known)
         raise UserError(f"{entry.where}: controller is {shown(controller)}{hint} (there are {', '.join(known)})")
     return controller

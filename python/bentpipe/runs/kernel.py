@@ -10,6 +10,7 @@ from bentpipe.emulation.check import lateness_p99_ms
 from bentpipe.emulation.engine import LATENESS_BOUND_MS
 from bentpipe.errors import UserError
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.guests import is_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +57,8 @@ def check(work: Sequence[Work]) -> None:
         raise UserError(f"{AVAILABLE}: {error.strerror}; a race on the kernel needs Linux") from error
     for item in work:
         experiment = item.experiment
+        if brought := [flow.controller for flow in experiment.flows if is_guest(flow.controller)]:
+            raise UserError(f"--on-kernel: {brought[0]} is written in Python; wanted it in the simulator")
         if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
             raise UserError(
                 f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); load its module as root, for "

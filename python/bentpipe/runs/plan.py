@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.runs import experiment as ex
 from bentpipe.runs import record, store
 from bentpipe.runs.entrants import entrant_of, parse_entrant
+from bentpipe.runs.guests import guests_of
 from bentpipe.runs.traffic import cross_traffic
 
 if TYPE_CHECKING:
@@ -62,9 +62,14 @@ class Work:
     world: store.World = "simulated"
 
     @property
+    def name(self) -> str:
+        """As messages call it."""
+        return f"{self.entrant}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a finished Run to stand for this work."""
-        versions = {"bentpipe": _native.__version__, "build": record.build()}
+        versions = record.versions("simulated", guests_of(self.experiment))
         return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
 
 
@@ -74,7 +79,9 @@ def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions
     Of `versions` both count: two builds of one version may differ in what they simulate.
     """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
-    ran = {key: versions.get(key) for key in ("bentpipe", "build")}
+    ran = {key: versions.get(key) for key in ("bentpipe", "build")} | {
+        key: value for key, value in versions.items() if key.startswith(record.GUEST)
+    }
     whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "versions": ran}))
     return whole
 

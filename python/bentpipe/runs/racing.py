@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe import _native
 from bentpipe.emulation import Emulated, EmulationError
-from bentpipe.errors import StoppedError, StoreError, UserError
+from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.runs import asked, captures, kernel, record, store, text
+from bentpipe.runs import asked, captures, guests, kernel, record, store, text
 from bentpipe.runs import plan as planning
 from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles, referring_to
@@ -58,15 +57,20 @@ class RaceInterruptedError(StoppedError):
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What a race left in `out`: its Runs in the order of the plan; `resumed` of them were there before."""
+    """What a race left in `out`: its Runs in the order of the plan; `resumed` of them were there before.
+
+    `failed` says of Runs that a controller in Python ended which, when and why: those are not in `runs`.
+    """
 
     out: Path
     runs: list[store.Run]
     resumed: int = 0
+    failed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What ``race --json`` prints."""
-        return {"runs": [record.race_row(run) for run in self.runs]}
+        rows = {"runs": [record.race_row(run) for run in self.runs]}
+        return {**rows, "failed": list(self.failed)} if self.failed else rows
 
 
 def race(
@@ -115,6 +119,7 @@ def race(
     Raises:
         UserError: before anything runs, for what cannot be run or a folder that holds other Runs.
         RaceInterruptedError: after Ctrl-C, when all threads have stopped.
+        ControllerError: where all Runs failed of a controller in Python; of some, `RaceResult.failed` tells.
         StoreError: where the disk refuses; what was finished is kept.
         EmulationError: where an emulation ended before its end; likewise.
     """
@@ -206,7 +211,10 @@ def _execute(
         with deaf_to_ctrl_c():
             kept, said, rest = _what_is_kept(work, finished, fresh)
             raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
-    return RaceResult(out, [finished[item.folder] for item in work], resumed)
+    runs = [finished[item.folder] for item in work if item.folder in finished]
+    if not runs:
+        raise ControllerError(crew.failed[0])
+    return RaceResult(out, runs, resumed, tuple(crew.failed))
 
 
 def _warn_of_paths(work: Sequence[planning.Work]) -> None:
@@ -317,6 +325,7 @@ class _Crew:
     capture: bool = False
     interrupted: bool = False
     most_tries: int = 1
+    failed: list[str] = field(default_factory=list)
     _gave_up: bool = False
     _said: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -370,8 +379,11 @@ class _Crew:
                 if item.world == "emulated":
                     data: record.Data = self._on_kernel(item, experiment, paths[0], heard, captured)
                 else:
-                    data = _native.simulate(experiment.to_json(), paths, heard)
+                    data = guests.simulate(experiment, paths, heard)
             except _StopRunError:
+                return None
+            except ControllerError as error:  # the user's; the other Runs go on
+                self.failed.append(f"{item.name}: {error}")
                 return None
             self._shares[number] = 1.0
             try:
@@ -400,7 +412,7 @@ class _Crew:
         A machine on which one Run failed all its tries is not disturbed for a moment only: until one is valid again,
         each has one.
         """
-        name = f"{item.entrant}, seed {item.seed}, on {'+'.join(base.label for base in item.bases)}"
+        name = item.name
         tries = 1 if self._gave_up else self.most_tries
         for attempt in range(1, tries + 1):
             data = kernel.run_on_kernel(experiment, path, heard, captured)

@@ -13,17 +13,23 @@ import polars as pl
 
 from bentpipe import _native
 from bentpipe.runs import store
+from bentpipe.runs.guests import guests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bentpipe._native import Profile
     from bentpipe.runs.experiment import Experiment
+    from bentpipe.runs.guests import Guest
     from bentpipe.runs.plan import Base, Work
     from bentpipe.runs.store import Run
 
 ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
 """What ``race --json`` promises for each flow, first and in this order."""
+
+
+GUEST = "controller "
+"""How the entries of controllers in Python begin among the versions."""
 
 
 @cache
@@ -88,7 +94,7 @@ def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], dat
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ],
         "experiment": experiment.to_dict(),
-        "versions": versions(item.world),
+        "versions": versions(item.world, guests_of(experiment)),
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,
@@ -110,9 +116,13 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]
     }
 
 
-def versions(world: store.World = "emulated") -> dict[str, str]:
-    """What ran: of an emulated Run also which kernel, and on what processor. A simulated one depends on neither."""
-    ours = {"bentpipe": _native.__version__, "build": build()}
+def versions(world: store.World = "emulated", guests: Mapping[str, Guest] | None = None) -> dict[str, str]:
+    """What ran: of an emulated Run also which kernel, and on what processor. A simulated one depends on neither.
+
+    Of each controller in Python the SHA-256 of its file: one that was edited is another.
+    """
+    brought = {f"{GUEST}{name}": guest.sha256 for name, guest in (guests or {}).items()}
+    ours = {"bentpipe": _native.__version__, "build": build(), **brought}
     if world == "simulated":
         return ours
     return {**ours, "kernel": f"{platform.system()} {platform.release()}", "machine": platform.machine()}

@@ -23,6 +23,7 @@ import polars as pl
 
 from bentpipe.errors import StoreError, UserError, shown
 from bentpipe.files import read_bytes
+from bentpipe.runs.flow_names import split_flow
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Run:
         """What each flow is called: its part of the entrant, or its controller where the entrant is a program."""
         parts = self.entrant.split("+")
         controllers = [str(flow["controller"]) for flow in self.flows]
-        if [part.partition(":")[0] for part in parts] == controllers:
+        if [split_flow(part)[0] for part in parts] == controllers:
             return parts
         return controllers
 

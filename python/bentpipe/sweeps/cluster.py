@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import queue
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.runs.drawn import DrawnProfiles
-from bentpipe.runs.plan import Base
 from bentpipe.sweeps.crews import POLL_S, Event, Finished, Said, Tick
-from bentpipe.sweeps.swept import execute
+from bentpipe.sweeps.remote import bare, pack, remotely
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from distributed import Client, Future
-    from numpy.typing import NDArray
 
+    from bentpipe.runs.plan import Base
     from bentpipe.sweeps.job import Job
 
 CONNECT_S = 10.0
@@ -41,52 +36,6 @@ AHEAD = 2
 
 class ClusterError(BentpipeError):
     """A scheduler or all workers are gone: exit code 1. What was finished is kept."""
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """A given Profile as it travels: it reaches each worker once, whatever the number of its Runs."""
-
-    role: str
-    label: str
-    hash: str
-    metadata: str
-    table: Mapping[str, NDArray[Any]]
-
-    @classmethod
-    def of(cls, base: Base) -> Parcel:
-        """Packs it."""
-        return cls(base.role, base.label, base.hash, base.profile.metadata_json(), base.profile.table())
-
-
-def pack(base: Base) -> bytes:
-    """A `Parcel` as bytes."""
-    return pickle.dumps(Parcel.of(base))
-
-
-@lru_cache(maxsize=32)
-def unpack(packed: bytes) -> Base:
-    """The Profile in it. A worker's threads share what they unpacked."""
-    from bentpipe import Profile
-
-    parcel: Parcel = pickle.loads(packed)
-    return Base(parcel.role, parcel.label, Profile.from_table(parcel.metadata, **parcel.table), parcel.hash)
-
-
-_DRAWN = DrawnProfiles(32)
-
-
-def remotely(packed: bytes, key: str, *parcels: bytes) -> str:
-    """What a worker does with a job that came without its Profiles.
-
-    As bytes, so that the scheduler need not have the module with its measure.
-    """
-    try:
-        job: Job = pickle.loads(packed)
-    except ImportError as error:
-        raise UserError(f"--on: a worker cannot load what is measured ({error}); install it there") from None
-    bases = tuple(unpack(parcel) for parcel in parcels)
-    return execute(replace(job, work=replace(job.work, bases=bases)), key, _DRAWN)
 
 
 def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
@@ -173,7 +122,7 @@ class _Cluster:
         while self._next < len(self._jobs) and len(self._out) < most:
             number, job = self._next, self._jobs[self._next]
             parcels = [self._parcel(base) for base in job.work.bases]
-            packed = cloudpickle.dumps(replace(job, work=replace(job.work, bases=())))
+            packed = cloudpickle.dumps(bare(job))
             named = f"bentpipe-run-{job.key}"
             future = self._client.submit(remotely, packed, job.key, *parcels, key=named, priority=-number)
             self._out[future.key] = (number, future)

@@ -6,13 +6,20 @@ closed.
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import signal
 import threading
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+from bentpipe.errors import BentpipeError
 from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles
+from bentpipe.sweeps.remote import bare, pack, remotely
 from bentpipe.sweeps.swept import execute
 
 if TYPE_CHECKING:
@@ -22,6 +29,10 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 """How often a crew looks up although nothing is finished [s]. Chosen here: unnoticeable."""
+
+
+class ProcessGoneError(BentpipeError):
+    """A process of this machine that ran jobs ended: exit code 1. What was finished is kept."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,47 @@ def on_threads(jobs: Sequence[Job], threads: int) -> Iterator[Event]:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
+def on_processes(jobs: Sequence[Job], processes: int) -> Iterator[Event]:
+    """A process for each core: for controllers in Python, which hold the interpreter's lock.
+
+    Raises `ProcessGoneError` where one of them is gone: killed, say, for want of memory.
+    """
+    packed = {base.hash: pack(base) for job in jobs for base in job.work.bases}
+    # A fresh interpreter each: a fork of a process with threads may hang.
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_deaf)
+    waiting: dict[Future[str], int] = {}
+    ahead = iter(enumerate(jobs))
+    try:
+        while True:
+            for i, job in itertools.islice(ahead, 2 * processes - len(waiting)):
+                parcels = [packed[base.hash] for base in job.work.bases]
+                waiting[pool.submit(remotely, pickle.dumps(bare(job)), job.key, *parcels)] = i
+            if not waiting:
+                return
+            finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield _told(waiting.pop(future), future)
+            yield Tick()
+    except BrokenProcessPool:
+        raise ProcessGoneError("a process of the sweep is gone (killed, perhaps for want of memory)") from None
+    finally:
+        with deaf_to_ctrl_c():
+            for future in waiting:
+                future.cancel()
+            for process in list((pool._processes or {}).values()):
+                process.terminate()  # what it is at is not asked for any more
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _deaf() -> None:
+    """Ctrl-C reaches all processes of a terminal; the one that started these says what becomes of them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _told(number: int, future: Future[str]) -> Finished:
     error = future.exception()
     if error is None:
         return Finished(number, future.result())
-    if not isinstance(error, Exception):
+    if isinstance(error, BrokenProcessPool) or not isinstance(error, Exception):
         raise error
     return Finished(number, None, error)

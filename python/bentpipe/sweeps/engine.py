@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import BentpipeError, StoppedError, StoreError, UserError
 from bentpipe.runs import record, text
 from bentpipe.sweeps.cluster import ClusterError, on_cluster
-from bentpipe.sweeps.crews import Finished, Said, on_threads
+from bentpipe.sweeps.crews import Finished, ProcessGoneError, Said, on_processes, on_threads
 from bentpipe.sweeps.swept import SweptRun
 from bentpipe.sweeps.table import ResultsTable
 
@@ -128,7 +128,7 @@ def run_sweep(
         except KeyboardInterrupt as stop:
             kept, said = _what_is_kept(keys, table)
             raise SweepInterruptedError(kept, len(jobs), f"interrupted: {said}") from stop
-        except (ClusterError, StoreError) as error:
+        except (ClusterError, ProcessGoneError, StoreError) as error:
             raise type(error)(f"{error}; {_what_is_kept(keys, table)[1]}") from error
         runs = tuple(_swept(job, table, key) for job, key in zip(jobs, keys, strict=True))
         why = {i: failed[key] for i, key in enumerate(keys) if key in failed}
@@ -138,7 +138,9 @@ def run_sweep(
 def _crew(jobs: list[Job], on: str | None, threads: int | None) -> Iterator[Event]:
     if on is not None:
         return on_cluster(jobs, on)
-    return on_threads(jobs, threads or len(os.sched_getaffinity(0)))
+    cores = threads or len(os.sched_getaffinity(0))
+    in_python = [job.in_python for job in jobs]
+    return on_processes(jobs, cores) if any(in_python) else on_threads(jobs, cores)
 
 
 def _drain(
@@ -207,7 +209,7 @@ def _why_failed(job: Job, error: Exception) -> str:
 def _check_same(parsed: Mapping[str, Any]) -> None:
     """Refuse a result of another bentpipe: a worker's."""
     theirs, ours = parsed["record"]["versions"], record.versions("simulated")
-    if theirs != ours:
+    if any(theirs.get(key) != value for key, value in ours.items()):
         found, wanted = (f"{each['bentpipe']} (build {each['build']})" for each in (theirs, ours))
         raise UserError(f"--on: a worker runs bentpipe {found}; wanted what runs here, {wanted}: install that there")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import UserError
 from bentpipe.runs import plan as planning
 from bentpipe.runs import record
+from bentpipe.runs.guests import is_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,8 +82,12 @@ class Job:
     @property
     def name(self) -> str:
         """As messages call it."""
-        labels = "+".join(base.label for base in self.work.bases)
-        return f"{self.work.entrant}, seed {self.work.seed}, on {labels}"
+        return self.work.name
+
+    @property
+    def in_python(self) -> bool:
+        """Whether a controller in Python takes part, which holds the interpreter's lock."""
+        return any(is_guest(flow.controller) for flow in self.work.experiment.flows)
 
 
 def race_jobs(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.runs import record
+from bentpipe.runs import guests, record
 from bentpipe.runs.drawn import referring_to
 from bentpipe.runs.store import Run
 from bentpipe.sweeps.job import Outcome
@@ -38,12 +38,10 @@ def execute(job: Job, key: str, drawn: DrawnProfiles, heard: Callable[[float], N
 
     Whoever runs it, here or on another machine, the line is the same. `heard` is told the share done and may raise.
     """
-    from bentpipe import simulate
-
     item = job.work
     paths = drawn.take(item.bases, item.seed)
     experiment = referring_to(item.experiment, paths)
-    data = simulate(experiment.to_json(), paths, heard)
+    data = guests.simulate(experiment, paths, heard)
     whole = record.run_record(item, experiment, paths, data)
     measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole["summary"], data)))
     try:

@@ -55,6 +55,9 @@ pub struct Entry {
     pub build: fn(&Config, &Options) -> Box<dyn Controller>,
 }
 
+/// Makes a controller that is not in the registry: one that the driver's user brought. `None`: of that name there is none.
+pub type Guests<'a> = dyn Fn(&str, &Config, &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> + 'a;
+
 /// An option of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptionSpec {
