@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ["dumbbell", "constellation", "sky", "emulator", "logs"]
+BENCHMARKS = ["dumbbell", "constellation", "sky", "emulator", "logs", "sweep"]
 
 
 def main() -> None:

@@ -37,6 +37,14 @@ def run(
         Path | None,
         typer.Option(help="Measurements to take in place of simulated probes: see the guide.", show_default=False),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="A Dask scheduler for studies of many Runs: tcp://host:8786. [default: this machine]",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,7 +61,8 @@ def run(
     from bentpipe.studies.running import cells, run_study
 
     with progress(name) as on_progress:
-        done = run_study(name, out or Path("out/studies") / name, quick=quick, data=data, on_progress=on_progress)
+        folder = out or Path("out/studies") / name
+        done = run_study(name, folder, quick=quick, data=data, on_progress=on_progress, on=on)
     if as_json:
         print_json(done.to_dict())
         return

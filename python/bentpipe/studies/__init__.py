@@ -21,6 +21,8 @@ STUDIES: Mapping[str, str] = {
     "t3p-orientation": "t3p_orientation",
     "t3p-path": "t3p_path",
     "t3p-spikes": "t3p_spikes",
+    "t3p-bbr2-grid": "t3p_bbr2_grid",
+    "t3p-fairness": "t3p_fairness",
 }
 
 

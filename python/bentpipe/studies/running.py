@@ -56,6 +56,7 @@ def run_study(
     quick: bool = False,
     data: Path | None = None,
     on_progress: OnProgress = lambda _: None,
+    on: str | None = None,
 ) -> Done:
     """Run a study; write ``NAME-FIGURE.png``, ``NAME.json`` and ``NAME.html`` into `out`, which is made.
 
@@ -65,6 +66,7 @@ def run_study(
         quick: Less of everything.
         data: Folder or file with measurements; None: all is simulated.
         on_progress: Called with the share done, 0 to 1.
+        on: A Dask scheduler, for studies that make many Runs; None: this machine.
 
     Raises:
         UserError: An unknown study, `data` that is not there, that cannot be read or that the study has no use for,
@@ -80,7 +82,7 @@ def run_study(
         raise UserError(f"{out}: is not a folder; wanted one for the study's files")
     with storing(out):
         out.mkdir(parents=True, exist_ok=True)
-    result = study.run(Request(out, quick, data, on_progress))
+    result = study.run(Request(out, quick, data, on_progress, on))
     check(study, result)
     if data is not None and not any(row.basis.startswith("measured") for row in result.rows):
         unused = (

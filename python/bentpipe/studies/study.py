@@ -25,12 +25,14 @@ class Request:
         quick: Less of everything (fewer paths, shorter runs), for a look and for tests; the rows say how much.
         data: Folder or file with measurements; None: everything is simulated.
         on_progress: Called with the share done, 0 to 1.
+        on: A Dask scheduler whose workers do the Runs of those that make many; None: this machine.
     """
 
     out: Path
     quick: bool = False
     data: Path | None = None
     on_progress: OnProgress = lambda _: None
+    on: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,65 @@
+"""What a setting gains against how often loss episodes begin, a line for each bandwidth-delay product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bentpipe.plots.style import SPARE, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.tuning import Score
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A setting's scores by the mean interval between loss episodes [s]."""
+
+    name: str
+    intervals_s: tuple[float, ...]
+    scores: tuple[Score, ...]
+
+
+def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: str) -> Figure:
+    """Goodput and p95 of the round-trip time over the default's, with the published ratios as dotted lines."""
+    with styled():
+        from matplotlib.figure import Figure as NewFigure
+
+        figure = NewFigure(figsize=(9.0, 3.4), layout="constrained")
+        figure.suptitle(title)
+        left, right = figure.subplots(1, 2)
+        for axes, name, said, mark in (
+            (left, "gain", "goodput, against the default [%]", gain),
+            (right, "rtt_p95", "p95 of the RTT, against the default [%]", inflation),
+        ):
+            for number, curve in enumerate(curves):
+                known = [
+                    (interval, found)
+                    for interval, each in zip(curve.intervals_s, curve.scores, strict=True)
+                    if (found := getattr(each, name)) is not None
+                ]
+                means = [_percent(found.mean) for _, found in known]
+                spread = [[_reach(found, "low") for _, found in known], [_reach(found, "high") for _, found in known]]
+                colour = SPARE[number % len(SPARE)]
+                axes.errorbar(
+                    [x for x, _ in known], means, yerr=spread, marker="o", capsize=3, color=colour, label=curve.name
+                )
+            axes.axhline(_percent(mark), color="#5F6368", linestyle=":", label=f"published: {_percent(mark):+.0f} %")
+            axes.set_xscale("log")
+            axes.set_xlabel("mean interval between loss episodes [s]")
+            axes.set_ylabel(said)
+        left.legend(fontsize="x-small")
+        return figure
+
+
+def _percent(ratio: float) -> float:
+    return 100.0 * (ratio - 1.0)
+
+
+def _reach(found: Estimate, end: str) -> float:
+    """How far an end of the interval is from the mean [%]; 0 where there is none."""
+    value: float | None = getattr(found, end)
+    return 0.0 if value is None else abs(_percent(value) - _percent(found.mean))
