@@ -93,3 +93,8 @@ def test_what_is_not_finite_never_gets_into_a_table() -> None:
     found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
     table = assembled([Part(Source("x", "y"), found)], "home")["links"]
     assert table["delay_ms"].to_list() == [None]
+
+
+def test_a_long_heading_is_shown_by_its_beginning(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_bytes(b"unix_s;rate" + b"[" * 3000 + b"\n1795199963;1\n1795199964;1\n")
+    assert isinstance(harmless(tmp_path / "long.csv", "csv"), str)

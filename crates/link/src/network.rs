@@ -263,7 +263,7 @@ impl Network {
                 Exit::Migrate => {
                     let path = &mut self.paths[usize::from(packet.path)];
                     let hop = path.hop_of(&packet);
-                    path.stats[hop][packet.direction as usize].marked(&packet); // it got its mark here
+                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.counted), &packet); // it got its mark here
                     self.migrate(chain, packet);
                 }
                 Exit::Dropped(cause) => {
@@ -271,7 +271,7 @@ impl Network {
                     let hop = path.hop_of(&packet);
                     let stats = &mut path.stats[hop][packet.direction as usize];
                     stats.dropped(cause);
-                    stats.marked(&packet);
+                    stats.marked(packet.flow.min(self.counted), &packet);
                     out.push((Outcome::Dropped(cause), packet));
                 }
             }

@@ -139,7 +139,8 @@ mod tests {
         let times = vec![1_748_560_813_377_794_000, 1_748_560_814 * seconds, 1_748_560_815 * seconds];
         assert_eq!(found.columns[0], Column::Time(times));
         let Column::Number(rtt_ms) = &found.columns[1] else { panic!("a number") };
-        assert!(rtt_ms[0] == 47.1 && rtt_ms[1].is_nan() && rtt_ms[2].is_nan());
+        assert_eq!(rtt_ms[..1], [47.1]);
+        assert!(rtt_ms[1].is_nan() && rtt_ms[2].is_nan());
     }
 
     #[test]

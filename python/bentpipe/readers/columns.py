@@ -107,7 +107,7 @@ def meanings(
     known = {place: meaning for place, name in enumerate(names) if name and (meaning := _meaning(name))}
     _check(known, names, heading, where)
     if passed := [name or str(place + 1) for place, name in enumerate(names) if place not in known]:
-        notes.append(f"columns passed over: {', '.join(passed[:8])}{', …' if passed[8:] else ''}")
+        notes.append(f"columns passed over: {', '.join(name[:40] for name in passed[:8])}{', …' if passed[8:] else ''}")
     return known, notes
 
 
@@ -213,7 +213,8 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
         bare = next((name for name in names if _NO_UNIT.match(name)), None)
         if bare is not None and heading is not None:
             raise UserError(
-                f"{where}: column {heading[list(names).index(bare)]!r} has no unit; say it: --units, as {bare}_ms"
+                f"{where}: column {shown(heading[list(names).index(bare)])} has no unit; say it: --units, as "
+                f"{bare[:40]}_ms"
             )
         raise UserError(
             f"{where}: no column is a round trip or a rate with its unit; wanted such as rtt_ms or down_mbps"
