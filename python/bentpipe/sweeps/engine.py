@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bentpipe.sweeps.crews import Event
     from bentpipe.sweeps.job import Job
 
-    OnProgress = Callable[["Progress"], None]
+    OnProgress = Callable[["Progress"], object]
 
 
 class SweepWarning(UserWarning):
