@@ -10,7 +10,6 @@ from bentpipe import runs
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.studies import ecn_on_starlink as study
-from bentpipe.studies.scenario import load_scenario
 
 
 def outcome(goodput_mbps, queueing_ms, share=0.5):
@@ -49,7 +48,7 @@ def test_a_queue_that_halves_the_wait_and_keeps_the_goodput_is_said_to():
 
 
 def test_its_queues_are_queues_and_its_entrants_can_be_raced():
-    queues = load_scenario("ecn-on-starlink").table.table("queues")
+    queues = study.parameters().table("queues")
     for name in study.NAMES:
         assert parse_queue(queues.text(name))["discipline"]
     for queue in (study.OWN, "CoDel"):

@@ -150,7 +150,7 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     def column(name: str) -> Floats:
         return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
-    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, DROP_CAUSES), column("marks"))
+    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, (*DROP_CAUSES, "marks")))
 
 
 def event_times(events: pl.DataFrame, kind: str) -> Floats:

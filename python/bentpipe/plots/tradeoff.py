@@ -52,7 +52,6 @@ def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
         axes.set_xlabel("Mean queueing delay [ms]")
         axes.set_ylabel("Goodput [Mbit/s]")
         axes.set_title(title)
-        grey = {"color": "#444444", "linestyle": "none"}
         kinds = [
             Line2D(
                 [],
@@ -60,7 +59,8 @@ def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
                 marker=MARKERS[i % len(MARKERS)],
                 markerfacecolor="#444444" if name.endswith("+ ECN") else "none",
                 label=name,
-                **grey,
+                color="#444444",
+                linestyle="none",
             )
             for i, name in enumerate(settings)
         ]

@@ -204,7 +204,17 @@ def _split(text: str) -> tuple[str, str]:
     if text.partition(":")[0].strip() in known:
         return "", text
     place, equals, discipline = text.partition("=")
-    return (place.strip(), discipline.strip()) if equals and ":" not in place.rpartition("/")[2] else ("", text)
+    # In `traget:target_ms=5` there is no place, but a discipline that is not known.
+    return (place.strip(), discipline.strip()) if equals and not _is_number(discipline) else ("", text)
+
+
+def _is_number(text: str) -> bool:
+    first = text.partition(",")[0].strip()
+    try:
+        float(first)
+    except ValueError:
+        return first in ("on", "off")
+    return True
 
 
 def _place(place: str, where: str) -> tuple[str | None, str | None]:

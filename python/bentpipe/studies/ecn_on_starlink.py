@@ -18,7 +18,7 @@ from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs import Run
 from bentpipe.runs.entrants import parse_entrant
 from bentpipe.runs.estimates import Estimate, estimate, paired_ratio
-from bentpipe.studies.scenario import load_scenario
+from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.times import parse_utc
 
@@ -67,8 +67,14 @@ class Outcome:
 Field = Mapping[tuple[str, str, str], Sequence[Outcome]]
 
 
+def parameters() -> Table:
+    """The study's file. It has no published figures: nobody has published an answer."""
+    where = "studies/ecn-on-starlink.toml"
+    return Table.parse(packaged_text(where), where)
+
+
 def _run(request: Request) -> Result:
-    table = load_scenario("ecn-on-starlink").table
+    table = parameters()
     first, every_h = parse_utc(table.text("first")), table.number("every_h", 0, 1000)
     full_s, quick_s = (table.number(key, 10, 3600) for key in ("duration_s", "duration_quick_s"))
     routes, few = table.texts("paths"), table.integer("paths_quick", 1, 100)
