@@ -226,7 +226,7 @@ const fn whole(value: f64) -> Bytes {
 fn in_one_line(py: Python<'_>, error: &PyErr) -> String {
     let line = error.traceback(py).and_then(|mut traceback| {
         while let Ok(Some(next)) =
-            traceback.getattr("tb_next").and_then(|next| next.extract::<Option<Bound<'_, pyo3::types::PyTraceback>>>())
+            traceback.getattr("tb_next").and_then(|next| Ok(next.extract::<Option<Bound<'_, pyo3::types::PyTraceback>>>()?))
         {
             traceback = next;
         }
