@@ -92,7 +92,8 @@ def test_one_that_fails_is_named_with_the_time_and_the_value_and_others_go_on(pa
     raced = race([path], [f"./mine.py:{what}", "reno"], duration_s=2, out=mine / "out")
     assert [run.entrant for run in raced.runs] == ["reno"]
     (failed,) = raced.failed
-    pytest.raises(ControllerError, race, [path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o").match(said)
+    with pytest.raises(ControllerError, match=said):
+        race([path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o")
     assert failed.startswith("./mine.py:")
 
 

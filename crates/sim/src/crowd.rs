@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use crate::flow::Flow;
 use bentpipe_profile::cross::Arrivals;
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec};
+use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec};
 use bentpipe_profile::run::CrossSummary;
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use std::sync::Arc;
@@ -39,6 +39,7 @@ impl Source {
                 application: Application::Bulk, // of each its own size: `next`
                 sender: cross.sender.clone(),
                 receiver: cross.receiver.clone(),
+                ecn: EcnMode::Off,
             },
             path: experiment.path_of(&cross.profile),
             streams: streams.child(&format!("cross/{index}")),
