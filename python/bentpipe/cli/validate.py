@@ -13,7 +13,9 @@ def validate(
     data: Annotated[
         Path | None, typer.Option(help="Folder with measurements; claims that need them are skipped without.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="sim-vs-kernel: one short run of each cell; minutes, not hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="sim-vs-kernel: one short run of each cell; access-model: fewer windows.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="sim-vs-kernel: folder for Runs and page. [default: out/sim-vs-kernel]"),

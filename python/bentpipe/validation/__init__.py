@@ -36,6 +36,9 @@ BY_NAME_ONLY = frozenset({"sim-vs-kernel"})
 #: Claims that know a quick version and keep their work in a folder.
 MEASURED_HERE = frozenset({"sim-vs-kernel"})
 
+#: Claims that know a quick version and keep nothing.
+SHORTENED = frozenset({"access-model"})
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -89,8 +92,8 @@ def check(
         name: One of `CLAIMS`.
         data: Folder with the measurements that some claims need (docs/guides/validation.md); None: those are skipped.
         on_progress: Called with the part done, 0 to 1.
-        quick: Fewer and shorter runs, where a claim knows how (`MEASURED_HERE`).
-        out: Folder for what is run, likewise; None: the claim's own below ``out/``.
+        quick: Fewer and shorter runs, where a claim knows how (`MEASURED_HERE`, `SHORTENED`).
+        out: Folder for what is run, of those of `MEASURED_HERE`; None: the claim's own below ``out/``.
 
     Raises:
         UserError: an unknown claim, an option that it does not have, or a missing extra
@@ -105,8 +108,11 @@ def check(
             raise
         raise UserError(f"{name} needs {error.name}: pip install 'bentpipe[validation]'") from error
     how = {"quick": quick, "out": out} if name in MEASURED_HERE else {}
-    if not how and (quick or out is not None):
-        raise UserError(f"{name}: --quick and --out are for {', '.join(sorted(MEASURED_HERE))}")
+    if name in SHORTENED:
+        how = {"quick": quick}
+    if (quick and not how) or (out is not None and "out" not in how):
+        shortened = ", ".join(sorted(MEASURED_HERE | SHORTENED))
+        raise UserError(f"{name}: --quick is for {shortened}, --out for {', '.join(sorted(MEASURED_HERE))}")
     outcome: Outcome = module.check(data, on_progress or (lambda _: None), **how)
     return outcome
 

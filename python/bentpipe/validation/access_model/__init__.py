@@ -13,7 +13,7 @@ from bentpipe.validation.access_model import parts
 from bentpipe.validation.access_model.classifier import LIMIT, Told
 from bentpipe.validation.access_model.fit import FITTED, get
 from bentpipe.validation.access_model.model import Params, frozen_params
-from bentpipe.validation.access_model.parts import FULL, SITE_OFFSETS_MS, Drawn, Effort, Raced
+from bentpipe.validation.access_model.parts import FULL, QUICK, SITE_OFFSETS_MS, Drawn, Raced
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank
 from bentpipe.validation.access_model.transport import CONTROLLERS, FIGURES, Flows
@@ -24,8 +24,15 @@ __all__ = ["SITE_OFFSETS_MS", "check"]
 _REPLAYED = 12
 
 
-def check(data: Path | None, on_progress: OnProgress, effort: Effort = FULL) -> Outcome:
-    """Hold the frozen parameters against the campaigns below `data`; skipped where the pings are absent."""
+def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) -> Outcome:
+    """Hold the frozen parameters against the campaigns below `data`; skipped where the pings are absent.
+
+    Args:
+        data: Folder with the campaigns.
+        on_progress: Called with the part done.
+        quick: Fewer windows, paths and tests.
+    """
+    effort = QUICK if quick else FULL
     sites = load_sites(data) if data is not None else None
     if data is None or sites is None:
         return Outcome("access-model", skipped="needs the ping campaigns named in its README; give their folder")
