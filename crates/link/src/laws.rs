@@ -41,7 +41,7 @@ fn hop(name: &str, side: &HopDirection) -> Hop {
 
 /// Whether the packet's transport knows ECN: every other pair of packets'.
 const fn takes_part(body: u32) -> bool {
-    body / 2 % 2 == 0
+    (body / 2).is_multiple_of(2)
 }
 
 /// Sends `(time, bytes)` both ways and drives the network to its end, waking `late` after each due time.

@@ -110,6 +110,7 @@ impl House {
 
 /// Which of the optional methods it has.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // which of a class's methods there are
 struct Hears {
     established: bool,
     acked: bool,

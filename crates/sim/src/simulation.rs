@@ -108,9 +108,9 @@ impl Simulation {
             });
         }
         let profiles = profiles
-            .iter()
+            .into_iter()
             .zip(&experiment.profiles)
-            .map(|(profile, reference)| experiment.path(&reference.role, profile))
+            .map(|(profile, reference)| experiment.path(&reference.role, &profile))
             .collect::<Result<Vec<_>, _>>()?;
         let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
         let mut network = Network::new(&refs, Streams::new(experiment.seed))?;
