@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+from bentpipe.runs import cross_traffic, race
 from bentpipe.runs.experiment import ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import parse_experiment, read_experiment
 
@@ -143,3 +145,39 @@ def test_the_documented_experiment_is_one(tmp_path):
         {"bytes": 20_000_000},
         {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}},
     ]
+
+
+CROSS = """
+[[cross]]
+controller = "cubic"
+offered_bps = 5000000
+least_bytes = 20000
+most_bytes = 2000000
+tail_index = 1.2
+"""
+
+
+def test_cross_traffic_is_part_of_an_experiment_and_leaves_others_as_they_were(tmp_path):
+    alone = parse_experiment(GOOD, "e.toml", tmp_path).experiment
+    among = parse_experiment(GOOD + CROSS, "e.toml", tmp_path).experiment
+    assert "cross" not in alone.to_dict()
+    (cross,) = among.to_dict()["cross"]
+    assert (cross["profile"], cross["direction"], cross["offered_bps"]) == ("access", "down", 5_000_000)
+    assert cross["sizes"] == {"least_bytes": 20_000, "most_bytes": 2_000_000, "tail_index": 1.2}
+    with pytest.raises(UserError, match=r"cross\[0\]: tail_index is 0"):
+        parse_experiment(GOOD + CROSS.replace("1.2", "0"), "e.toml", tmp_path)
+
+
+def test_traffic_takes_its_share_of_a_path_and_a_race_with_it_is_another_one(tmp_path):
+    path = preset_profile("dumbbell:rate=10mbit", 8.0, name="bell")
+    assert cross_traffic(path, "peak", "up").offered_bps == 5_800_000
+    alone, among = (
+        race([path], ["cubic"], out=tmp_path, duration_s=8.0, traffic=traffic).runs[0] for traffic in (None, "peak")
+    )
+    assert (alone.experiment, among.experiment) == ("race-down", "race-down-peak")
+    (cross,) = among.record["summary"]["cross"]
+    assert cross["transfers"] > 5
+    assert cross["goodput_bps"] > 0
+    assert among.flows[0]["whole_run_bps"] < alone.flows[0]["whole_run_bps"]
+    assert set(among.links()["flow"]) == {-2, -1, 0}
+    assert set(among.samples()["flow"]) == {0}

@@ -20,6 +20,7 @@ from bentpipe.scenarios import (
     load_gateways,
     load_pops,
     load_presets,
+    load_services,
     load_sites,
     nearest_pop,
     parse_place,
@@ -29,11 +30,13 @@ from bentpipe.scenarios import (
 from bentpipe.scenarios.fibre import load_fibre, parse_fibre
 from bentpipe.scenarios.ground import parse_gateways, parse_pops
 from bentpipe.scenarios.presets import parse_presets
+from bentpipe.scenarios.services import parse_services
 from bentpipe.scenarios.shells import parse_constellation
 from bentpipe.scenarios.sites import parse_sites
 from bentpipe.scenarios.tables import packaged_names, packaged_text
+from bentpipe.scenarios.traffic import find_traffic, parse_traffic
 
-FILES = ["sites.toml", "pops.toml", "fibre.toml", "presets.toml"]
+FILES = ["sites.toml", "pops.toml", "fibre.toml", "presets.toml", "services.toml", "traffic.toml"]
 FILES += [f"gateways/{name}.toml" for name in packaged_names("gateways")]
 FILES += [f"constellations/{name}.toml" for name in packaged_names("constellations")]
 
@@ -42,6 +45,8 @@ READERS = {
     "pops.toml": lambda text: parse_pops(text, "f"),
     "fibre.toml": lambda text: parse_fibre(text, "f"),
     "presets.toml": lambda text: parse_presets(text, "f"),
+    "services.toml": lambda text: parse_services(text, "f"),
+    "traffic.toml": lambda text: parse_traffic(text, "f"),
     "gateways/starlink.toml": lambda text: parse_gateways(text, "f"),
     "constellations/starlink-gen1.toml": lambda text: parse_constellation(text, "x", "f"),
     "constellations/geo.toml": lambda text: parse_constellation(text, "x", "f"),
@@ -80,8 +85,8 @@ def test_every_packaged_file_is_read_by_a_test():
 @pytest.mark.parametrize("path", FILES)
 def test_every_file_states_its_sources(path):
     data = tomllib.loads(packaged_text(path))
-    if path == "presets.toml":
-        assert all(preset["source"] for preset in data["presets"].values())
+    if path in ("presets.toml", "services.toml", "traffic.toml"):
+        assert all(entry["source"] for entry in data[path.removesuffix(".toml")].values())
     elif path == "fibre.toml":
         assert set(data["sources"]) >= {block["source"] for block in data["measured"]}
     else:
@@ -326,6 +331,39 @@ def test_presets_have_their_published_values():
     assert (fibre.down_bps, fibre.up_bps, fibre.rtt_ns) == (275_000_000, 25_000_000, 19_500_000)
     assert (geo.down_bps, geo.rtt_ns) == (45_000_000, 660_000_000)
     assert set(load_presets()) == {"dumbbell", "fibre", "geo"}
+
+
+def test_services_stand_where_their_sources_say():
+    services = load_services()
+    cities = [name for name in services if name.startswith("starlink-2025-")]
+    assert {services[name].server.name for name in cities} == {"sydney", "tokyo", "mumbai", "london", "sao-paulo"}
+    assert {(services[name].terminal.name, services[name].terminal.pop) for name in cities} == {("melbourne", "SYD")}
+    assert services["starlink-2022"].constellation == "starlink-s1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('site = "canberra"', 'site = "canbera"', "did you mean 'canberra'"),
+        ('pop = "SYD"', 'pop = "SYX"', "unknown PoP"),
+        ('constellation = "starlink-s1"', 'constellation = "starlink-s2"', "did you mean 'starlink-s1'"),
+        ('to = "brisbane"', 'until = "brisbane"', "'to' is missing"),
+    ],
+)
+def test_a_service_that_is_none_is_named(old, new, said):
+    with pytest.raises(UserError, match=r"^f: services: starlink-2022: ") as error:
+        parse_services(packaged_text("services.toml").replace(old, new, 1), "f")
+    assert said in str(error.value)
+    assert_one_line(error)
+
+
+def test_traffic_is_found_by_name_and_its_sizes_are_in_order():
+    assert find_traffic("peak").share > find_traffic("off-peak").share
+    with pytest.raises(UserError, match="did you mean 'peak'"):
+        find_traffic("pek")
+    text = packaged_text("traffic.toml").replace("least_bytes = 50_000", "least_bytes = 500_000_000", 1)
+    with pytest.raises(UserError, match=r"^f: traffic: peak: most_bytes"):
+        parse_traffic(text, "f")
 
 
 def test_a_preset_with_parameters():

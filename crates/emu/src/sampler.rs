@@ -264,6 +264,7 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
     s.rtt_latest_ms.push(f64::NAN); // the kernel keeps a smoothed one only
     s.rtt_smoothed_ms.push(rtt_ms);
     s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
+    s.rtt_var_ms.push(f64::from(info.rttvar) / 1e3);
     s.cwnd_bytes.push(u64::from(info.snd_cwnd) * mss);
     s.inflight_bytes.push(u64::from(packets_out) * mss);
     s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });

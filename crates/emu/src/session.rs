@@ -464,5 +464,6 @@ fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), flow
         profiles: vec![ProfileRef { role: spec.role.clone(), name: profile.name().to_owned(), hash: profile.content_hash() }],
         hosts: BTreeMap::new(),
         flows,
+        cross: Vec::new(),
     }
 }

@@ -102,6 +102,8 @@ pub struct Network {
     left: Vec<(Exit, Packet)>,
     /// `None`: not asked for.
     stages: Option<Vec<Stage>>,
+    /// Flows from this number on are counted together.
+    counted: u32,
 }
 
 impl Network {
@@ -119,6 +121,7 @@ impl Network {
             migrate_to: Vec::new(),
             left: Vec::new(),
             stages: None,
+            counted: u32::MAX,
         };
         let mut shared = SharedHops::default();
         let limit = |what, found: usize| {
@@ -135,6 +138,17 @@ impl Network {
         network.due = vec![Time::MAX; network.chains.len()];
         network.migrate_to = vec![u32::MAX; network.chains.len()];
         Ok(network)
+    }
+
+    /// Counts the flows from number `flows` on together, as one with that number: many short ones would each need a histogram in each hop.
+    pub const fn count_flows(&mut self, flows: u32) {
+        self.counted = flows;
+    }
+
+    /// The number under which flows are counted together; above all of them where none are.
+    #[must_use]
+    pub const fn counted_flows(&self) -> u32 {
+        self.counted
     }
 
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
@@ -267,7 +281,7 @@ impl Network {
             self.reschedule(exit);
             return;
         }
-        path.stats[hop][direction].delivered(packet.flow, packet.bytes, packet.at.since(packet.hop_entered));
+        path.stats[hop][direction].delivered(packet.flow.min(self.counted), packet.bytes, packet.at.since(packet.hop_entered));
         let current = &path.routes[path.current];
         if usize::from(packet.route) != path.current && current.position[hop] != ABSENT {
             packet.route = path.current as u16;

@@ -1,5 +1,6 @@
 //! The Experiment: what is done on a path. Kept whole in every Run, since without it no Run could be repeated.
 
+use crate::cross::CrossTraffic;
 use crate::error::ProfileError;
 use crate::path::Direction;
 use crate::units::{Bytes, Nanos, Time};
@@ -28,6 +29,9 @@ pub struct Experiment {
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
+    /// Other people's transfers on the same paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<CrossTraffic>,
 }
 
 /// A Profile that the Experiment runs on.
@@ -131,6 +135,12 @@ impl Experiment {
         serde_json::to_string(self).expect("an Experiment is plain data")
     }
 
+    /// Place of the Profile with this role; of one that [`Experiment::check`] would refuse, the first.
+    #[must_use]
+    pub fn path_of(&self, role: &str) -> usize {
+        self.profiles.iter().position(|p| p.role == role).unwrap_or(0)
+    }
+
     /// What one flow's host is set to.
     #[must_use]
     pub fn host(&self, name: Option<&String>) -> HostSpec {
@@ -177,7 +187,7 @@ impl Experiment {
                 }
             }
         }
-        Ok(())
+        self.cross.iter().enumerate().try_for_each(|(i, cross)| cross.check(i, self))
     }
 }
 
@@ -206,6 +216,7 @@ mod tests {
                 sender: None,
                 receiver: None,
             }],
+            cross: Vec::new(),
         }
     }
 

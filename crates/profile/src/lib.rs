@@ -11,8 +11,10 @@
 //! | [`path`] | hops, queues, routes, events: the Profile |
 //! | [`table`] | the Profile as one long table and back, with its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
+//! | [`cross`] | other people's transfers on the same path |
 //! | [`run`] | what a Run leaves: samples, links, events, summary |
 
+pub mod cross;
 pub mod error;
 pub mod experiment;
 mod lone;

@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         profiles: vec![ProfileRef { role: "path".to_owned(), name: profile.name().to_owned(), hash: profile.content_hash() }],
         hosts: BTreeMap::new(),
         flows: controllers.split(',').map(flow).collect(),
+        cross: Vec::new(),
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
     simulation.run_until(Nanos::from_secs(seconds));

@@ -2,8 +2,10 @@
 
 use crate::testing::{experiment, flow, handover_path};
 use crate::{RunData, SimError, Simulation};
+use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
 use bentpipe_profile::experiment::{Application, Experiment};
-use bentpipe_profile::{Bytes, Direction, Event, EventKind, Fate, Nanos, Profile, RouteEntry, Time};
+use bentpipe_profile::{Bytes, Direction, Event, EventKind, Fate, Nanos, Profile, Rate, RouteEntry, Time};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
@@ -211,4 +213,58 @@ fn every_controller_fills_a_path_with_a_handover_and_is_the_same_twice() {
         // 20 and 30 Mbit/s, one packet in 10,000 lost.
         assert!(first.summary.flows[0].goodput_bps > 15e6, "{}: {}", entry.name, first.summary.flows[0].goodput_bps);
     }
+}
+
+/// Three flows of twenty seconds among other people's transfers of 20 kB to 2 MB.
+fn crowded(mbps: u64) -> Experiment {
+    let cross = CrossTraffic {
+        profile: "path".to_owned(),
+        direction: Direction::Down,
+        controller: "cubic".to_owned(),
+        options: BTreeMap::new(),
+        offered_bps: Rate(mbps * 1_000_000),
+        sizes: TransferSizes { least_bytes: Bytes(20_000), most_bytes: Bytes(2_000_000), tail_index: 1.2 },
+        sender: None,
+        receiver: None,
+    };
+    Experiment { cross: vec![cross], ..experiment(20, 7, three()) }
+}
+
+#[test]
+fn cross_traffic_takes_its_part_of_the_path_and_is_accounted_for() {
+    let path = handover_path(20, 0);
+    let (alone, among) = (run(experiment(20, 7, three()), &path), run(crowded(12), &path));
+    let down = |data: &RunData| data.summary.flows[..2].iter().map(|f| f.whole_run_bps).sum::<f64>();
+    let cross = &among.summary.cross[0];
+    assert!(cross.transfers > 100 && cross.completed > 8 * cross.transfers / 10, "{cross:?}");
+    assert!(cross.delivered_bytes <= cross.offered_bytes && cross.mean_s.is_some_and(|s| s > 0.05), "{cross:?}");
+    let (lost, gained) = (down(&alone) - down(&among), cross.goodput_bps);
+    assert!((lost / gained - 1.0).abs() < 0.3, "{lost} {gained}");
+    // Only the Experiment's own flows have rows of their own.
+    assert!(among.tables.samples.flow.iter().all(|&flow| flow < 3));
+    assert!(among.tables.events.flow.iter().all(|&flow| flow < 3));
+    let links: BTreeSet<i64> = among.tables.links.flow.iter().copied().collect();
+    assert_eq!(links, [-2, -1, 0, 1, 2].into());
+    assert!(alone.summary.cross.is_empty());
+}
+
+#[test]
+fn cross_traffic_is_the_same_twice_and_however_the_run_is_sliced() {
+    let path = handover_path(20, 1_000_000);
+    let once = run(crowded(12), &path).content_hash();
+    assert_eq!(once, run(crowded(12), &path).content_hash());
+    assert_eq!(once, run_in_slices(crowded(12), &path, Nanos::from_millis(37)).content_hash());
+}
+
+#[test]
+fn cross_traffic_that_cannot_be_is_refused_with_its_field() {
+    let refused = |change: fn(&mut CrossTraffic)| {
+        let mut e = crowded(12);
+        change(&mut e.cross[0]);
+        Simulation::new(e, vec![handover_path(20, 0)]).err().expect("must be refused").to_string()
+    };
+    assert!(refused(|c| c.profile = "elsewhere".to_owned()).starts_with("experiment: cross[0].profile: elsewhere"));
+    assert!(refused(|c| c.offered_bps = Rate(u64::MAX)).contains("a million"));
+    assert!(refused(|c| c.sizes.least_bytes = Bytes(0)).contains("cross[0].sizes"));
+    assert!(refused(|c| c.controller = "qubic".to_owned()).contains("did you mean `cubic`"));
 }

@@ -29,25 +29,28 @@ pub struct Flow {
     pub rtts: DelayHistogram,
     /// The controller's state when last looked at.
     pub state: &'static str,
+    /// Of a transfer of cross traffic: which source of the Experiment it belongs to.
+    pub source: usize,
     started: bool,
     application: Application,
     next_write: Time,
 }
 
 impl Flow {
-    /// Sets one up; times are the Profile's, `offset` the run's beginning. A controller is told of the Profile what it needs.
+    /// Sets one up on path number `path`; times are the Profile's, `offset` the run's beginning. What it draws comes from `streams`. A controller is
+    /// told of the Profile what it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
+    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
     pub fn new(
-        index: usize,
-        path: u16,
+        streams: Streams,
+        path: usize,
         spec: &FlowSpec,
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
     ) -> Result<Self, SimError> {
-        let streams = Streams::new(experiment.seed).child(&format!("flow/{index}"));
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = sender_config(&sender_host);
@@ -57,7 +60,7 @@ impl Flow {
         }
         let start = offset + Nanos(spec.start_ns.0);
         Ok(Self {
-            path,
+            path: path as u16,
             direction: spec.direction,
             sender: Sender::new(config, controller),
             receiver: Receiver::new(receiver_config(&receiver_host)),
@@ -66,6 +69,7 @@ impl Flow {
             completed: None,
             rtts: DelayHistogram::default(),
             state: "",
+            source: 0,
             started: false,
             application: spec.application.clone(),
             next_write: start,

@@ -9,6 +9,7 @@
 //! its Experiment and its Profiles alone.
 
 use crate::bodies::{Bodies, Body};
+use crate::crowd::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
@@ -30,7 +31,11 @@ pub struct Simulation {
     experiment: Experiment,
     profiles: Vec<Arc<Profile>>,
     network: Network,
-    flows: Vec<Flow>,
+    /// The Experiment's own, and behind them those of cross traffic: `None` once they are let go.
+    flows: Vec<Option<Box<Flow>>>,
+    /// How many are the Experiment's own.
+    named: usize,
+    sources: Vec<Source>,
     bodies: Bodies,
     /// Hosts' timers: an entry counts only while it is the one in `due`.
     timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
@@ -77,7 +82,6 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError`].
-    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
     pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
@@ -100,11 +104,14 @@ impl Simulation {
             .iter()
             .enumerate()
             .map(|(i, spec)| {
-                // `check` resolved the role.
-                let path = experiment.profiles.iter().position(|p| p.role == spec.profile).unwrap_or(0);
-                Flow::new(i, path as u16, spec, &experiment, &profiles[path], start)
+                let path = experiment.path_of(&spec.profile);
+                let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
+                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start)?)))
             })
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, SimError>>()?;
+        let named = flows.len();
+        network.count_flows(index_u32(named));
+        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment)).collect();
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // routes and events before the run
         let mut simulation = Self {
@@ -115,6 +122,8 @@ impl Simulation {
             profiles,
             network,
             flows,
+            named,
+            sources,
             bodies: Bodies::default(),
             timers: BinaryHeap::new(),
             asks: 0,
@@ -125,8 +134,11 @@ impl Simulation {
             tables: RunTables::default(),
             packets: 0,
         };
-        for flow in 0..simulation.flows.len() {
+        for flow in 0..named {
             simulation.ask(flow);
+        }
+        for source in 0..simulation.sources.len() {
+            simulation.await_transfer(source)?;
         }
         for profile in &simulation.profiles {
             simulation.tables.events.push_path(profile, start, end);
@@ -168,8 +180,12 @@ impl Simulation {
     #[must_use]
     pub fn finish(mut self) -> RunData {
         self.tables.events.sort();
-        let facts: Vec<_> = self.flows.iter().map(Flow::facts).collect();
-        let summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
+        let facts: Vec<_> = self.flows[..self.named].iter().flatten().map(|flow| flow.facts()).collect();
+        let mut summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
+        for flow in self.flows[self.named..].iter().flatten() {
+            self.sources[flow.source].count_gone(flow);
+        }
+        summary.cross = self.sources.into_iter().map(|source| source.finish(self.experiment.duration_ns)).collect();
         RunData { tables: self.tables, summary }
     }
 
@@ -186,7 +202,7 @@ impl Simulation {
     /// Keeps the flow's timer. One that fires too early asks again: cheaper than moving it at every ACK.
     #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
     fn ask(&mut self, flow: usize) {
-        let Some(wake) = self.flows[flow].wake_at() else { return };
+        let Some(wake) = self.flows[flow].as_ref().and_then(|flow| flow.wake_at()) else { return };
         let wake = wake.max(self.now);
         if wake < self.due[flow] {
             self.due[flow] = wake;
@@ -199,7 +215,11 @@ impl Simulation {
         let Some(Reverse((at, _, flow))) = self.timers.pop() else { return };
         let index = flow as usize;
         self.due[index] = Time::MAX;
-        let flow = &mut self.flows[index];
+        if let Some(source) = self.sources.iter().position(|source| source.newest == index) {
+            // What `new` could build once can be built again.
+            self.await_transfer(source).expect("the source's controller is known");
+        }
+        let Some(flow) = self.flows[index].as_mut() else { return };
         flow.run_application(at);
         if flow.sender.wake_at().is_some_and(|wake| wake <= at) && flow.may_send(at) {
             flow.sender.on_wake(at);
@@ -210,6 +230,28 @@ impl Simulation {
             self.send_ack(index, ack);
         }
         self.transmit(index);
+    }
+
+    /// Puts the source's next transfer among the flows, where it waits for its beginning.
+    fn await_transfer(&mut self, source: usize) -> Result<(), SimError> {
+        let Some(mut flow) = self.sources[source].next(&self.experiment, &self.profiles, self.start)? else { return Ok(()) };
+        flow.source = source;
+        let index = self.flows.len();
+        self.sources[source].newest = index;
+        self.flows.push(Some(Box::new(flow)));
+        self.due.push(Time::MAX);
+        self.ask(index);
+        Ok(())
+    }
+
+    /// Lets a transfer of cross traffic go when everything arrived and its sender knows; what of it is still under way finds nobody.
+    fn let_go_if_done(&mut self, index: usize) {
+        if index >= self.named
+            && let Some(flow) = self.flows[index].take_if(|flow| flow.sender.is_done())
+        {
+            self.sources[flow.source].count_gone(&flow);
+            self.due[index] = Time::MAX;
+        }
     }
 
     fn run_network(&mut self) {
@@ -242,7 +284,7 @@ impl Simulation {
     }
 
     fn deliver_segment(&mut self, index: usize, segment: &Segment, behind: Option<Segment>) {
-        let flow = &mut self.flows[index];
+        let Some(flow) = self.flows[index].as_mut() else { return };
         let acks = flow.receiver.on_segment(self.now, segment, false, behind.as_ref());
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
@@ -254,24 +296,27 @@ impl Simulation {
     }
 
     fn deliver_ack(&mut self, index: usize, ack: &Ack) {
-        let flow = &mut self.flows[index];
+        let Some(flow) = self.flows[index].as_mut() else { return };
         flow.sender.on_ack(self.now, ack);
         if let Some(rtt) = flow.sender.take_rtt_sample() {
             flow.rtts.record(rtt);
         }
-        let mut probe = StateProbe("");
-        flow.sender.controller().observe(&mut probe);
-        if probe.0 != flow.state {
-            flow.state = probe.0;
-            self.tables.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
+        if index < self.named {
+            let mut probe = StateProbe("");
+            flow.sender.controller().observe(&mut probe);
+            if probe.0 != flow.state {
+                flow.state = probe.0;
+                self.tables.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
+            }
         }
         self.transmit(index);
+        self.let_go_if_done(index);
     }
 
     /// Everything the flow may send now.
     fn transmit(&mut self, index: usize) {
         let (run_s, now) = (self.now.since(self.start).as_secs_f64(), self.now);
-        let flow = &mut self.flows[index];
+        let Some(flow) = self.flows[index].as_mut() else { return };
         if flow.may_send(now) {
             while let Some(segment) = flow.sender.poll_transmit(now) {
                 let body = self.bodies.put(Body::Segment(segment));
@@ -282,13 +327,15 @@ impl Simulation {
             }
         }
         while let Some((_, event)) = flow.sender.next_event() {
-            self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
+            if index < self.named {
+                self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
+            }
         }
         self.ask(index);
     }
 
     fn send_ack(&mut self, index: usize, ack: Ack) {
-        let flow = &self.flows[index];
+        let Some(flow) = self.flows[index].as_ref() else { return };
         let body = self.bodies.put(Body::Ack(ack));
         let packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), body);
         if self.network.send(packet).is_err() {
@@ -309,7 +356,8 @@ impl Simulation {
 
     fn sample(&mut self, t_s: f64) {
         let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
-        for (index, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.is_started()) {
+        let named = self.flows[..self.named].iter().flatten().enumerate();
+        for (index, flow) in named.filter(|(_, f)| f.is_started()) {
             let stats = flow.sender.stats();
             let s = &mut self.tables.samples;
             s.t_s.push(t_s);
@@ -318,6 +366,7 @@ impl Simulation {
             s.rtt_latest_ms.push(ms(stats.rtt_latest));
             s.rtt_smoothed_ms.push(ms(stats.srtt));
             s.rtt_min_ms.push(ms(stats.min_rtt));
+            s.rtt_var_ms.push(ms(stats.rtt_var));
             s.cwnd_bytes.push(stats.cwnd.0);
             s.inflight_bytes.push(stats.in_flight.0);
             s.pacing_bps.push(stats.pacing_rate.map_or(f64::NAN, |r| r.0 as f64));

@@ -93,5 +93,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         profiles: vec![ProfileRef { role: "path".to_owned(), name: "handover".to_owned(), hash: String::new() }],
         hosts: BTreeMap::new(),
         flows,
+        cross: Vec::new(),
     }
 }

@@ -80,6 +80,11 @@ impl RttEstimator {
         if self.srtt_x8 == 0 { None } else { Some(Nanos(self.srtt_x8 >> 3)) }
     }
 
+    /// Mean deviation of the RTT from the smoothed one.
+    pub const fn mean_deviation(&self) -> Option<Nanos> {
+        if self.srtt_x8 == 0 { None } else { Some(Nanos(self.mdev_x4 >> 2)) }
+    }
+
     /// Time-out, backed off as often as [`Self::back_off`] was called since the last sample.
     pub const fn rto(&self) -> Nanos {
         Nanos(self.rto)

@@ -16,6 +16,8 @@ pub struct SenderStats {
     pub rtt_latest: Option<Nanos>,
     /// Smoothed round-trip time.
     pub srtt: Option<Nanos>,
+    /// Mean deviation of the round-trip time.
+    pub rtt_var: Option<Nanos>,
     /// Windowed minimum round-trip time.
     pub min_rtt: Option<Nanos>,
     /// Rate it is paced at; `None`: not paced.

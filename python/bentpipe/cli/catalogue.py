@@ -77,12 +77,12 @@ def constellations(as_json: AsJson = False) -> None:
 
 
 def presets(as_json: AsJson = False) -> None:
-    """List the static paths that `bentpipe profile make --preset` takes.
+    """List the paths that `bentpipe profile make --preset` takes: static ones, and published ones over satellites.
 
     Example:
         bentpipe presets
     """
-    from bentpipe.scenarios import load_presets
+    from bentpipe.scenarios import load_presets, load_services
 
     rows: list[dict[str, object]] = []
     for preset in load_presets().values():
@@ -96,6 +96,15 @@ def presets(as_json: AsJson = False) -> None:
                 "source": preset.source,
             }
         )
+    rows += [
+        {
+            "name": service.name,
+            "parameters": {} if as_json else "",
+            "description": service.description,
+            "source": f"{service.source}. {service.chosen}",
+        }
+        for service in load_services().values()
+    ]
     _print(["name", "parameters", "description", "source"], rows, as_json)
 
 

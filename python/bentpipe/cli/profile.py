@@ -45,14 +45,14 @@ def make(
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(help="A static path instead: NAME[:key=value,...] of `bentpipe presets`.", show_default=False),
+        typer.Option(help="A path by name instead: NAME[:key=value,...] of `bentpipe presets`.", show_default=False),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The Profile's name. [default: what it is]", show_default=False)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a Profile: a terminal behind a constellation, or a static preset.
+    """Make a Profile: a terminal behind a constellation, or a preset.
 
     Example:
         bentpipe profile make --site melbourne --to london --start 2026-05-10T09:00:00Z --duration 300 -o P.parquet
@@ -60,7 +60,7 @@ def make(
     from bentpipe.cli.console import note, print_json, progress
     from bentpipe.profiles import make_profile, preset_profile, summarise, write_profile
     from bentpipe.scenarios import parse_place
-    from bentpipe.times import DEFAULT_START_UTC, parse_utc
+    from bentpipe.times import format_utc, parse_utc
 
     start_unix_ns = None if start is None else parse_utc(start, "--start")
     if preset is not None:
@@ -73,7 +73,10 @@ def make(
         }
         if also := [option for option, value in given.items() if value is not None]:
             raise UserError(f"--preset is a path of its own: {also[0]} cannot be given with it")
-        made = preset_profile(preset, duration, start_unix_ns=start_unix_ns, name=name)
+        with progress("making the Profile") as advance:
+            made = preset_profile(
+                preset, duration, start_unix_ns=start_unix_ns, seed=seed, name=name, on_progress=advance
+            )
     elif site is None or to is None:
         raise UserError("--site and --to are needed (or --preset); `bentpipe sites` lists names, lat,lon works too")
     else:
@@ -92,7 +95,7 @@ def make(
             )
     write_profile(made, out)
     if start is None:
-        note(f"no --start given: it begins at {DEFAULT_START_UTC}")
+        note(f"no --start given: it begins at {format_utc(made.start_unix_ns)}")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
         note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:

@@ -48,6 +48,10 @@ Phase = Annotated[
         help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
     ),
 ]
+Traffic = Annotated[
+    str | None,
+    typer.Option(help="Other people's transfers on the path: peak or off-peak. [default: none]", show_default=False),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -89,6 +93,7 @@ def race(
     duration: Duration = None,
     seeds: Seeds = 1,
     phase: Phase = None,
+    traffic: Traffic = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     jobs: Jobs = None,
@@ -124,12 +129,14 @@ def race(
                 "--direction": direction,
                 "--duration": duration,
                 "--phase": phase,
+                "--traffic": traffic,
             }
             if also := [name for name, value in given.items() if value is not None and value != []]:
                 raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
             result = _run_file(experiment, how)
         elif profiles:
             how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
+            how["traffic"] = traffic
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], how)
         else:
             raise UserError(

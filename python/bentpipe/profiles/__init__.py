@@ -1,6 +1,6 @@
 """Profiles: made from presets or orbits, read and written, summarised, and converted from and to what others use.
 
-- `preset_profile`: static paths. `make_profile`: a terminal behind a constellation.
+- `preset_profile`: static and published paths by name. `make_profile`: a terminal behind a constellation.
 - `read_profile`, `write_profile`: one Parquet file, whole or not at all.
 - `summarise`: what ``bentpipe profile show`` prints. `PathView`: end-to-end series over time.
 - `convert`: mahimahi, netem, CSV, ping, irtt, iperf3, Hypatia.

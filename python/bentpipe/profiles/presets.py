@@ -1,28 +1,83 @@
-"""Static paths by name: ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp``."""
+"""Paths by name: static ones, ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp``, and published ones over satellites."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 from bentpipe._native import Profile
+from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points, Provenance, Side, queue_limit, single_hop_profile
-from bentpipe.scenarios import load_presets, parse_preset
+from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
+from bentpipe.scenarios import Service, load_presets, load_services, parse_preset
+from bentpipe.scenarios.tables import unknown_name
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 
 def preset_profile(
-    preset: str, duration_s: float, *, start_unix_ns: int | None = None, name: str | None = None
+    preset: str,
+    duration_s: float,
+    *,
+    start_unix_ns: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
-    """The Profile of a preset: one hop with constant rate and delay and a drop-tail queue, each direction for itself.
+    """The Profile of a preset.
+
+    A static one is one hop with constant rate and delay and a drop-tail queue, each direction for itself. A published
+    service is a path over satellites (`make_profile`) between its terminal and its server.
 
     Args:
-        preset: ``NAME`` or ``NAME:key=value,...``; `bentpipe.scenarios.load_presets` lists them. Half of `rtt` is each
-            direction's delay; a queue in ``bdp`` is multiples of the direction's rate x `rtt`.
+        preset: ``NAME`` or ``NAME:key=value,...`` of `bentpipe.scenarios.load_presets`, or ``NAME`` of
+            `bentpipe.scenarios.load_services`. Half of `rtt` is each direction's delay; a queue in ``bdp`` is multiples
+            of the direction's rate x `rtt`.
         duration_s: How long it lasts [s].
-        start_unix_ns: When it starts [ns since 1970, UTC]; by default `DEFAULT_START_UTC`.
+        start_unix_ns: When it starts [ns since 1970, UTC]; by default the service's moment, or `DEFAULT_START_UTC`.
+        seed: Decides what is drawn; in a static path nothing is.
         name: The Profile's name; by default the preset with all its parameters.
+        on_progress: Called with the fraction done, 0 to 1.
 
     Raises:
         UserError: An unknown preset or parameter, a value out of range, a duration that is not above zero.
     """
+    key, colon, _ = preset.strip().partition(":")
+    services = load_services()
+    service = services.get(key.strip().lower())
+    if service is not None:
+        if colon:
+            raise UserError(f"preset {service.name}: has no parameters; wanted --preset {service.name}")
+        return _service_profile(service, duration_s, start_unix_ns, seed, name, on_progress)
+    if key.strip().lower() not in load_presets():
+        known = [*load_presets(), *services]
+        raise unknown_name("preset", key.strip(), known, "`bentpipe presets` lists them")
+    return _static_profile(preset, duration_s, start_unix_ns, name)
+
+
+def _service_profile(
+    service: Service,
+    duration_s: float,
+    start_unix_ns: int | None,
+    seed: int,
+    name: str | None,
+    on_progress: Callable[[float], object],
+) -> Profile:
+    with warnings.catch_warnings():
+        # The service's file says where its server stands, and what that way rests on.
+        warnings.simplefilter("ignore", UnpublishedRouteWarning)
+        return make_profile(
+            service.terminal,
+            service.server,
+            start_unix_ns=parse_utc(service.start) if start_unix_ns is None else start_unix_ns,
+            duration_s=duration_s,
+            constellation=service.constellation,
+            seed=seed,
+            name=name or service.name,
+            on_progress=on_progress,
+        )
+
+
+def _static_profile(preset: str, duration_s: float, start_unix_ns: int | None, name: str | None) -> Profile:
     path = parse_preset(preset)
     up_ns = path.rtt_ns // 2
 

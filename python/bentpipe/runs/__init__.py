@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bentpipe.runs.asked import Asked, AskedWarning, read_asked
     from bentpipe.runs.entrants import known_controllers, parse_entrants, parse_options
     from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
-    from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
+    from bentpipe.runs.experiment import CrossTraffic, Experiment, Flow, ProfileRef
     from bentpipe.runs.experiment_file import ExperimentFile, read_experiment
     from bentpipe.runs.path_of_runs import RacedPath, raced_path
     from bentpipe.runs.printed import ProgramOutput, program_output
@@ -46,11 +46,13 @@ if TYPE_CHECKING:
         summarise,
         total_goodput_bps,
     )
+    from bentpipe.runs.traffic import cross_traffic
 
 #: Public name → the module it lives in.
 _HOMES = {
     "Asked": "bentpipe.runs.asked",
     "AskedWarning": "bentpipe.runs.asked",
+    "CrossTraffic": "bentpipe.runs.experiment",
     "EntrantSummary": "bentpipe.runs.summary",
     "Estimate": "bentpipe.runs.estimates",
     "Experiment": "bentpipe.runs.experiment",
@@ -71,6 +73,7 @@ _HOMES = {
     "compare": "bentpipe.runs.summary",
     "compare_difference": "bentpipe.runs.summary",
     "counted": "bentpipe.runs.summary",
+    "cross_traffic": "bentpipe.runs.traffic",
     "estimate": "bentpipe.runs.estimates",
     "find_runs": "bentpipe.runs.store",
     "group_runs": "bentpipe.runs.summary",
@@ -96,6 +99,7 @@ _HOMES = {
 __all__ = [
     "Asked",
     "AskedWarning",
+    "CrossTraffic",
     "EntrantSummary",
     "Estimate",
     "Experiment",
@@ -116,6 +120,7 @@ __all__ = [
     "compare",
     "compare_difference",
     "counted",
+    "cross_traffic",
     "estimate",
     "find_runs",
     "group_runs",

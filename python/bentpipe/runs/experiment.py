@@ -64,6 +64,24 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class CrossTraffic:
+    """Other people's transfers on a path: they begin at random, `offered_bps` of them on average, and end when done.
+
+    `sizes` is ``{"least_bytes": n, "most_bytes": n, "tail_index": α}``: Pareto between two bounds. `sender` and
+    `receiver` as of a `Flow`. Which transfers come, and when, follows from the Experiment's seed alone.
+    """
+
+    offered_bps: int
+    sizes: Mapping[str, float]
+    controller: str = "cubic"
+    direction: Direction = "down"
+    profile: str = ROLE
+    options: Mapping[str, float] = field(default_factory=dict)
+    sender: str | None = None
+    receiver: str | None = None
+
+
+@dataclass(frozen=True)
 class Experiment:
     """What is done, on which Profiles, by which hosts, with which seed.
 
@@ -80,9 +98,10 @@ class Experiment:
     sample_step_ns: int = SAMPLE_STEP_NS
     offset_ns: int = 0
     hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    cross: tuple[CrossTraffic, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the order of the simulator's record."""
+        """Plain data in the order of the simulator's record; without cross traffic there is no `cross`."""
         order = (
             "name",
             "seed",
@@ -93,6 +112,7 @@ class Experiment:
             "profiles",
             "hosts",
             "flows",
+            *(("cross",) if self.cross else ()),
         )
         plain = dataclasses.asdict(self)
         return {key: list(plain[key]) if isinstance(plain[key], tuple) else plain[key] for key in order}
@@ -117,14 +137,19 @@ def for_entrant(
     offset_ns: int = 0,
     warmup_ns: int | None = None,
     sample_step_ns: int = SAMPLE_STEP_NS,
+    cross: tuple[CrossTraffic, ...] = (),
+    name: str | None = None,
 ) -> Experiment:
-    """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end."""
+    """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end.
+
+    `cross` is other people's traffic; `name` is by default ``race-up`` or ``race-down``.
+    """
     flows = tuple(
         Flow(controller, direction=direction, profile=profile.role, options=options)
         for controller, options in flows_of(entrant)
     )
     return Experiment(
-        name=f"race-{direction}",
+        name=name or f"race-{direction}",
         seed=seed,
         duration_ns=duration_ns,
         warmup_ns=default_warmup_ns(duration_ns) if warmup_ns is None else warmup_ns,
@@ -132,4 +157,5 @@ def for_entrant(
         offset_ns=offset_ns,
         profiles=(profile,),
         flows=flows,
+        cross=cross,
     )

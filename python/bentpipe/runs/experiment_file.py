@@ -12,6 +12,7 @@ from bentpipe.runs.experiment import (
     DIRECTIONS,
     NS_PER_S,
     SAMPLE_STEP_NS,
+    CrossTraffic,
     Direction,
     Experiment,
     Flow,
@@ -73,6 +74,10 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
         profiles=tuple(ProfileRef(role, file.stem, "") for role, file in files.items()),
         hosts={name: _host(settings) for name, settings in hosts.items()},
         flows=tuple(_flow(entry, list(files), list(hosts), known) for entry in document.tables("flows")),
+        cross=tuple(
+            _cross(entry, list(files), list(hosts), known)
+            for entry in (document.tables("cross") if document.has("cross") else [])
+        ),
     )
     document.done()
     return ExperimentFile(experiment, files)
@@ -95,26 +100,54 @@ def _host(settings: Table) -> dict[str, Any]:
 
 
 def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]) -> Flow:
+    controller = _controller(entry, known)
+    flow = Flow(
+        controller=controller,
+        start_ns=_nanoseconds(entry, "start_s") if entry.has("start_s") else 0,
+        stop_ns=_nanoseconds(entry, "stop_s", SHORTEST_S) if entry.has("stop_s") else None,
+        application=_application(entry),
+        **_where(entry, controller, roles, hosts),
+    )
+    entry.done()
+    return flow
+
+
+def _cross(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]) -> CrossTraffic:
+    controller = _controller(entry, known)
+    cross = CrossTraffic(
+        offered_bps=entry.integer("offered_bps", 1, LARGEST),
+        sizes={
+            "least_bytes": entry.integer("least_bytes", 1, LARGEST),
+            "most_bytes": entry.integer("most_bytes", 1, LARGEST),
+            "tail_index": entry.number("tail_index", 0.1, 10.0),
+        },
+        controller=controller,
+        **_where(entry, controller, roles, hosts),
+    )
+    entry.done()
+    return cross
+
+
+def _controller(entry: Table, known: Sequence[str]) -> str:
     controller = entry.text("controller")
     if controller not in known:
         hint = did_you_mean(controller, known)
         raise UserError(f"{entry.where}: controller is {shown(controller)}{hint} (there are {', '.join(known)})")
+    return controller
+
+
+def _where(entry: Table, controller: str, roles: list[str], hosts: list[str]) -> dict[str, Any]:
+    """What flows and cross traffic have in common: the way, between whom, and the controller's tunables."""
     direction: Direction = "down"
     if entry.has("direction"):
         direction = next(d for d in DIRECTIONS if d == entry.choice("direction", DIRECTIONS))
-    flow = Flow(
-        controller=controller,
-        direction=direction,
-        profile=entry.choice("profile", roles) if entry.has("profile") else roles[0],
-        options=_options(entry, controller),
-        start_ns=_nanoseconds(entry, "start_s") if entry.has("start_s") else 0,
-        stop_ns=_nanoseconds(entry, "stop_s", SHORTEST_S) if entry.has("stop_s") else None,
-        application=_application(entry),
-        sender=entry.choice("sender", hosts) if entry.has("sender") else None,
-        receiver=entry.choice("receiver", hosts) if entry.has("receiver") else None,
-    )
-    entry.done()
-    return flow
+    return {
+        "direction": direction,
+        "profile": entry.choice("profile", roles) if entry.has("profile") else roles[0],
+        "options": _options(entry, controller),
+        "sender": entry.choice("sender", hosts) if entry.has("sender") else None,
+        "receiver": entry.choice("receiver", hosts) if entry.has("receiver") else None,
+    }
 
 
 def _options(entry: Table, controller: str) -> dict[str, float]:

@@ -61,6 +61,8 @@ def check(work: Sequence[Work]) -> None:
                 f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); load its module as root, for "
                 f"example `modprobe tcp_{missing[0]}`, or leave it out"
             )
+        if experiment.cross:
+            raise UserError("--on-kernel: cross traffic; only the simulator has it: leave it out")
         if len(experiment.profiles) != 1:
             raise UserError(f"--on-kernel: {len(experiment.profiles)} Profiles in one Experiment; wanted one")
         if tuned := [flow for flow in experiment.flows if flow.options]:

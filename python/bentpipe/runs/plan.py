@@ -13,6 +13,7 @@ from bentpipe.errors import UserError
 from bentpipe.runs import experiment as ex
 from bentpipe.runs import record, store
 from bentpipe.runs.entrants import entrant_of, parse_entrant
+from bentpipe.runs.traffic import cross_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,8 +104,12 @@ def plan_race(
     out: Path,
     phase_s: float | None,
     world: store.World = "simulated",
+    traffic: str | None = None,
 ) -> list[Work]:
-    """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run."""
+    """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run.
+
+    `traffic` names what else is on the path, of `bentpipe.scenarios.load_traffic`.
+    """
     wanted = tuple(dict.fromkeys(parse_entrant(entrant) for entrant in entrants))
     if not bases or not wanted:
         raise UserError("nothing to race: wanted at least one Profile and one entrant")
@@ -119,12 +124,20 @@ def plan_race(
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
+        cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
             reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
             for entrant in wanted:
                 experiment = ex.for_entrant(
-                    entrant, direction, reference, duration_ns=duration_ns, seed=seed, offset_ns=offset_ns
+                    entrant,
+                    direction,
+                    reference,
+                    duration_ns=duration_ns,
+                    seed=seed,
+                    offset_ns=offset_ns,
+                    cross=cross,
+                    name=f"race-{direction}" if traffic is None else f"race-{direction}-{traffic}",
                 )
                 run = f"{base.label}.{entrant}.seed{seed}"
                 folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)

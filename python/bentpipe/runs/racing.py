@@ -77,6 +77,7 @@ def race(
     duration_s: float | None = None,
     seeds: int = 1,
     phase_s: float | None = None,
+    traffic: str | None = None,
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -97,6 +98,7 @@ def race(
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
+        traffic: Other people's transfers on each path, of `bentpipe.scenarios.load_traffic`; None: the path is empty.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
         careful: On the kernel: look first whether this machine keeps time, and run what is not valid again, over the
             same path, `kernel.TRIES` times in all.
@@ -113,7 +115,7 @@ def race(
         EmulationError: where an emulation ended before its end; likewise.
     """
     bases = planning.label_profiles(paths)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel))
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, _world(on_kernel), traffic)
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 

@@ -6,7 +6,8 @@ The TOML files lie beside this module and are part of the wheel. ``docs/referenc
 - `load_sites`, `parse_place`: named places, and ``lat,lon[,alt_m]``.
 - `load_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
 - `fibre_one_way_ms`: delay between two points over fibre.
-- `load_presets`, `parse_preset`: static paths.
+- `load_presets`, `parse_preset`: static paths. `load_services`: published paths over satellites.
+- `load_traffic`, `find_traffic`: other people's traffic on a path.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from bentpipe.scenarios.fibre import FibreDelay, fibre_one_way_ms, great_circle_
 from bentpipe.scenarios.ground import Gateway, GatewayList, Pop, load_gateways, load_pops, nearest_pop, pop_by_code
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.presets import Preset, PresetPath, load_presets, parse_preset
+from bentpipe.scenarios.services import Service, load_services
 from bentpipe.scenarios.shells import (
     Constellation,
     Shell,
@@ -23,6 +25,7 @@ from bentpipe.scenarios.shells import (
     mean_motion_rev_per_day,
 )
 from bentpipe.scenarios.sites import Place, load_sites, sites_source
+from bentpipe.scenarios.traffic import Traffic, find_traffic, load_traffic
 from bentpipe.scenarios.units import QueueLimit
 
 __all__ = [
@@ -35,15 +38,20 @@ __all__ = [
     "Preset",
     "PresetPath",
     "QueueLimit",
+    "Service",
     "Shell",
+    "Traffic",
     "constellation_names",
     "fibre_one_way_ms",
+    "find_traffic",
     "great_circle_km",
     "load_constellation",
     "load_gateways",
     "load_pops",
     "load_presets",
+    "load_services",
     "load_sites",
+    "load_traffic",
     "mean_motion_rev_per_day",
     "nearest_pop",
     "parse_place",

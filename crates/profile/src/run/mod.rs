@@ -3,5 +3,5 @@
 pub mod summary;
 pub mod tables;
 
-pub use summary::{FlowFacts, FlowSummary, Summary};
+pub use summary::{CrossSummary, FlowFacts, FlowSummary, Summary};
 pub use tables::{CA_STATES, Column, Events, Links, RunTables, Samples};

@@ -33,12 +33,36 @@ pub struct FlowFacts {
 pub struct Summary {
     /// One per flow, in the Experiment's order.
     pub flows: Vec<FlowSummary>,
+    /// One per source of cross traffic.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<CrossSummary>,
     /// Packets delivered, acknowledgements included.
     pub packets: u64,
     /// Whether the Run can be trusted; a simulation always can.
     pub valid: bool,
     /// Why not.
     pub why_invalid: Option<String>,
+}
+
+/// What a source of cross traffic came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CrossSummary {
+    /// Controller of its transfers.
+    pub controller: String,
+    /// `up` or `down`.
+    pub direction: &'static str,
+    /// How many began.
+    pub transfers: u64,
+    /// How many of them were complete at the end.
+    pub completed: u64,
+    /// What those that began brought with them.
+    pub offered_bytes: u64,
+    /// What arrived, in order.
+    pub delivered_bytes: u64,
+    /// That over the whole run [bit/s].
+    pub goodput_bps: f64,
+    /// Mean time that a complete transfer took [s]; `None`: none was.
+    pub mean_s: Option<f64>,
 }
 
 /// Summary of a flow. The start-up is reported apart; counters and round-trip times are of the whole run.
@@ -90,7 +114,7 @@ impl Summary {
             .enumerate()
             .map(|(index, (flow, _))| summarise(index, flow, experiment, samples, (start, end)))
             .collect();
-        Self { flows, packets, valid: true, why_invalid: None }
+        Self { flows, cross: Vec::new(), packets, valid: true, why_invalid: None }
     }
 }
 

@@ -51,6 +51,8 @@ table! {
         rtt_smoothed_ms: F64(f64),
         /// Windowed minimum.
         rtt_min_ms: F64(f64),
+        /// Mean deviation of the round-trip time (Linux `tcpi_rttvar`, what iperf3 prints as `rttvar`).
+        rtt_var_ms: F64(f64),
         /// Congestion window.
         cwnd_bytes: U64(u64),
         /// Sent, and neither acknowledged nor held for lost.
@@ -77,7 +79,7 @@ table! {
 }
 
 table! {
-    /// One row per window, hop and direction that carried traffic (`flow` -1), and one per flow in it.
+    /// One row per window, hop and direction that carried traffic (`flow` -1), one per flow in it, and one for all cross traffic (`flow` -2).
     Links {
         /// End of the window, since the run's beginning [s].
         t_s: F64(f64),
@@ -87,7 +89,7 @@ table! {
         hop: Text(String),
         /// `up` or `down`.
         direction: Text(String),
-        /// Which flow; -1: all.
+        /// Which flow; -1: all; -2: cross traffic.
         flow: I64(i64),
         /// Capacity at the end of the window; NaN: never the bottleneck.
         capacity_bps: F64(f64),

@@ -226,6 +226,7 @@ impl Sender {
             in_flight: self.in_flight_bytes(),
             rtt_latest: c.latest_rtt,
             srtt: self.rtt.srtt(),
+            rtt_var: self.rtt.mean_deviation(),
             min_rtt: Some(self.min_rtt.get()).filter(|&rtt| rtt != Nanos::MAX),
             pacing_rate: self.pacer.rate(),
             delivery_rate: self.rate.rate().map(rate),

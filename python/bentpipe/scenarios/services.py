@@ -1,0 +1,88 @@
+"""Published paths over satellites by name: terminal, PoP, server, shells and moment, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+from bentpipe.errors import UserError
+from bentpipe.scenarios.ground import pop_by_code
+from bentpipe.scenarios.places import parse_place
+from bentpipe.scenarios.shells import constellation_names
+from bentpipe.scenarios.sites import Place
+from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A published path over satellites.
+
+    Attributes:
+        name: As ``--preset`` takes it.
+        description: One line.
+        source: Who measured on it: one line.
+        chosen: What the source leaves open, and why it is as it is here: one line.
+        terminal: Where the dish stands, with its PoP where that is known.
+        server: The other end.
+        constellation: Built-in shells.
+        start: When it begins (ISO 8601, UTC).
+    """
+
+    name: str
+    description: str
+    source: str
+    chosen: str
+    terminal: Place
+    server: Place
+    constellation: str
+    start: str
+
+
+@cache
+def load_services() -> Mapping[str, Service]:
+    """Return the packaged services, by name."""
+    return MappingProxyType(parse_services(packaged_text("services.toml"), "services.toml"))
+
+
+def parse_services(text: str, where: str) -> dict[str, Service]:
+    """Read TOML text shaped like ``services.toml``; `where` names it in messages. Raise `UserError`."""
+    table = Table.parse(text, where)
+    found = {name: _service(name, entry) for name, entry in table.named_tables("services").items()}
+    table.done()
+    return found
+
+
+def _service(name: str, entry: Table) -> Service:
+    terminal = _place(entry, "site")
+    if entry.has("pop"):
+        code = entry.text("pop")
+        try:
+            pop_by_code(code)
+        except UserError as error:
+            raise UserError(f"{entry.where}: pop: {error}") from None
+        terminal = replace(terminal, pop=code)
+    shells = constellation_names()
+    constellation = entry.text("constellation")
+    if constellation not in shells:
+        raise unknown_name("constellation", constellation, shells, f"known: {', '.join(shells)}", entry.where)
+    found = Service(
+        name=name,
+        description=entry.text("description"),
+        source=entry.text("source"),
+        chosen=entry.text("chosen"),
+        terminal=terminal,
+        server=_place(entry, "to"),
+        constellation=constellation,
+        start=entry.text("start"),
+    )
+    entry.done()
+    return found
+
+
+def _place(entry: Table, key: str) -> Place:
+    try:
+        return parse_place(entry.text(key))
+    except UserError as error:
+        raise UserError(f"{entry.where}: {key}: {error}") from None

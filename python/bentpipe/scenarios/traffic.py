@@ -1,0 +1,75 @@
+"""Other people's traffic by name: how much of a path it brings, in transfers of what sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from bentpipe.errors import UserError
+from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Transfers that share a path with what is studied.
+
+    Attributes:
+        name: As ``--traffic`` takes it.
+        description: One line.
+        source: Where the figures come from: one line.
+        share: What new transfers bring, of the path's mean capacity in their direction.
+        controller: Theirs.
+        least_bytes: No transfer is smaller.
+        most_bytes: None is larger.
+        tail_index: Of the Pareto distribution between the two.
+    """
+
+    name: str
+    description: str
+    source: str
+    share: float
+    controller: str
+    least_bytes: int
+    most_bytes: int
+    tail_index: float
+
+
+@cache
+def load_traffic() -> Mapping[str, Traffic]:
+    """Return the packaged traffic, by name."""
+    return MappingProxyType(parse_traffic(packaged_text("traffic.toml"), "traffic.toml"))
+
+
+def find_traffic(name: str) -> Traffic:
+    """Traffic by its name. Raise `UserError` with the nearest name."""
+    known = load_traffic()
+    if name not in known:
+        raise unknown_name("traffic", name, known, f"known: {', '.join(known)}")
+    return known[name]
+
+
+def parse_traffic(text: str, where: str) -> dict[str, Traffic]:
+    """Read TOML text shaped like ``traffic.toml``; `where` names it in messages. Raise `UserError`."""
+    table = Table.parse(text, where)
+    found = {name: _traffic(name, entry) for name, entry in table.named_tables("traffic").items()}
+    table.done()
+    return found
+
+
+def _traffic(name: str, entry: Table) -> Traffic:
+    found = Traffic(
+        name=name,
+        description=entry.text("description"),
+        source=entry.text("source"),
+        share=entry.number("share", 1e-3, 2.0),
+        controller=entry.text("controller"),
+        least_bytes=entry.integer("least_bytes", 1, 10**12),
+        most_bytes=entry.integer("most_bytes", 1, 10**12),
+        tail_index=entry.number("tail_index", 0.1, 10.0),
+    )
+    if found.most_bytes < found.least_bytes:
+        raise UserError(f"{entry.where}: most_bytes is {found.most_bytes}; wanted at least least_bytes")
+    entry.done()
+    return found
