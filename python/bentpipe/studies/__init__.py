@@ -16,7 +16,11 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 
 #: Name on the command line → module.
 STUDIES: Mapping[str, str] = {
+    "apnic-2022": "apnic_2022",
+    "bbr3-starlink": "bbr3_starlink",
+    "huston-2024": "huston_2024",
     "huston-ping": "huston_ping",
+    "t3p-cc": "t3p_cc",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",
     "t3p-path": "t3p_path",
