@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment, Flow, ProfileRef
 from bentpipe.runs.experiment import NS_PER_S, ROLE
-from bentpipe.profiles import preset_profile
 from bentpipe.studies import STUDIES, find_study
 from bentpipe.studies.agreement import over_seeds
 from bentpipe.studies.apnic_2022 import _equal_after_s
@@ -40,9 +40,9 @@ def test_a_track_is_cut_and_binned():
     assert whole.between(9, 10).mean_bps == 0.0
 
 
-def test_streams_are_equal_once_five_seconds_of_both_are():
+def test_streams_are_equal_once_two_seconds_of_both_are():
     first, second = track([10.0] * 30), track([2.0] * 8 + [9.0] * 12, start_s=10.0)
-    # Five seconds of 9 over 10; with one of 2 among them it is 7.6.
+    # Two seconds of 9 over 10; with one of 2 among them it is 5.5.
     assert _equal_after_s([first, second], 30.0) == 8.0
     assert _equal_after_s([first, track([2.0] * 20, start_s=10.0)], 30.0) is None
 

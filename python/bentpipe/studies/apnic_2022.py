@@ -148,8 +148,9 @@ class _Stages:
 
 def _equal_after_s(tracks: Sequence[Track], until_s: float) -> float | None:
     first, second = tracks
-    joined_s = float(second.t_s[0])
-    window = max(1, round(EQUAL_S / float(np.median(np.diff(second.t_s)))))
+    step_s = float(np.median(np.diff(second.t_s)))
+    joined_s = float(second.t_s[0]) - step_s
+    window = max(1, round(EQUAL_S / step_s))
     both = [track.between(joined_s, until_s).goodput_bps for track in (first, second)]
     many = min(len(values) for values in both)
     if many < window:
@@ -157,7 +158,7 @@ def _equal_after_s(tracks: Sequence[Track], until_s: float) -> float | None:
     kernel = np.ones(window) / window
     one, other = (np.convolve(values[:many], kernel, "valid") for values in both)
     near = np.flatnonzero(np.minimum(one, other) >= EQUAL * np.maximum(one, other))
-    return float(second.t_s[near[0]]) - joined_s if len(near) else None
+    return float(near[0]) * step_s if len(near) else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:
