@@ -85,15 +85,16 @@ def per_sample(outcome: Outcome) -> dict[str, Any]:
     samples = outcome.samples()
     flows = []
     for number, flow in enumerate(outcome.experiment.flows):
-        rows = samples.filter(pl.col("flow") == number)
+        start_s = flow.start_ns / 1e9
+        rows = samples.filter(pl.col("flow") == number, pl.col("t_s") > start_s + 1e-9)
         t_s = rows["t_s"].to_numpy()
-        lasted_s = np.diff(t_s, prepend=flow.start_ns / 1e9)
+        lasted_s = np.diff(t_s, prepend=start_s)
         arrived = np.diff(rows["goodput_bytes"].to_numpy().astype(np.int64), prepend=0)
         again = np.diff(rows["retransmits"].to_numpy().astype(np.int64), prepend=0)
         flows.append(
             {
                 "t_s": [round(float(t), 6) for t in t_s],
-                "goodput_bps": np.rint(arrived * 8 / np.maximum(lasted_s, 1e-9)).astype(np.int64).tolist(),
+                "goodput_bps": np.rint(arrived * 8 / lasted_s).astype(np.int64).tolist(),
                 "retransmits": again.tolist(),
                 "cwnd_bytes": rows["cwnd_bytes"].to_list(),
                 "rtt_ms": rows["rtt_smoothed_ms"].round(3).to_list(),
