@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from bentpipe.plots import style
@@ -61,7 +62,7 @@ def plot_normalised_cdfs(panels: Mapping[str, Mapping[str, Floats]], label: str)
     with style.styled():
         figure = Figure(figsize=(4.4 * len(panels) + 0.4, 3.2), layout="constrained")
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        handles = {}
+        handles: dict[str, Line2D] = {}
         for axis, (title, lines) in zip(axes, panels.items(), strict=True):
             for controller, values in lines.items():
                 look = style.look(controller)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from bentpipe.plots import style
@@ -45,7 +46,7 @@ def plot_panels(rows: Sequence[Sequence[Panel]], *, share_x: bool = True) -> Fig
     with style.styled():
         figure = Figure(figsize=(3.4 * columns + 0.6, 2.1 * len(rows) + 0.5), layout="constrained")
         axes = figure.subplots(len(rows), columns, squeeze=False, sharex="row" if share_x else False)
-        handles = {}
+        handles: dict[str, Line2D] = {}
         for i, row in enumerate(rows):
             for j, panel in enumerate(row):
                 axis = axes[i, j]

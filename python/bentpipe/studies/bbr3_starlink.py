@@ -130,7 +130,7 @@ def _cwnd(track: Track) -> Floats:
 
 
 def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
 
     def add(key: str, at: Key, take: Callable[[Track], Floats], q: float) -> None:
         buffers, _, city, controller = at
