@@ -93,8 +93,8 @@ def test_what_is_not_an_instant_is_refused(text: str) -> None:
 
 
 def test_a_service_is_a_path_over_satellites_at_its_moment() -> None:
-    made = preset_profile("starlink-2025-tokyo", 20.0, seed=3)
-    assert (made.name, made.duration_s, made.seed) == ("starlink-2025-tokyo", 20.0, 3)
+    made = preset_profile("leo-tokyo", 20.0, seed=3)
+    assert (made.name, made.duration_s, made.seed) == ("leo-tokyo", 20.0, 3)
     assert format_utc(made.start_unix_ns) == "2025-08-04T02:04:00Z"
     # The way to Tokyo alone is 103 ms there and back (Azure); the satellite leg of Sydney's PoP comes on top.
     assert 115 < summarise(made)["rtt_ms"]["median"] < 190
@@ -102,7 +102,7 @@ def test_a_service_is_a_path_over_satellites_at_its_moment() -> None:
 
 @pytest.mark.parametrize(
     ("preset", "said"),
-    [("starlink-2025-tokio", "did you mean 'starlink-2025-tokyo'"), ("starlink-2022:rtt=1ms", "no parameters")],
+    [("leo-tokio", "did you mean 'leo-tokyo'"), ("leo-2022:rtt=1ms", "no parameters")],
 )
 def test_a_service_that_is_none_is_refused(preset: str, said: str) -> None:
     with pytest.raises(UserError, match=said):

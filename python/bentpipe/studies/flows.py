@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe._native import Profile
 from bentpipe.runs import Experiment
 from bentpipe.studies.study import Request
 from bentpipe.sweeps import Job, Outcome, SweptRun, experiment_jobs, run_sweep
+
+if TYPE_CHECKING:
+    from bentpipe import Profile
 
 Floats = NDArray[np.float64]
 

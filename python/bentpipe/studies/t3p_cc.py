@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe._native import Profile
 from bentpipe.plots.groups import plot_normalised_cdfs
 from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
@@ -17,6 +17,9 @@ from bentpipe.studies.flows import Field, Floats, Ran
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Study, Verdict
 from bentpipe.times import parse_utc
+
+if TYPE_CHECKING:
+    from bentpipe import Profile
 
 SECOND_NS = NS_PER_S
 #: BBRv2 is "far below" BBRv1 with less than this part of it. Chosen here.
