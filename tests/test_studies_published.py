@@ -7,7 +7,7 @@ from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment, Flow, ProfileRef
 from bentpipe.runs.experiment import NS_PER_S, ROLE
 from bentpipe.studies import STUDIES, find_study
-from bentpipe.studies.agreement import over_seeds
+from bentpipe.studies.agreement import over_seeds, shown
 from bentpipe.studies.apnic_2022 import _equal_after_s
 from bentpipe.studies.flows import Field, Track, quantile
 from bentpipe.studies.scenario import load_scenario
@@ -54,6 +54,8 @@ def test_a_verdict_says_how_many_seeds_agree():
     assert over_seeds("s", [], "", "", "").holds is None
     assert quantile([np.array([1.0, np.nan]), np.array([3.0])], 0.5) == 2.0
     assert quantile([], 0.5) is None
+    assert shown([1.0, None], "ms") == "1, – ms"
+    assert shown([float(i) for i in range(21)], "") == "median 10 (0 to 20)"
 
 
 def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):

@@ -31,7 +31,7 @@ ENOUGH_S = 1.0
 
 @dataclass(frozen=True)
 class _Path:
-    """A path of the study, and when the second stream joins, the first leaves, and the test ends [s]."""
+    """A path of the study; when the second stream joins, the first leaves, and the test ends; the figure's bins [s]."""
 
     name: str
     preset: str
@@ -39,6 +39,7 @@ class _Path:
     joins_s: float
     leaves_s: float
     ends_s: float
+    bin_s: float
 
 
 def _run(request: Request) -> Result:
@@ -102,6 +103,7 @@ def _path(name: str, entry: Table, quick: bool) -> _Path:
     times = {key: entry.number(key, 1, 3600) for key in ("joins_s", "leaves_s", "ends_s")}
     if quick:
         times = {key: round(value * shrunk, 1) for key, value in times.items()}
+    times["bin_s"] = entry.number("bin_s", 0.1, 60)
     found = _Path(name, entry.text("preset"), entry.text("traffic") if entry.has("traffic") else None, **times)
     entry.done()
     return found
@@ -274,7 +276,7 @@ def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[V
 def _panel(path: _Path, controller: str, run: Ran) -> Panel:
     lines = []
     for number, track in enumerate(run.tracks):
-        t_s, goodput_bps = track.binned(0.5)
+        t_s, goodput_bps = track.binned(path.bin_s)
         if number == 0:
             t_s, goodput_bps = t_s[t_s <= path.leaves_s], goodput_bps[t_s <= path.leaves_s]
         lines.append(

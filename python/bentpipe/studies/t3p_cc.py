@@ -166,6 +166,6 @@ STUDY = Study(
     name="t3p-cc",
     title="Uploads over LEO and on the ground with BBRv1, BBRv2, CUBIC and NewReno",
     source="T3P (arXiv:2310.11835), figure 5a",
-    takes="two minutes; --quick: half of one",
+    takes="four minutes; --quick: half of one",
     run=_run,
 )
