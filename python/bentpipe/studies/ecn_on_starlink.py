@@ -315,8 +315,8 @@ def _notes(field: Field) -> list[str]:
         known = [part for part in parts if part is not None]
         if known:
             notes.append(
-                f"{queue}: {np.mean(known):.0%} of what it marked or dropped fell into the second of a reconfiguration "
-                "or the next one, which are 13 % of the time: the wait jumps by the interruption's length"
+                f"{queue}: {np.mean(known):.0%} of what it marked or dropped fell into the window of 1 s with a "
+                "reconfiguration or the next one, which are 13 % of the time"
             )
     alone = [plain for plain, _ in CONTROLLERS.values()]
     own = {d: np.mean([np.mean(_of(field, d, OWN, plain, "queueing_ms")) for plain in alone]) for d in DIRECTIONS}
@@ -335,6 +335,6 @@ STUDY = Study(
     name="ecn-on-starlink",
     title="What ECN would buy on Starlink: CUBIC, BBRv2 and BBRv3 behind CoDel, FQ-CoDel and step marking",
     source="the question of Huston, Transport Protocols and LEO (APNIC); no published answer",
-    takes="fifteen minutes; --quick: one",
+    takes="ten minutes; --quick: one",
     run=_run,
 )
