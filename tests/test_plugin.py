@@ -84,7 +84,7 @@ def test_reno_in_python_does_what_reno_in_rust_does(path, mine):
         ("Spoiled:to=3", r"Spoiled: after on_ack at 0\.5\d+ s cwnd_bytes is 0; wanted"),
         ("Spoiled:after_s=1.5", r"after on_ack at 1\.5\d+ s cwnd_bytes is NaN"),
         ("Rate", r"Rate: after on_ack at 0\.5\d+ s pacing_bps is NaN; wanted a rate above 0, or None"),
-        ("Raises", r"Raises: on_ack at 0\.5\d+ s raised KeyError: 'no such beam' \(line 27\)"),
+        ("Raises", r"Raises: on_ack at 0\.5\d+ s raised KeyError: 'no such beam' \(line 25\)"),
         ("Text", r"Text: on_ack at 0\.5\d+ s raised TypeError"),
     ],
 )
@@ -122,7 +122,7 @@ def test_one_that_was_edited_is_another(path, mine):
     ("cc", "said"),
     [
         ("./none.py:Reno", r"\./none\.py: no such file"),
-        ("./mine.py:Remo", r"mine\.py has no class Remo.*did you mean.*Reno"),
+        ("./mine.py:Remo", r"mine\.py has no class Remo.*Reno"),
         ("./mine.py:Spoiled:afterr_s=1", r"has no option afterr_s.*after_s"),
         ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; it must be a number"),
         ("./broken.py:Reno", r"broken\.py cannot be loaded: ZeroDivisionError"),

@@ -226,7 +226,7 @@ def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
 def test_a_path_that_makes_a_race_say_little_is_warned_of(tmp_path):
     (tmp_path / "ping.txt").write_text(PING, encoding="utf-8")
     file = tmp_path / "measured.parquet"
-    assert bentpipe("profile", "convert", tmp_path / "ping.txt", "--from", "ping", "-o", file).exit_code == 0
+    assert bentpipe("profile", "from", tmp_path / "ping.txt", "-o", file).exit_code == 0
     done = bentpipe("race", file, "--cc", "reno", "--duration", 2, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     (said,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from bentpipe import runs
-from bentpipe._native import Profile
+from bentpipe import Profile, runs
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs import Run

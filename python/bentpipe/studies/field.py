@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe._native import Profile
+from bentpipe import Profile
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs import Experiment, ExperimentFile, Flow, ProfileRef, Run, run_experiment

@@ -17,7 +17,7 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 pub const ENTRY: Entry = Entry {
     name: "cubic-leo",
     status: "ours, an experiment",
-    description: "CUBIC that repairs the losses of reconfigurations and fades without lowering its window",
+    description: "CUBIC that repairs the losses of handovers and fades without lowering its window",
     citation: "bentpipe, docs/design/007-ours.md; RFC 9438",
     needs: Needs::Learned,
     options: &[

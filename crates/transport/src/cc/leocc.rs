@@ -23,7 +23,7 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 pub const ENTRY: Entry = Entry {
     name: "leocc",
     status: "as published (its module for replayed paths)",
-    description: "BBR v1 that begins anew at each reconfiguration by the wall clock, and filters bandwidth where there is a queue",
+    description: "BBR v1 that begins anew at each handover by the wall clock, and filters bandwidth where there is a queue",
     citation: "Lai et al., SIGCOMM 2025; github.com/SpaceNetLab/LeoCC",
     needs: Needs::Clock,
     options: &[
