@@ -1,11 +1,16 @@
 """A controller of one's own, raced against built-in ones.
 
-    bentpipe race P.parquet --cc examples/my_controller.py:Steady,cubic,bbr --duration 60 -o out/mine
+Usage: python my_controller.py [FOLDER]
+   or: bentpipe race P.parquet --cc examples/my_controller.py:Steady,cubic,bbr --duration 60 -o out/mine
 
 It keeps about `queue_ms` of its own packets in the bottleneck's queue, whatever the path's round-trip time does: the
 window is what was delivered in the smallest round-trip time of late, plus that.
 """
 
+import sys
+from pathlib import Path
+
+import bentpipe
 from bentpipe.plugin import Ack, Controller
 
 
@@ -21,3 +26,12 @@ class Steady(Controller):
         else:
             self.cwnd_bytes += (target - self.cwnd_bytes) / 8
         self.pacing_bps = 1.1 * 8 * self.cwnd_bytes / max(ack.srtt_s, 1e-3)
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/my_controller")
+    path = bentpipe.make_profile("47.61,-122.33", "ashburn", duration_s=40, seed=1)
+    for run in bentpipe.race([path], [f"{__file__}:Steady", "cubic", "bbr"], out=out, duration_s=20).runs:
+        flow = run.flows[0]
+        name = run.entrant.rpartition(":")[2]
+        print(f"{name:6}: {flow['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {flow['rtt_median_ms']:.0f} ms")
