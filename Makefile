@@ -14,9 +14,13 @@ help: ## what there is to make
 demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
 	bentpipe demo
 
+# In real time: one after the other, while nothing else runs.
+REALTIME := $(wildcard tests/test_emulation*.py) tests/test_race_on_kernel.py tests/test_recipes.py tests/test_probe.py tests/test_dish_recorder.py
+
 test: native ## every test
 	cargo test --workspace --locked --quiet
-	pytest --quiet
+	pytest --quiet --numprocesses 2 $(REALTIME:%=--ignore=%)
+	pytest --quiet $(REALTIME)
 
 check: native ## lints, formats, types, arrows: what CI refuses
 	cargo fmt --all --check
