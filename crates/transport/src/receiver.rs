@@ -174,17 +174,7 @@ mod tests {
         for n in 0..1200_u64 {
             let now = Time(1_000_000_000 + n * 45_000);
             let (tsval, ts_ecr) = (now, Time(now.0 - 50_000_000));
-            let segment = Segment {
-                seq: n * MSS,
-                len: 1448,
-                syn: false,
-                fin: false,
-                push: false,
-                retransmission: false,
-                tsval,
-                ts_ecr,
-                ecn: SegmentEcn::default(),
-            };
+            let segment = Segment { tsval, ts_ecr, ..segment(n) };
             let woken = receiver.wake_at().is_some_and(|at| at <= now).then(|| receiver.on_wake(now)).flatten();
             let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false, None) } else { [None, None] };
             for ack in woken.into_iter().chain(arrived.into_iter().flatten()).filter(|a| a.ack >= 1000 * MSS) {
