@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,11 @@ pytestmark = pytest.mark.usefixtures("emulation")
 
 #: In a mount namespace of its own; the machine's file stays as it is.
 NO_TUN = '[ ! -e /dev/net/tun ] || mount --bind /dev/null /dev/net/tun; exec "$@"'
+#: There too: a closed folder's place is taken by an open one that holds only what the interpreter needs of it.
+OPENED = (
+    "mount --bind {kept} {aside}; mount -t tmpfs -o mode=755 opened {closed}; "
+    "mkdir -p {kept}; mount --move {aside} {kept}; "
+)
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 #: Sends everything back, after all of it has come.
@@ -75,17 +82,32 @@ def emulation():
     require_emulation()
 
 
+def opening(aside):
+    """Shell commands after which every user can reach this interpreter; none where every user can already.
+
+    A Python that root has built at home lies behind a folder that is closed to others.
+    """
+    kept = Path(sys.base_prefix)
+    closed = [folder for folder in kept.parents if not folder.stat().st_mode & stat.S_IXOTH]
+    if not closed:
+        return ""
+    return OPENED.format(
+        kept=shlex.quote(str(kept)), aside=shlex.quote(str(aside)), closed=shlex.quote(str(closed[-1]))
+    )
+
+
 @pytest.fixture(scope="module")
-def without_tun():
+def without_tun(tmp_path_factory):
     """What goes before a command so that it runs without TUN and without privileges."""
     for tool in ("unshare", "setpriv", "mount"):
         if shutil.which(tool) is None:
             cannot(f"needs `{tool}`")
     root = os.getuid() == 0
-    before = ["unshare", "--mount" if root else "-Urm", "sh", "-c", NO_TUN, "sh", *(NOBODY if root else ())]
-    tried = subprocess.run(
-        [*before, sys.executable, "-c", "import bentpipe"], capture_output=True, text=True, check=False
-    )
+    script = f"set -e; {opening(tmp_path_factory.mktemp('aside'))}{NO_TUN}" if root else NO_TUN
+    before = ["unshare", "--mount" if root else "-Urm", "sh", "-c", script, "sh", *(NOBODY if root else ())]
+    # By a second process: the first is opened with what `setpriv` still may, and Python then takes another's library.
+    again = "import bentpipe, subprocess, sys; subprocess.run([sys.executable, '-c', 'import bentpipe'], check=True)"
+    tried = subprocess.run([*before, sys.executable, "-c", again], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         # Where the checkout lies, not what the machine can do: a folder that is closed to other users.
         pytest.skip(f"no process without privileges here that can load bentpipe: {tried.stderr.strip()[-200:]}")
