@@ -85,6 +85,8 @@ def test_what_is_no_study_is_refused(tmp_path):
 
 
 def test_measurements_that_nobody_uses_are_not_passed_over(toy, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="toy is no sweep"):
+        run_study("toy", tmp_path, on="tcp://127.0.0.1:8786")
     with pytest.raises(UserError, match="toy takes no measurements"):
         run_study("toy", tmp_path, data=tmp_path)
     with_data = dataclasses.replace(toy, measured="pings")

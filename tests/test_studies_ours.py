@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bentpipe.errors import UserError
 from bentpipe.plots import error_curves, pareto
 from bentpipe.runs.entrants import known_controllers, parse_entrant
 from bentpipe.studies import field, hint_error, leo_field
+from bentpipe.studies.flows import Field
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 
@@ -27,6 +29,17 @@ def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
     assert 0 <= bbr3.queue_ms < 25
     assert all(17e6 < score.goodput_bps[0] < 20e6 for score in (reno, bbr3))
     assert len(scores[path.name, "reno+bbr3"][0].goodput_bps) == 2
+
+
+def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path) -> None:
+    path = field.preset_path(DUMBBELL, 8)
+    nobody = Request(tmp_path, on="tcp://127.0.0.1:9")
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
+        field.race_field(nobody, [path], ["reno"], (8.0, 3.0))
+    runs = Field()
+    runs.add(("reno",), field._experiment(path, "reno", 8.0, 3.0), path.profile)
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
+        runs.run(nobody)
 
 
 def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:

@@ -302,4 +302,5 @@ STUDY = Study(
     source="Huston, Testing LEO and GEO satellite services in Australia (APNIC blog, 2 May 2022), figures 6 to 16",
     takes="three minutes; --quick: half of one",
     run=_run,
+    sweeps=True,
 )

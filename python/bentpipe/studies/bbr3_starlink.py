@@ -344,4 +344,5 @@ STUDY = Study(
     source="De Silva and Pokhrel, Understanding BBR-v3 Dynamics over Starlink (2025), figures 2 to 5",
     takes="ten minutes; --quick: under one",
     run=_run,
+    sweeps=True,
 )

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,12 +19,12 @@ from numpy.typing import NDArray
 from bentpipe import Profile
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
-from bentpipe.runs import Experiment, ExperimentFile, Flow, ProfileRef, Run, run_experiment
+from bentpipe.runs import Experiment, Flow, ProfileRef
 from bentpipe.runs.entrants import flows_of, parse_entrant
 from bentpipe.runs.experiment import NS_PER_S, Direction
-from bentpipe.runs.store import safe_name
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import Request
+from bentpipe.sweeps import Outcome, SweptRun, experiment_jobs, run_sweep
 from bentpipe.times import parse_utc
 
 #: Beyond a Run: a phase, and replies that come late [s].
@@ -90,22 +91,44 @@ def race_field(
 ) -> dict[tuple[str, str], list[Score]]:
     """Every entrant (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
 
-    `times_s` are how long a Run lasts, and the warm-up that its figures leave out. Runs are kept in the study's folder,
-    and not run again where they are there. `shares` is the part of the progress that this is.
+    `times_s` are how long a Run lasts, and the warm-up that its figures leave out. Results are kept in the study's
+    folder, and not run again where they are there. `shares` is the part of the progress that this is.
     """
     begins, ends = shares
     duration_s, warmup_s = times_s
-    found: dict[tuple[str, str], list[Score]] = {}
-    for number, path in enumerate(paths):
+    jobs = [
+        job
+        for path in paths
+        for entrant in entrants
+        for job in experiment_jobs(
+            _experiment(path, entrant, duration_s, warmup_s), [path.profile], seeds=seeds, measure=first_flows_delay
+        )
+    ]
+    swept = run_sweep(
+        jobs,
+        out=request.out / "runs",
+        on=request.on,
+        on_progress=lambda progress: request.on_progress(begins + (ends - begins) * progress.share),
+    )
+    runs = iter(swept.whole())
+    found = {}
+    for path in paths:
         lone_ms = _lone_ms(path)
-        for place, entrant in enumerate(entrants):
-            done = (number + place / len(entrants)) / len(paths)
-            file = ExperimentFile(_experiment(path, entrant, duration_s, warmup_s), {})
-            out = request.out / "runs" / safe_name(path.name) / safe_name(entrant)
-            runs = run_experiment(file, [path.profile], out=out, seeds=seeds).runs
-            found[path.name, entrant] = [_score(run, path, lone_ms, warmup_s) for run in runs]
-            request.on_progress(begins + (ends - begins) * done)
+        for entrant in entrants:
+            found[path.name, entrant] = [_score(next(runs), lone_ms, warmup_s) for _ in range(seeds)]
     return found
+
+
+def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
+    """Of the first flow's packets, second by second: how many passed, and the sum of their one-way delays [ms]."""
+    direction = outcome.experiment.flows[0].direction
+    rows = (
+        outcome.links()
+        .filter((pl.col("flow") == 0) & (pl.col("direction") == direction) & (pl.col("delay_n") > 0))
+        .group_by("t_s", maintain_order=True)
+        .agg(pl.col("delay_n").max(), (pl.col("delay_n") * pl.col("delay_mean_ms")).sum().alias("sum_ms"))
+    )
+    return {name: rows[column].to_list() for name, column in (("t_s", "t_s"), ("n", "delay_n"), ("sum_ms", "sum_ms"))}
 
 
 def _experiment(path: Path, entrant: str, duration_s: float, warmup_s: float) -> Experiment:
@@ -131,18 +154,12 @@ def _lone_ms(path: Path) -> NDArray[np.float64]:
     return path.profile.delay_ms(path.direction, sent_s)
 
 
-def _score(run: Run, path: Path, lone_ms: NDArray[np.float64], warmup_s: float) -> Score:
-    rows = (
-        run.links()
-        .filter((pl.col("flow") == 0) & (pl.col("direction") == path.direction) & (pl.col("t_s") > warmup_s))
-        .group_by("t_s")
-        .agg(pl.col("delay_n").max().alias("n"), (pl.col("delay_n") * pl.col("delay_mean_ms")).sum().alias("sum_ms"))
-    )
+def _score(run: SweptRun, lone_ms: NDArray[np.float64], warmup_s: float) -> Score:
     waited_ms, packets = 0.0, 0
-    for t_s, n, sum_ms in rows.iter_rows():
+    for t_s, n, sum_ms in zip(*(run.measures[name] for name in ("t_s", "n", "sum_ms")), strict=True):
         window = lone_ms[round((t_s - 1) / _LONE_STEP_S) : round(t_s / _LONE_STEP_S)]
         window = window[np.isfinite(window)]
-        if n and len(window):
+        if t_s > warmup_s and len(window):
             waited_ms += sum_ms - n * float(window.mean())
             packets += n
     goodput_bps = tuple(float(flow["goodput_bps"] or 0.0) for flow in run.flows)

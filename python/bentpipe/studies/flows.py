@@ -126,6 +126,7 @@ class Field:
         result = run_sweep(
             self._jobs,
             out=request.out / "runs",
+            on=request.on,
             on_progress=lambda progress: request.on_progress(begins + (ends - begins) * progress.share),
         )
         found: dict[Key, list[Ran]] = {}

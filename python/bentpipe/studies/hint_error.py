@@ -109,4 +109,5 @@ STUDY = Study(
     source="bentpipe's own question; docs/design/007-ours.md",
     takes="ten minutes on two cores; --quick: one",
     run=_run,
+    sweeps=True,
 )

@@ -174,4 +174,5 @@ STUDY = Study(
     source="Huston, A Transport Protocol's View of Starlink (APNIC, May 2024), figures 3 to 9",
     takes="two minutes; --quick: half of one",
     run=_run,
+    sweeps=True,
 )

@@ -66,16 +66,18 @@ def run_study(
         quick: Less of everything.
         data: Folder or file with measurements; None: all is simulated.
         on_progress: Called with the share done, 0 to 1.
-        on: A Dask scheduler, for studies that make many Runs; None: this machine.
+        on: A Dask scheduler, for studies whose Runs are a sweep; None: this machine.
 
     Raises:
         UserError: An unknown study, `data` that is not there, that cannot be read or that the study has no use for,
-            `out` that is no folder.
+            `on` for one that has nothing to send there, `out` that is no folder.
         StoreError: The disk refuses.
     """
     study = find_study(name)
     if data is not None and not study.measured:
         raise UserError(f"{name} takes no measurements: everything in it is simulated; leave --data away")
+    if on is not None and not study.sweeps:
+        raise UserError(f"{name} is no sweep that a cluster could share; leave --on away")
     if data is not None and not data.exists():
         raise UserError(f"{data}: no such file or folder; wanted {study.measured} (docs/guides/studies.md)")
     if out.exists() and not out.is_dir():

@@ -116,6 +116,7 @@ class Study:
         takes: How long, as people say it: full, and with ``--quick``.
         run: Does it.
         measured: What ``--data`` may hold for it, as people say it; empty: it simulates all there is, and refuses data.
+        sweeps: Whether its Runs are a sweep, which ``--on`` may send to a cluster.
     """
 
     name: str
@@ -124,3 +125,4 @@ class Study:
     takes: str
     run: Callable[[Request], Result]
     measured: str = ""
+    sweeps: bool = False

@@ -328,4 +328,5 @@ STUDY = Study(
     source="T3P (arXiv:2310.11835), figures 5b and 5c",
     takes="half an hour on two cores; --quick: a few minutes",
     run=_run,
+    sweeps=True,
 )

@@ -168,4 +168,5 @@ STUDY = Study(
     source="T3P (arXiv:2310.11835), figure 5a",
     takes="four minutes; --quick: half of one",
     run=_run,
+    sweeps=True,
 )

@@ -107,4 +107,5 @@ STUDY = Study(
     source="T3P (arXiv:2310.11835), figure 5d",
     takes="half an hour on two cores; --quick: one minute",
     run=_run,
+    sweeps=True,
 )
