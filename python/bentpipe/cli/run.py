@@ -96,6 +96,7 @@ def run(
     """
     from bentpipe.cli.console import note
     from bentpipe.emulation.engine import LEAST_MTU
+    from bentpipe.emulation.terminal import foreground_kept
     from bentpipe.errors import UserError
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
@@ -104,19 +105,20 @@ def run(
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 wants, so inside there is IPv4 only")
     if not profile.exists():
         raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
-    result = run_program(
-        read_profile(profile),
-        command,
-        server=server,
-        out=out,
-        seed=seed,
-        offset_s=offset,
-        at_end=at_end,
-        mtu=mtu,
-        gateway_controller=gateway_cc,
-        queues=aqm or [],
-        capture=capture,
-    )
+    with foreground_kept():
+        result = run_program(
+            read_profile(profile),
+            command,
+            server=server,
+            out=out,
+            seed=seed,
+            offset_s=offset,
+            at_end=at_end,
+            mtu=mtu,
+            gateway_controller=gateway_cc,
+            queues=aqm or [],
+            capture=capture,
+        )
     _tell(result)
     raise typer.Exit(result.exit_code)
 

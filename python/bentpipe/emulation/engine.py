@@ -344,8 +344,8 @@ def emulate(
 ) -> Emulated:
     """Run one emulation to its end. `stdout` is the program's descriptor for it; None: this process's own.
 
-    Ctrl-C is the program's: whoever has the terminal hears it. The second one, or SIGTERM, asks the program to end,
-    and a third ends everything.
+    Ctrl-C and SIGQUIT are the program's: whoever has the terminal hears them. A second Ctrl-C, SIGTERM or SIGHUP asks
+    the program to end, and a third Ctrl-C ends everything. A signal that this process ignores is ignored inside, too.
 
     Raises:
         UserError: what cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does not
@@ -393,11 +393,17 @@ class _Keeper:
             self._close()
             raise
         self._interrupts = 0
-        self._before = {}
+        self._before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
             self._before = {
-                signal.SIGINT: signal.signal(signal.SIGINT, self._on_sigint),
-                signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: self.ask()),
+                number: signal.signal(number, handler)
+                for number, handler in (
+                    (signal.SIGINT, self._on_sigint),
+                    (signal.SIGTERM, lambda *_: self.ask()),
+                    (signal.SIGHUP, lambda *_: self.ask()),
+                    (signal.SIGQUIT, lambda *_: None),
+                )
+                if signal.getsignal(number) != signal.SIG_IGN  # by nohup(1), or for what a script runs behind `&`
             }
         return self
 

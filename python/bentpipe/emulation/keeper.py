@@ -20,8 +20,12 @@ from bentpipe.errors import UserError
 def main() -> None:
     """Isolate, fork, wait."""
     # Signals to the whole group are for the program and for the command, whose end ends this one. A handler, unlike
-    # SIG_IGN, is not passed on to the program.
+    # SIG_IGN, is not passed on to the program; what the caller ignores is to be (nohup). The interpreter itself ignores
+    # SIGPIPE and SIGXFSZ, which must neither be the program's nor end this process.
     for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # they wait since before this process was started
     control, report = int(sys.argv[1]), int(sys.argv[2])
