@@ -120,7 +120,8 @@ def check(
 def real_time(name: str, *, quick: bool) -> str:
     """One line on how long a claim of `MEASURED_HERE` takes: its runs are in real time."""
     module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
-    minutes = module.effort_of(quick).kernel_s / 60
+    effort = module.effort_of(quick)
+    minutes = effort.kernel_s(effort.first_look()) / 60
     span = f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
     return (
         f"{name}: about {span} on this machine's kernel, in real time and best alone on it; what is finished is kept, "

@@ -6,20 +6,22 @@ writes a page (`page`). The kernel is the reference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.explanations import explained_by
-from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
+from bentpipe.validation.sim_vs_kernel.explanations import against_itself, explained_by
+from bentpipe.validation.sim_vs_kernel.judge import QUANTITIES, Verdict, judge
 from bentpipe.validation.sim_vs_kernel.page import write_page
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
-from bentpipe.validation.sim_vs_kernel.worlds import Worlds, run_cell, same_path, side
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, repeat, run_cell, same_path, side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from bentpipe import Profile
 
 CLAIM = "sim-vs-kernel"
 
@@ -27,8 +29,9 @@ OUT = Path("out") / CLAIM
 """Where Runs and page go, unless another folder is asked for; ``--quick`` has one of its own beside it."""
 
 
-FIRST_LOOK_SHARE = 0.75
-"""Part of the progress that the first look takes: how many cells need another is known after it."""
+FIRST_LOOK_SHARE, THIRD_LOOK = 0.7, 0.9
+"""Where in the progress the first look ends, and where the kernel begins to be held against itself: how many cells need
+either is known only then."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,17 @@ class Comparison:
 
     def cells(self) -> list[dict[str, Any]]:
         """As ``validate --json`` prints them."""
-        return [verdict.to_dict(explained_by(verdict)) for verdict in self.verdicts]
+        return [
+            {
+                **verdict.to_dict(explained_by(verdict)),
+                "against_itself": {
+                    quantity: asdict(found)
+                    for quantity in verdict.outside
+                    if quantity in QUANTITIES and (found := against_itself(verdict, quantity)) is not None
+                },
+            }
+            for verdict in self.verdicts
+        ]
 
 
 def effort_of(quick: bool) -> Effort:
@@ -63,25 +76,49 @@ def compare(
     Raises:
         UserError: what this machine cannot run (no namespaces, no TUN, no such controller).
     """
-    profiles, notes = make_paths(effort.duration_s, data, out / "trace")
+    profiles: dict[float, dict[str, Profile]] = {}
+    notes: list[str] = []
+    for duration_s in sorted({effort.duration_s(cell) for cell in CELLS}):
+        profiles[duration_s], notes = make_paths(duration_s, data, out / f"trace-{duration_s:g}")
     found: dict[Cell, tuple[Worlds, Verdict]] = {}
 
-    def look(seeds: Mapping[Cell, int], begin: float, end: float, *, second: bool = False) -> None:
-        total, done = sum(seeds.values()), 0
+    def path_of(cell: Cell) -> Profile:
+        return profiles[effort.duration_s(cell)][cell.profile]
+
+    def take(worlds: Worlds) -> None:
+        if not same_path(worlds):
+            raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
+        repeated = side(worlds.repeated) if worlds.repeated else None
+        verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid, repeated)
+        found[worlds.cell] = worlds, verdict
+
+    def look(
+        run: Callable[[Cell, Callable[[float], None]], Worlds], seeds: Mapping[Cell, int], begin: float, end: float
+    ) -> None:
+        total, done = effort.kernel_s(seeds), 0.0
         for cell, more in seeds.items():
+            share = effort.kernel_s({cell: more}) / total
 
-            def heard(share: float, done: int = done, more: int = more) -> None:
-                on_progress(begin + (end - begin) * (done + share * more) / total)
+            def heard(part: float, done: float = done, share: float = share) -> None:
+                on_progress(begin + (end - begin) * (done + part * share))
 
-            worlds = run_cell(cell, profiles[cell.profile], effort, out, heard, second_look=second)
-            if not same_path(worlds):
-                raise AssertionError(f"{cell}: the two worlds met different paths")
-            found[cell] = worlds, judge(cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid)
-            done += more
+            take(run(cell, heard))
+            done += share
 
-    look({cell: effort.seeds(cell) for cell in CELLS}, 0.0, FIRST_LOOK_SHARE)
-    again = {cell: effort.seeds(cell, second_look=True) - effort.seeds(cell) for cell in CELLS}
-    look({cell: n for cell, n in again.items() if n and not found[cell][1].within}, FIRST_LOOK_SHARE, 1.0, second=True)
+    def first(cell: Cell, heard: Callable[[float], None]) -> Worlds:
+        return run_cell(cell, path_of(cell), effort, out, heard)
+
+    def second(cell: Cell, heard: Callable[[float], None]) -> Worlds:
+        return run_cell(cell, path_of(cell), effort, out, heard, second_look=True)
+
+    def itself(cell: Cell, heard: Callable[[float], None]) -> Worlds:
+        return repeat(found[cell][0], path_of(cell), effort, out, heard)
+
+    look(first, effort.first_look(), 0.0, FIRST_LOOK_SHARE)
+    more = {cell: effort.seeds(cell, second_look=True) - effort.seeds(cell) for cell in CELLS}
+    look(second, {cell: n for cell, n in more.items() if n and found[cell][1].in_doubt}, FIRST_LOOK_SHARE, THIRD_LOOK)
+    outside = [cell for cell in CELLS if effort.repeated and not found[cell][1].within]
+    look(itself, dict.fromkeys(outside, effort.repeated), THIRD_LOOK, 1.0)
     on_progress(1.0)
     verdicts = [found[cell][1] for cell in CELLS]
     comparison = Comparison(verdicts, notes)

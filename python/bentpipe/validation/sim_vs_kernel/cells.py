@@ -39,18 +39,26 @@ class Effort:
     """How long each Run is, and how many seeds there are.
 
     Two flows need at least ten for their shares to be called equal. Chosen here: three for a flow alone, whose figures
-    mostly differ between runs by a per cent or so; half a minute, of which ten seconds are the warm-up, for the whole
-    to take under two hours. A cell that is outside after that is looked at once more with the seeds of `second_look`:
-    where figures scatter, a few Runs say little. `insist`: whether a Run on a machine that was not quite calm is
-    repeated.
+    mostly differ between runs by a per cent or so. A flow alone runs for 70 s, the first ten of them warm-up: BBR all
+    but stops for 1.3 s on the geostationary path every ten to thirteen seconds (`PROBE_RTT`), and in twenty seconds
+    whether that happens once or twice decides. Pairs run for half a minute: ten of each take the time. A cell that is
+    outside after that, or not surely inside, is looked at once more with the seeds of `second_look`: where figures
+    scatter, a few Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds
+    again. `insist`: whether a Run on a machine that was not quite calm is repeated.
     """
 
-    duration_s: float = 30.0
+    alone_s: float = 70.0
+    pair_s: float = 30.0
     alone: int = 3
     pairs: int = 10
     alone_again: int = 10
     pairs_again: int = 20
+    repeated: int = 10
     insist: bool = True
+
+    def duration_s(self, cell: Cell) -> float:
+        """How long a Run of the cell is [s]."""
+        return self.alone_s if cell.alone else self.pair_s
 
     def seeds(self, cell: Cell, *, second_look: bool = False) -> int:
         """Seeds of a cell, those of the first look among those of the second."""
@@ -58,15 +66,13 @@ class Effort:
             return self.alone_again if cell.alone else self.pairs_again
         return self.alone if cell.alone else self.pairs
 
-    @property
-    def kernel_s(self) -> float:
-        """How long the kernel's Runs of the first look take: they are in real time, one after the other [s]."""
-        return sum(self.seeds(cell) for cell in CELLS) * self.run_s
+    def kernel_s(self, cells: Mapping[Cell, int]) -> float:
+        """How long so many of the kernel's Runs of each cell take: in real time, one after the other [s]."""
+        return sum(many * (self.duration_s(cell) + START_S) for cell, many in cells.items())
 
-    @property
-    def run_s(self) -> float:
-        """How long one of the kernel's Runs takes [s]."""
-        return self.duration_s + START_S
+    def first_look(self) -> dict[Cell, int]:
+        """All cells, with their seeds of the first look."""
+        return {cell: self.seeds(cell) for cell in CELLS}
 
 
 START_S = 1.0
@@ -74,5 +80,5 @@ START_S = 1.0
 
 FULL = Effort()
 
-QUICK = Effort(duration_s=20.0, alone=1, pairs=1, alone_again=1, pairs_again=1, insist=False)
+QUICK = Effort(alone_s=20.0, pair_s=20.0, alone=1, pairs=1, alone_again=1, pairs_again=1, repeated=0, insist=False)
 """One seed, and ten seconds after the warm-up: eight minutes. It says whether something is far off, not more."""

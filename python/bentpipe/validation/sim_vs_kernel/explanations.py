@@ -5,111 +5,99 @@ A reason is of a kind of cell, never of one cell's figure, and nothing in the si
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
-from bentpipe.validation.sim_vs_kernel.judge import (
-    SHARE_MARGIN,
-    delay_limit,
-    delay_within,
-    goodput_limit,
-    retransmit_limit,
-    retransmits_within,
-    shows_nothing,
-)
+from bentpipe.validation.sim_vs_kernel.judge import LEAST_N, LEVEL, QUANTITIES, fisher_upper, student
 
 if TYPE_CHECKING:
-    from bentpipe.validation.sim_vs_kernel.figures import Figures
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
+STANDS_STILL = "tests/test_sim_vs_kernel.py::test_a_path_that_stands_still_for_milliseconds_makes_bbr_queue"
+"""A relay that stands still for a part of a short round trip hands on at once what came meanwhile. Acknowledgements
+bunch, BBR takes that for bandwidth, and queues what it sends too fast until the sample is ten round trips old. So on
+the shortest path (fibre) a BBR flow alone may meet more delay on the kernel than in the simulator, which is never late:
+more, never less, and by no more than the test's."""
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why `quantities` of the cells on `profile` with one of `flows` may be outside.
+QUEUED_PER_LATE = 1.1
+"""Delay that BBR adds for each millisecond of p99.9 lateness: in that test 4.3 ms for 4 ms."""
 
-    `late_ms`: only if the emulator's p99.9 lateness was at least this in every Run that is itself outside; one late Run
-    does not excuse the others. A simulation is never late.
-    """
+CHANCE = "tests/test_sim_vs_kernel.py::test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart"
+"""The kernel held against itself, with the same seeds on the same paths, does not pass the test either, and is as far
+apart as the simulator is from it."""
 
-    profile: str
-    flows: tuple[str, ...]
-    quantities: tuple[str, ...]
-    test: str
-    late_ms: float = 0.0
-
-
-REASONS: tuple[Reason, ...] = (
-    # A relay that stands still for a part of a short round trip hands on at once what came meanwhile. Acknowledgements
-    # bunch, BBR takes that for bandwidth, and queues what it sends too fast until the sample is ten round trips old.
-    Reason(
-        "fibre",
-        ("bbr", "bbr+bbr", "reno+bbr", "cubic+bbr"),
-        ("delay", "retransmits", "shares"),
-        "tests/test_sim_vs_kernel.py::test_a_path_that_stands_still_for_milliseconds_makes_bbr_queue",
-        late_ms=0.5,
-    ),
-)
-
-
-TOO_FEW_RUNS = "tests/test_sim_vs_kernel.py::test_runs_that_scatter_cannot_show_that_shares_are_the_same"
-"""Means within the margin, where the kernel's own shares differ so much from run to run that no test could say so."""
-
-CHANCE = "tests/test_sim_vs_kernel.py::test_a_kernel_that_scatters_cannot_show_that_means_are_the_same"
-"""Where the kernel's own Runs of one cell differ so much that its mean is not known to the limit, and the difference of
-the means, as far as it is known, may be within it."""
+SURE = 0.95
+"""Of the intervals that `CHANCE` rests on."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
     """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
     tests = []
     for quantity in verdict.outside:
-        found = [
-            reason.test
-            for reason in REASONS
-            if reason.profile == verdict.cell.profile
-            and verdict.cell.flows in reason.flows
-            and quantity in reason.quantities
-            and late_ms(verdict, quantity) >= reason.late_ms
-        ]
-        if not found and quantity == "shares" and verdict.share_test is not None and verdict.share_test.shows_nothing:
-            found = [TOO_FEW_RUNS]
-        if not found and _scatters(verdict, quantity):
-            found = [CHANCE]
-        if not found:
+        if _stood_still(verdict, quantity):
+            tests.append(STANDS_STILL)
+        elif quantity in QUANTITIES and (found := against_itself(verdict, quantity)) and found.explains:
+            tests.append(CHANCE)
+        else:
             return None
-        tests += found
     return "; ".join(dict.fromkeys(tests)) or None
 
 
-def _scatters(verdict: Verdict, quantity: str) -> bool:
-    """Whether `quantity` is outside as chance may have it."""
-    names = {"goodput": "goodput_bps", "delay": "delay_ms", "retransmits": "retransmit_rate"}
-    if (name := names.get(quantity)) is None:
+def _stood_still(verdict: Verdict, quantity: str) -> bool:
+    """Whether every Run that is outside is late enough for what it is outside by; one late Run excuses no other."""
+    if (verdict.cell.profile, verdict.cell.flows, quantity) != ("fibre", "bbr", "delay"):
         return False
-    ours, theirs = ([float(getattr(run, name)) for run in world.runs] for world in (verdict.simulated, verdict.kernel))
-    mean = verdict.kernel.mean(name)
-    if quantity == "goodput":
-        limit = goodput_limit(verdict.cell.alone, mean)
-    else:
-        limit = delay_limit(mean) if quantity == "delay" else retransmit_limit(mean)
-    return shows_nothing(ours, theirs, limit)
-
-
-def late_ms(verdict: Verdict, quantity: str) -> float:
-    """How late the emulator was at least [ms], p99.9, in the kernel's Runs that are outside for `quantity`.
-
-    Where none is outside by itself, only all together, in all of them.
-    """
+    limit_ms = verdict.limit(quantity)
     kernel = verdict.kernel.runs
-    pairs = list(zip(verdict.simulated.runs, kernel, strict=True))  # seed by seed
-    outside = [theirs for ours, theirs in pairs if _apart(quantity, ours, theirs)]
-    return min(run.lateness_ms[1] if run.lateness_ms else 0.0 for run in outside or kernel)
+    # Kernel - simulator.
+    excess_ms = [-apart for apart in verdict.apart(quantity)]
+    outside = [(ms, run) for ms, run in zip(excess_ms, kernel, strict=True) if not abs(ms) <= limit_ms]
+    if not outside:
+        return False  # all together, but none by itself: that is no halt of one Run
+    return all(run.lateness_ms and 0.0 < ms <= QUEUED_PER_LATE * run.lateness_ms[1] for ms, run in outside)
 
 
-def _apart(quantity: str, ours: Figures, theirs: Figures) -> bool:
-    """Whether one simulated Run and one of the kernel part by more than what their cell is allowed to."""
-    if quantity == "delay":
-        return not delay_within(ours.delay_ms, theirs.delay_ms)
-    if quantity == "retransmits":
-        return not retransmits_within(ours.retransmit_rate, theirs.retransmit_rate)
-    return not abs(ours.shares[0] - theirs.shares[0]) < SHARE_MARGIN
+@dataclass(frozen=True, slots=True)
+class AgainstItself:
+    """The kernel's Runs of the same seeds on the same paths, made twice.
+
+    Attributes:
+        scatter: Root mean square of the differences of a seed's two Runs, in the quantity's own unit.
+        passes: Whether so many Runs of a kernel could be shown equal to another such kernel's, were the means the same.
+        nearer: Whether the simulator is as near to the kernel as another such kernel would be.
+        steadier: Whether simulator and kernel differ from seed to seed no more than the kernel from itself.
+    """
+
+    scatter: float
+    passes: bool
+    nearer: bool
+    steadier: bool
+
+    @property
+    def explains(self) -> bool:
+        """Whether what is outside is outside by chance, as far as so many Runs can tell."""
+        return not self.passes and self.nearer and self.steadier
+
+
+def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
+    """What the kernel's own repeatability says of `quantity`; None: its Runs were not repeated often enough.
+
+    Only the kernel's own scatter counts: a simulator that scatters more is not excused by that.
+    """
+    if verdict.repeated is None or len(verdict.repeated.runs) < LEAST_N:
+        return None
+    name = QUANTITIES[quantity]
+    pairs = zip(verdict.kernel.runs, verdict.repeated.runs, strict=False)  # the first seeds
+    own = [float(getattr(once, name)) - float(getattr(again, name)) for once, again in pairs]
+    scatter = math.sqrt(fmean(apart**2 for apart in own))
+    apart, limit = verdict.apart(quantity), verdict.limit(quantity)
+    error = scatter / math.sqrt(len(apart))
+    if quantity == "shares":
+        passes = error == 0.0 or student("sf", limit / error, len(own)) < LEVEL
+    else:
+        passes = student("ppf", (1 + SURE) / 2, len(own)) * error <= limit
+    nearer = abs(fmean(apart)) <= student("ppf", (1 + SURE) / 2, len(own)) * error
+    steadier = variance(apart) <= fisher_upper(SURE, len(apart) - 1, len(own)) * scatter**2
+    return AgainstItself(scatter, passes, nearer, steadier)

@@ -40,6 +40,11 @@ class Figures:
     retransmit_rate: float
     lateness_ms: tuple[float, float] | None
 
+    @property
+    def first_share(self) -> float:
+        """The first flow's."""
+        return self.shares[0]
+
 
 def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
     """The figures of a Run from its tables `samples` and `links`.

@@ -27,21 +27,21 @@ percentage point, whichever is more."""
 SHARE_MARGIN = 0.05
 """Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject."""
 
-SHARE_LEVEL = 0.0294
+LEVEL = 0.0294
 """Of each of two looks, for 5 % together (Pocock 1977, table 1)."""
 
 LEAST_N = 10
-"""Runs that a test wants at least."""
+"""Runs that a test of shares wants at least."""
+
+QUANTITIES = {"goodput": "goodput_bps", "delay": "delay_ms", "retransmits": "retransmit_rate", "shares": "first_share"}
+"""What is judged, and where a Run's `Figures` have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareTest:
     """Two one-sided t tests (Schuirmann 1987) of the first flow's share, paired by seed: both worlds met the same path.
 
-    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below `SHARE_LEVEL` the shares are
-    equivalent. `least_p` is what `p` would be were the means the same, or the simulated shares without scatter,
-    whichever is less: from that level on the kernel's runs differ so much from each other, and from the simulator's on
-    the same paths, that so few of them cannot show equivalence, whatever is true.
+    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below `LEVEL` the shares are equivalent.
     """
 
     n: int
@@ -50,12 +50,20 @@ class ShareTest:
     difference: float
     p: float
     equivalent: bool
-    least_p: float
 
-    @property
-    def shows_nothing(self) -> bool:
-        """Whether the means are within the margin, and no test could have said so."""
-        return abs(self.difference) < SHARE_MARGIN and self.least_p >= SHARE_LEVEL
+
+def equivalence_p(apart: Sequence[float], limit: float) -> float:
+    """The larger p-value of two one-sided t tests that differences, one a seed, are less than `limit` in the mean.
+
+    1 of a single one: it says nothing of how they scatter.
+    """
+    n = len(apart)
+    if n < 2:
+        return 1.0
+    difference, error = fmean(apart), stdev(apart) / math.sqrt(n)
+    if error == 0.0:
+        return 0.0 if abs(difference) < limit else 1.0
+    return student("sf", (limit - abs(difference)) / error, n - 1)
 
 
 def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest | None:
@@ -64,51 +72,38 @@ def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest
     if n < LEAST_N:
         return None
     apart = [ours - theirs for ours, theirs in zip(simulated, kernel, strict=True)]
-    difference, error = fmean(apart), stdev(apart) / math.sqrt(n)
-    if error == 0.0:
-        p, paired = (0.0 if abs(difference) < SHARE_MARGIN else 1.0), 0.0
-    else:
-        p = _t_upper_tail((SHARE_MARGIN - abs(difference)) / error, n - 1)
-        paired = _t_upper_tail(SHARE_MARGIN / error, n - 1)
-    own = stdev(kernel[:n]) / math.sqrt(n)
-    least_p = min(paired, _t_upper_tail(SHARE_MARGIN / own, n - 1) if own > 0.0 else 0.0)
-    return ShareTest(n, fmean(simulated), fmean(kernel), difference, p, p < SHARE_LEVEL, least_p)
+    p = equivalence_p(apart, SHARE_MARGIN)
+    return ShareTest(n, fmean(simulated), fmean(kernel), fmean(apart), p, p < LEVEL)
 
 
-def shows_nothing(ours: Sequence[float], theirs: Sequence[float], limit: float) -> bool:
-    """Whether the kernel's own Runs scatter so much that means could not be told to be within `limit` of each other.
+def student(function: str, x: float, freedom: int) -> float:
+    """SciPy's `function` of Student's t.
 
-    That is so if the kernel's mean is itself not known to `limit` (95 % interval), and the interval of the difference,
-    paired by seed, reaches into the limit. Never of fewer than `LEAST_N` Runs.
+    Raises `UserError` where SciPy is not installed.
     """
-    n = min(len(ours), len(theirs))
-    if n < LEAST_N:
-        return False
-    reach = _t_quantile(n - 1) / math.sqrt(n)
-    apart = [mine - other for mine, other in zip(ours, theirs, strict=True)]
-    return reach * stdev(theirs) > limit and abs(fmean(apart)) - reach * stdev(apart) <= limit
+    return float(getattr(_stats().t, function)(x, freedom))
 
 
-def _t_quantile(freedom: int) -> float:
-    """Of Student's t, for 95 % on both sides."""
-    return _student("ppf", 0.975, freedom)
+def fisher_upper(part: float, above: int, below: int) -> float:
+    """The quantile `part` of Fisher's F: what two variances of the same size are apart by at most."""
+    return float(_stats().f.ppf(part, above, below))
 
 
-def _t_upper_tail(t: float, freedom: int) -> float:
-    return _student("sf", t, freedom)
-
-
-def _student(function: str, x: float, freedom: int) -> float:
+def _stats() -> Any:  # noqa: ANN401 - SciPy has no types
     try:
         from scipy import stats
     except ModuleNotFoundError as error:
         raise UserError("sim-vs-kernel needs scipy: pip install 'bentpipe[validation]'") from error
-    return float(getattr(stats.t, function)(x, freedom))
+    return stats
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One cell: both sides' means, their relations, and what is outside (empty: nothing)."""
+    """One cell: both sides' means, their relations, and what is outside (empty: nothing).
+
+    `unsure`: what is inside by its mean, but scatters so that it is not shown to be (at `LEVEL`). `repeated`: the
+    kernel's Runs of the first seeds once more.
+    """
 
     cell: Cell
     n: int
@@ -121,12 +116,27 @@ class Verdict:
     retransmit_diff: float
     share_test: ShareTest | None
     outside: tuple[str, ...]
+    unsure: tuple[str, ...] = ()
     why_invalid: str | None = None
+    repeated: Side | None = None
 
     @property
     def within(self) -> bool:
         """Whether everything that could be judged is within its limit."""
         return not self.outside
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether more Runs would say more."""
+        return bool(self.outside or self.unsure)
+
+    def apart(self, quantity: str) -> list[float]:
+        """Simulated - kernel, seed by seed."""
+        return _apart(self.simulated, self.kernel, quantity)
+
+    def limit(self, quantity: str) -> float:
+        """How far apart the means of `quantity` may be."""
+        return limit_of(self.cell.alone, quantity, self.kernel)
 
     def to_dict(self, explained_by: str | None) -> dict[str, Any]:
         """As ``validate --json`` prints it: the promised keys first."""
@@ -147,11 +157,11 @@ class Verdict:
                 "difference": test.difference,
                 "p": test.p,
                 "equivalent": test.equivalent,
-                "least_p": test.least_p,
             },
             "within": self.within,
             "explained_by": explained_by,
             "outside": list(self.outside),
+            "unsure": list(self.unsure),
             "why_invalid": self.why_invalid,
             "retransmit_diff_points": 100 * self.retransmit_diff,
             "simulated": _means(self.simulated),
@@ -174,63 +184,58 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def goodput_limit(alone: bool, theirs_bps: float) -> float:
-    """How far apart goodputs may be [bit/s], of a flow alone or of two."""
-    return (GOODPUT_ALONE if alone else GOODPUT_PAIR) * theirs_bps
-
-
-def delay_limit(theirs_ms: float) -> float:
-    """How far apart mean one-way delays may be [ms]."""
-    return max(DELAY_RATIO * theirs_ms, DELAY_MS)
-
-
-def retransmit_limit(theirs: float) -> float:
-    """How far apart retransmit rates may be."""
+def limit_of(alone: bool, quantity: str, kernel: Side) -> float:
+    """How far apart the means of `quantity` may be, of a flow alone or of two; in the quantity's own unit."""
+    if quantity == "shares":
+        return SHARE_MARGIN
+    theirs = kernel.mean(QUANTITIES[quantity])
+    if quantity == "goodput":
+        return (GOODPUT_ALONE if alone else GOODPUT_PAIR) * theirs
+    if quantity == "delay":
+        return max(DELAY_RATIO * theirs, DELAY_MS)
     return max(RETRANSMIT_RATIO * theirs, RETRANSMIT_POINT)
 
 
-def delay_within(ours_ms: float, theirs_ms: float) -> bool:
-    """Whether two mean one-way delays [ms] are within the limit; one that is not known is not."""
-    return abs(ours_ms - theirs_ms) <= delay_limit(theirs_ms)
+def _apart(ours: Side, theirs: Side, quantity: str) -> list[float]:
+    name = QUANTITIES[quantity]
+    pairs = zip(ours.runs, theirs.runs, strict=True)  # seed by seed
+    return [float(getattr(mine, name)) - float(getattr(other, name)) for mine, other in pairs]
 
 
-def retransmits_within(ours: float, theirs: float) -> bool:
-    """Whether two retransmit rates are within the limit."""
-    return abs(ours - theirs) <= retransmit_limit(theirs)
-
-
-def judge(cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None) -> Verdict:
+def judge(
+    cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None, repeated: Side | None = None
+) -> Verdict:
     """Hold both sides against each other; with `why_invalid` the kernel's side is not to be trusted."""
     outside = [] if why_invalid is None else ["invalid"]
-    ours, theirs = simulated.mean("goodput_bps"), kernel.mean("goodput_bps")
-    goodput = ours / theirs if theirs > 0 else math.nan
-    if theirs <= 0 or not abs(ours - theirs) <= goodput_limit(cell.alone, theirs):
-        outside.append("goodput")
-    our_ms, their_ms = simulated.mean("delay_ms"), kernel.mean("delay_ms")
-    difference_ms = our_ms - their_ms
+    unsure = []
+    for quantity in ("goodput", "delay", "retransmits") if cell.alone else ("goodput",):
+        limit = limit_of(cell.alone, quantity, kernel)
+        apart = _apart(simulated, kernel, quantity)
+        nothing = quantity == "goodput" and kernel.mean("goodput_bps") <= 0
+        if nothing or not abs(fmean(apart)) <= limit:
+            outside.append(quantity)
+        elif not equivalence_p(apart, limit) < LEVEL:
+            unsure.append(quantity)
     test = None
-    again_ours, again_theirs = simulated.mean("retransmit_rate"), kernel.mean("retransmit_rate")
-    again = again_ours - again_theirs
-    if cell.alone:
-        if not delay_within(our_ms, their_ms):
-            outside.append("delay")
-        if not retransmits_within(again_ours, again_theirs):
-            outside.append("retransmits")
-    else:
+    if not cell.alone:
         test = share_test(simulated.first_shares(), kernel.first_shares())
         if test is not None and not test.equivalent:
             outside.append("shares")
+    theirs, our_ms, their_ms = kernel.mean("goodput_bps"), simulated.mean("delay_ms"), kernel.mean("delay_ms")
+    again_ours, again_theirs = simulated.mean("retransmit_rate"), kernel.mean("retransmit_rate")
     return Verdict(
         cell=cell,
         n=min(len(simulated.runs), len(kernel.runs)),
         simulated=simulated,
         kernel=kernel,
-        goodput_ratio=known(goodput),
+        goodput_ratio=known(simulated.mean("goodput_bps") / theirs) if theirs > 0 else None,
         delay_ratio=known(our_ms / their_ms) if their_ms > 0 else None,
-        delay_diff_ms=known(difference_ms),
+        delay_diff_ms=known(our_ms - their_ms),
         retransmit_ratio=again_ours / again_theirs if again_theirs > 0 else None,
-        retransmit_diff=again,
+        retransmit_diff=again_ours - again_theirs,
         share_test=test,
         outside=tuple(outside),
+        unsure=tuple(unsure),
         why_invalid=why_invalid,
+        repeated=repeated,
     )

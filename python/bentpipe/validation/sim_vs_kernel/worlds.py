@@ -44,16 +44,18 @@ STAGGER_SEED = 1_000_000
 
 @dataclass(frozen=True)
 class Worlds:
-    """A cell's Runs, seed by seed."""
+    """A cell's Runs, seed by seed; `repeated`: the kernel's once more with the first of the seeds."""
 
     cell: Cell
     simulated: tuple[Run, ...]
     kernel: tuple[Run, ...]
+    repeated: tuple[Run, ...] = ()
 
     @property
     def why_invalid(self) -> str | None:
         """Why not all of the kernel's Runs count; None: they do."""
-        return next((str(run.record["why_invalid"]) for run in self.kernel if not run.record["valid"]), None)
+        runs = (*self.kernel, *self.repeated)
+        return next((str(run.record["why_invalid"]) for run in runs if not run.record["valid"]), None)
 
 
 def run_cell(
@@ -75,6 +77,12 @@ def run_cell(
     seeds = effort.seeds(cell, second_look=second_look)
     simulated = _race(cell, path, effort, seeds, out / "simulated", on_kernel=False)
     return Worlds(cell, tuple(simulated), tuple(_calm(cell, path, effort, seeds, out / "kernel", heard)))
+
+
+def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None]) -> Worlds:
+    """The same with the kernel's Runs of the first seeds once more, kept below `out` like the others."""
+    many = min(effort.repeated, len(worlds.kernel))
+    return replace(worlds, repeated=tuple(_calm(worlds.cell, path, effort, many, out / "kernel-repeated", heard)))
 
 
 def _calm(
@@ -111,7 +119,7 @@ def _race(
             def told(share: float, *_: int, before: int = seed) -> None:
                 heard((before + share) / seeds)
 
-            file = ExperimentFile(experiment_of(cell, path, effort.duration_s, seed), {ROLE: Path(cell.profile)})
+            file = ExperimentFile(experiment_of(cell, path, effort.duration_s(cell), seed), {ROLE: Path(cell.profile)})
             runs += run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told).runs
     return runs
 
