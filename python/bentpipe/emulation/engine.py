@@ -15,10 +15,11 @@ import struct
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
+from bentpipe.emulation.load import BOUND_SHARE, Bound, Watch, bound
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.times import SLOT_S
@@ -157,6 +158,7 @@ class Emulated:
     """What came of it. `tables` are columns by name; `done` is None if it ended before its end.
 
     `stolen_share` is the part of the processors' time that a hypervisor gave to others; None: this kernel does not say.
+    `bound` is where the machine was the limit; None: nowhere, or this kernel does not say.
     """
 
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
@@ -164,6 +166,7 @@ class Emulated:
     started: dict[str, Any] | None = None
     done: dict[str, Any] | None = None
     stolen_share: float | None = None
+    bound: Bound | None = None
 
     @property
     def why_invalid(self) -> str | None:
@@ -181,6 +184,8 @@ class Emulated:
         gateway = self.done["gateway"] or {}
         if busy := gateway.get("dropped_busy", 0) + gateway.get("dropped_unread", 0):
             reasons.append(f"{busy} packets found the gateway to the Internet too busy")
+        if self.bound is not None and self.bound.share > BOUND_SHARE:
+            reasons.append(f"{self.bound}: the figures are the machine's")
         if reasons and self.stolen_share is not None and self.stolen_share >= WORTH_SAYING:
             reasons.append(f"the hypervisor took {self.stolen_share:.0%} of the processors' time")
         return "; ".join(reasons) or None
@@ -239,13 +244,16 @@ class Emulated:
     @property
     def warning(self) -> str | None:
         """What may go wrong on this machine though the Run is valid, in one line; None: nothing."""
+        warnings = []
         refused = (self.started or {}).get("offload_refused")
-        if refused is None:
-            return None
-        return (
-            f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay cannot "
-            "take apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
-        )
+        if refused is not None:
+            warnings.append(
+                f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay "
+                "cannot take apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
+            )
+        if self.bound is not None and self.bound.share <= BOUND_SHARE < self.bound.share + self.bound.unknown_share:
+            warnings.append(f"{self.bound}: the throughput may be the machine's")
+        return "; ".join(warnings) or None
 
     @property
     def why_ended(self) -> str | None:
@@ -287,7 +295,11 @@ class Emulated:
             flow.update(dict.fromkeys(UNKNOWN_SUMMARY))
         why = self.why_invalid
         measured = {name: done.get(name) for name in MEASURED}
-        emulator = {**measured, "stolen_share": self.stolen_share, **(self.started or {})}
+        machine = {
+            "stolen_share": self.stolen_share,
+            "machine_bound": None if self.bound is None else asdict(self.bound),
+        }
+        emulator = {**measured, **machine, **(self.started or {})}
         return json.dumps({**summary, "valid": why is None, "why_invalid": why, "emulator": emulator})
 
     def _summary(self) -> dict[str, Any]:
@@ -354,6 +366,7 @@ def emulate(
     """
     request = spec.to_json(profile)
     result = Emulated()
+    watch = Watch()
     with _Keeper(stdout) as keeper:
         keeper.send(request, _native.encode_profile(profile))
         processors = ProcessorTime.now()
@@ -361,10 +374,12 @@ def emulate(
             if line["kind"] == "error":
                 raise (UserError if line.get("users", True) else EmulationError)(line["message"])
             result.take(line)
+            watch.hear(line)
             if on_line is not None:
                 on_line(line)
         status = keeper.wait()
     result.stolen_share = processors.stolen_share_since() if processors else None
+    result.bound = bound(result.tables.get("links", {}), watch.seconds)
     if result.started is None:
         raise EmulationError(f"the emulation did not start (status {status}); see above")
     return result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Row
@@ -29,6 +30,21 @@ HANDOVER_MS = 1.0
 def constant_path() -> Profile:
     """20 ms one way; its rate element is 100 Gbit/s, hundreds of times any load here."""
     return preset_profile("dumbbell:rate=100gbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="delay")
+
+
+def unlimited_path(rtt_s: float) -> Profile:
+    """A constant delay and no rate element: what limits its traffic is the machine, and that is no fault of a Run."""
+    side = Side(delay_s=Points.constant(rtt_s / 2))
+    return single_hop_profile(
+        name="unlimited",
+        hop="delay",
+        start_unix_ns=0,
+        duration_s=60.0,
+        basis="one_way",
+        provenance=Provenance("preset", "a constant delay without a rate"),
+        up=side,
+        down=side,
+    )
 
 
 def idle_control() -> Control:
