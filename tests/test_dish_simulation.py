@@ -123,9 +123,9 @@ def test_latency_is_the_path_to_the_pop_and_not_to_the_server():
     drop, latency_ms, *_ = world().samples(seconds)
     lone_ms = view.rtt_ms(np.arange(900) / 15).reshape(60, 15).mean(axis=1) - beyond_ms
     good = drop == 0
-    # The pings wait for grants besides, which a lone packet's path delay does not count.
+    # Sent at other moments of the second, so some milliseconds apart; the way beyond the PoP would be 200.
     apart_ms = latency_ms[good] - lone_ms[good]
-    assert 0 < np.median(apart_ms) < 30
+    assert abs(np.median(apart_ms)) < 3
     assert np.corrcoef(latency_ms[good], lone_ms[good])[0, 1] > 0.9
 
 

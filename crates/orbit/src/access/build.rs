@@ -75,7 +75,7 @@ pub fn build(
     let provenance = Provenance {
         kind: "computed".to_owned(),
         description: format!(
-            "{:.4}, {:.4} to {} by {} scheduling, {} slots; delay fitted to pings, capacity and loss from published figures",
+            "{:.4}, {:.4} to {} by {} scheduling, {} slots; delay and loss fitted to pings, capacity from published figures",
             schedule.site.lat_deg,
             schedule.site.lon_deg,
             ground.server,
@@ -212,7 +212,8 @@ impl<'a> Plan<'a> {
         let leg = self.ground.leg(&serving.gateway)?;
         let gateway = self.ground_hop(format!("gateway:{}", serving.gateway), leg.gateway_pop_ns);
         let pop = self.ground_hop(format!("pop:{}", leg.pop), leg.pop_server_ns);
-        let interruption_ns = Nanos(u64::try_from(draw.interruption_ns).unwrap_or(0));
+        // What stops both directions; that the uplink stays closed for longer is in its closures.
+        let interruption_ns = Nanos(u64::try_from(draw.down_interruption_ns).unwrap_or(0));
         self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.grid, self.schedule)?);
         let route = vec![hop, space_count + gateway, space_count + pop];
         let at_ns = Time(slot.start_ns);
@@ -222,7 +223,7 @@ impl<'a> Plan<'a> {
         if slot.start_ns > 0 {
             let left = before.map_or(hop, |b| self.space_index[&pair(b)]);
             // Pings at slot edges arrive late but in order and hardly ever not at all: buffers wait for the new satellite, and the one that is
-            // left sends no more. What reconfigurations lose is in the loss series, from the opening on.
+            // left sends no more. What reconfigurations lose is in the loss series.
             let queue = if left == hop {
                 QueueFate::Keep
             } else {

@@ -7,7 +7,8 @@
 //! p = 1 / (1 + w ℓ / P)
 //! ```
 //!
-//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1 and `ℓ` the slot's load. A packet that arrives
+//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1 and `ℓ` the load: the slot's, uplink times the
+//! moment's [`super::unrest`]. A packet that arrives
 //! between two used opportunities leaves at the second, so its wait falls by 1 ms a ms: the sawtooth that pings show.
 
 use bentpipe_profile::rng::Stream;
@@ -29,24 +30,25 @@ pub const fn frame_from(unix_ns: i64) -> i64 {
 }
 
 /// The used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order: every `period_frames` frames, with a mean wait beyond
-/// the first opportunity of `wait_ms`. The schedule's phase is drawn.
+/// the first opportunity of `wait_ms` at each time. The schedule's phase is drawn.
 #[must_use]
-pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, period_frames: i64, wait_ms: f64) -> Vec<i64> {
+pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, period_frames: i64, wait_ms: impl Fn(i64) -> f64) -> Vec<i64> {
     let period_ms = period_frames as f64 * 1e3 / FRAMES_PER_S as f64;
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // a few frames
     let phase = stream.below(period_frames as u64) as i64;
     let mut frame = frame_from(from_ns) + phase;
     let mut out = Vec::new();
     while frame_begin(frame) < until_ns {
-        if stream.uniform() * (1.0 + wait_ms / period_ms) < 1.0 {
-            out.push(frame_begin(frame));
+        let at = frame_begin(frame);
+        if stream.uniform() * (1.0 + wait_ms(at) / period_ms) < 1.0 {
+            out.push(at);
         }
         frame += period_frames;
     }
     out
 }
 
-/// Closures of one slot of one direction [ns since 1970]: `(first instant held, release)`. Both directions stop for the interruption, then each
+/// Closures of one slot of one direction [ns since 1970]: `(first instant held, release)`. The direction stops for the interruption, then each
 /// opportunity releases what came since the last one. What comes after the last is held to `next_open_ns`, the end of the next slot's
 /// interruption.
 #[must_use]
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn the_mean_wait_is_what_was_asked_for() {
         let end = 400_000_000_000;
-        let used = used(&mut Streams::new(3).stream("grants"), 0, end, 4, 6.0);
+        let used = used(&mut Streams::new(3).stream("grants"), 0, end, 4, |_| 6.0);
         let mut wait_ms = 0.0;
         let mut i = 0;
         let arrivals: Vec<i64> = (0..39_000).map(|k| k * 10_007_013).filter(|&t| t < used[used.len() - 1]).collect();

@@ -1,17 +1,17 @@
 //! Loss episodes: when bad intervals begin, how long they last, what is lost inside. A process in continuous time, separate for each direction.
 //!
-//! Episodes begin as a Poisson process of rate `λ ℓ^k` and last a log-normal time; every reconfiguration brings one more, whatever the load (one
-//! burst at each handover: the `SatGuard` measurements). It begins when the path opens again, since nothing passes while it is closed, and lasts as
-//! long as any other. Inside, each packet is lost with the same probability, high enough that most losses come in runs. `ℓ` is the load without the
-//! slot's own factor, as for capacity. Not fitted: the constants come from published measurements (see [`super::params`]).
+//! Episodes begin as a Poisson process of rate `λ ℓ^k` and last a log-normal time. Some reconfigurations bring one more, whatever the load: one that
+//! takes the last packets before the path closes, or the first ones after it opens. Of most, packets that come while the path is closed wait, and
+//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `ℓ` is the load without the
+//! slot's own factor, as for capacity. Sources of the constants: [`super::params`].
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;
 use bentpipe_profile::rng::Stream;
 
 /// The episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's begin, zero between episodes; the last point is
-/// a zero, at the slot's end at the latest. The reconfiguration's episode, if it brings one, begins `interruption_ns` after the slot; without an
-/// interruption there is none.
+/// a zero, at the slot's end at the latest. `open_ns` is when the path opens after the reconfiguration at the slot's begin, if there
+/// is one, and `closes` says whether another one ends the slot: each may bring an episode.
 #[must_use]
 pub fn steps(
     stream: &mut Stream,
@@ -19,15 +19,19 @@ pub fn steps(
     side: &LossSide,
     load: f64,
     span_ns: (u64, u64),
-    interruption_ns: u64,
+    (open_ns, closes): (Option<u64>, bool),
 ) -> Vec<(u64, u64)> {
     let (from_ns, until_ns) = span_ns;
     let mut bad = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
-    if interruption_ns > 0 {
-        let open_ns = from_ns.saturating_add(interruption_ns);
-        bad.push((open_ns, open_ns.saturating_add(length_ns(stream, params))));
-        bad.sort_unstable();
+    // Both are drawn whatever comes of it, so that the slots of a Profile that begins later are the same.
+    let [first, last] = [(); 2].map(|()| (stream.uniform() < params.reconfiguration_probability, length_ns(stream, params)));
+    if let (Some(open_ns), (true, length)) = (open_ns, first) {
+        bad.push((open_ns, open_ns.saturating_add(length)));
     }
+    if let (true, (true, length)) = (closes, last) {
+        bad.push((until_ns.saturating_sub(length).max(from_ns), until_ns));
+    }
+    bad.sort_unstable();
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a probability
     let inside = (params.probability_inside * LOSS_ONE as f64) as u64;
     let mut out = vec![(from_ns, 0)];
@@ -90,7 +94,7 @@ mod tests {
         let params = LossParams::default();
         let side = LossSide { episodes_per_s: 0.05 };
         let span = 40_000_000_000_000;
-        let found = steps(&mut Streams::new(4).stream("l"), &params, &side, 1.0, (0, span), 0);
+        let found = steps(&mut Streams::new(4).stream("l"), &params, &side, 1.0, (0, span), (None, false));
         let bad: u64 = found.windows(2).filter(|w| w[0].1 > 0).map(|w| w[1].0 - w[0].0).sum();
         let mean_s = params.length_median_ms / 1e3 * libm::exp(params.length_log_sigma * params.length_log_sigma / 2.0);
         let share = bad as f64 / span as f64;
@@ -99,7 +103,8 @@ mod tests {
     }
 
     const SLOT_NS: u64 = 15_000_000_000;
-    const OPEN_NS: u64 = 80_000_000;
+    /// Opens after 80 ms, and closes again.
+    const EDGES: (Option<u64>, bool) = (Some(80_000_000), true);
 
     /// Parts of a direction's time: lost, and in seconds that hold any loss.
     #[derive(Clone, Copy, Default)]
@@ -112,7 +117,7 @@ mod tests {
     fn level(params: &LossParams, side: &LossSide, load: f64, streams: Streams, slots: u64) -> Level {
         let mut total = Level::default();
         for slot in 0..slots {
-            let found = steps(&mut streams.stream(&format!("{slot}")), params, side, load, (0, SLOT_NS), OPEN_NS);
+            let found = steps(&mut streams.stream(&format!("{slot}")), params, side, load, (0, SLOT_NS), EDGES);
             let mut hit = [false; 15];
             for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
                 total.lost += params.probability_inside * (pair[1].0 - pair[0].0) as f64;
@@ -140,12 +145,12 @@ mod tests {
         mean
     }
 
-    /// The level over hours and Profiles, against what [`LossParams::default`] names as its basis. Prints the figures of the documentation:
+    /// The level over hours and Profiles lies between the sites that [`LossParams::default`] names. Prints the figures of the documentation:
     /// `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`.
     #[test]
-    fn the_level_over_hours_and_profiles_is_that_of_long_pings() {
+    fn the_level_over_hours_and_profiles_lies_between_the_sites() {
         let params = LossParams::default();
-        let (mut pings, mut hourly) = (Level::default(), vec![0.0; 24]);
+        let (mut pings, mut hourly) = (0.0, vec![0.0; 24]);
         for (name, side) in [("up", &params.up), ("down", &params.down)] {
             let hours: Vec<Level> = (0..24).map(|hour| hour_level(side, hour, 700)).collect();
             let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
@@ -155,17 +160,16 @@ mod tests {
                 100.0 * hours[8].lost,
                 100.0 * hours[20].lost
             );
-            // Both directions of a ping, which are lost independently but for the reconfigurations.
-            pings.lost += lost;
+            // Both directions of a ping, which are lost independently.
+            pings += lost;
             hourly.iter_mut().zip(&hours).for_each(|(sum, hour)| *sum += 100.0 * hour.lost);
-            assert!((9.0..=16.0).contains(&seconds), "{name}: {seconds}");
-            let light = if name == "up" { 0.45 } else { 0.40 };
-            assert!((light..=1.5 * light).contains(&lost), "{name}: {lost}");
+            assert!((8.0..=15.0).contains(&seconds), "{name}: {seconds}");
         }
-        println!("pings: {:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", pings.lost, hourly[8], hourly[20]);
-        assert!((1.0..=1.25).contains(&pings.lost), "{}", pings.lost);
+        println!("pings: {pings:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", hourly[8], hourly[20]);
+        // 0.07 % in the best hour of `FjordLink`, 1.6 % in Victoria's session.
+        assert!((0.35..=0.6).contains(&pings), "{pings}");
         // The hour matters little.
-        assert!((1.2..=2.0).contains(&(hourly[20] / hourly[8])), "{hourly:?}");
+        assert!((1.2..=2.5).contains(&(hourly[20] / hourly[8])), "{hourly:?}");
     }
 
     /// At least three quarters of the loss events of a download are of several packets (Michel et al., IMC 2022).
@@ -177,7 +181,7 @@ mod tests {
             let streams = Streams::new(3);
             let (mut events, mut several, mut burst_shares) = (0_u32, 0_u32, Vec::new());
             for slot in 0..200 {
-                let found = steps(&mut streams.stream(&format!("{slot}")), &params, side, 1.0, (0, SLOT_NS), OPEN_NS);
+                let found = steps(&mut streams.stream(&format!("{slot}")), &params, side, 1.0, (0, SLOT_NS), EDGES);
                 let mut draws = streams.stream(&format!("packets/{slot}"));
                 for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
                     let packets = (pair[1].0 - pair[0].0) / spacing_ns;
@@ -209,33 +213,46 @@ mod tests {
         }
     }
 
-    /// Every slot brings one episode and nothing else does: they last as long as others do, from the opening on.
+    /// Where nothing else is lost, as many reconfigurations as asked for lose the last packets before them, and as many the first ones after, for a
+    /// usual length; without a reconfiguration nothing is lost.
     #[test]
-    fn a_reconfiguration_loses_from_the_opening_on_for_a_usual_length() {
+    fn some_reconfigurations_lose_what_passes_before_or_after_them() {
         let (params, quiet) = (LossParams::default(), LossSide { episodes_per_s: 0.0 });
         let streams = Streams::new(7);
-        let (slot, open) = (SLOT_NS, OPEN_NS);
-        let mut lengths: Vec<u64> = (0..2001)
-            .map(|k| {
-                let found = steps(&mut streams.stream(&format!("l{k}")), &params, &quiet, 0.1, (0, slot), open);
-                assert_eq!((found.len(), found[0], found[1].0, found[2].1), (3, (0, 0), open, 0));
-                found[2].0 - open
-            })
-            .collect();
-        lengths.sort_unstable();
-        let median_ms = lengths[1000] as f64 / 1e6;
-        // The median of 2001 log-normal lengths is off by σ·√(π/2)/√2001 = 2 %.
-        assert!((median_ms / params.length_median_ms - 1.0).abs() < 0.08, "{median_ms}");
+        let slots = 20_000;
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for k in 0..slots {
+            let stream = || streams.stream(&format!("l{k}"));
+            let found = steps(&mut stream(), &params, &quiet, 0.1, (0, SLOT_NS), EDGES);
+            for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
+                let length = pair[1].0 - pair[0].0;
+                if pair[1].0 == SLOT_NS {
+                    before.push(length);
+                } else {
+                    assert_eq!(Some(pair[0].0), EDGES.0);
+                    after.push(length);
+                }
+            }
+            assert_eq!(steps(&mut stream(), &params, &quiet, 0.1, (0, SLOT_NS), (None, false)), [(0, 0)]);
+        }
+        for lengths in [&mut before, &mut after] {
+            let (count, wanted) = (lengths.len() as f64, params.reconfiguration_probability * f64::from(slots));
+            assert!((count - wanted).abs() < 4.0 * wanted.sqrt(), "{count} {wanted}");
+            lengths.sort_unstable();
+            let median_ms = lengths[lengths.len() / 2] as f64 / 1e6;
+            // The median of n log-normal lengths is off by σ·√(π/2)/√n.
+            assert!((median_ms / params.length_median_ms - 1.0).abs() < 4.0 * params.length_log_sigma * 1.25 / count.sqrt(), "{median_ms}");
+        }
     }
 
     proptest! {
         #[test]
-        fn steps_are_in_order_and_alternate(seed in 0_u64..500, log_busy in -20.0_f64..1.0, handover in 0_u64..300_000_000) {
-            let params = LossParams::default();
+        fn steps_are_in_order_and_alternate(seed in 0_u64..500, log_busy in -20.0_f64..1.0, open in prop::option::of(0_u64..300_000_000), closes: bool) {
+            let params = LossParams { reconfiguration_probability: 1.0, ..LossParams::default() };
             // Up to the rate that the check of parameters allows.
             let load = libm::exp(log_busy * libm::log(MOST_EPISODES_PER_S / params.up.episodes_per_s));
             let (from, until) = (5_000_000_000, 20_000_000_000);
-            let found = steps(&mut Streams::new(seed).stream("l"), &params, &params.up, load, (from, until), handover);
+            let found = steps(&mut Streams::new(seed).stream("l"), &params, &params.up, load, (from, until), (open.map(|open| from + open), closes));
             prop_assert_eq!(found[0].0, from);
             for pair in found.windows(2) {
                 prop_assert!(pair[1].0 > pair[0].0);
@@ -243,9 +260,12 @@ mod tests {
             }
             let last = found.last().unwrap();
             prop_assert!(last.0 <= until && last.1 == 0);
-            if handover > 0 {
-                let open = found[found.partition_point(|p| p.0 <= from + handover) - 1];
-                prop_assert!(open.1 > 0, "nothing is lost when the path opens");
+            if closes {
+                prop_assert!(last.0 == until && found[found.len() - 2].1 > 0, "nothing is lost before the closing");
+            }
+            if let Some(open) = open {
+                let at = found[found.partition_point(|p| p.0 <= from + open) - 1];
+                prop_assert!(at.1 > 0, "nothing is lost after the opening");
             }
         }
     }

@@ -9,6 +9,7 @@
 //! | [`load`] | how busy the cell is: hour of the day, this Profile, this slot |
 //! | [`slots`] | what is drawn once a slot: load, grant period, interruption, offset |
 //! | [`grants`] | the grant schedule: jitter as a function of time |
+//! | [`unrest`] | how waiting grows and shrinks within a slot, and after a reconfiguration |
 //! | [`queueing`] | delay behind other people's traffic: slot offsets and humps |
 //! | [`capacity`] | bit/s from elevation, load and in-slot variation |
 //! | [`loss`] | loss episodes in continuous time |
@@ -34,6 +35,7 @@ pub mod params;
 pub mod queueing;
 pub mod slots;
 mod space;
+pub mod unrest;
 
 pub use build::{build, reseed};
 pub use error::AccessError;

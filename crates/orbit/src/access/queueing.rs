@@ -1,7 +1,7 @@
 //! Delay behind other people's traffic, uplink: a wander within tens of milliseconds, an offset that lasts the slot, and humps of a second or so.
 //!
 //! ```text
-//! wander(t) = m ℓ max(0, 1 + c x(t)),   x a first-order autoregression of unit variance and correlation time τ
+//! wander(t) = m ℓ u(t) max(0, 1 + c x(t)),   x a first-order autoregression of unit variance and correlation time τ
 //! ```
 //!
 //! Uplink, because the one-way delays of `LeoCC`'s downloads do without: they differ as much after 0.1 s as after 7 s (1.5 to 2.5 ms on average),
@@ -12,6 +12,7 @@
 
 use super::legs::read;
 use super::params::{QueueParams, WanderParams};
+use super::unrest::Unrest;
 use bentpipe_profile::rng::Stream;
 
 /// Steepest fall of an offset or a hump [ns per ns].
@@ -26,14 +27,14 @@ const WANDER_STEP_NS: u64 = 20_000_000;
 
 /// The wander over a slot: `(ns, ns)`, a point every 20 ms from the slot's begin to before its end.
 #[must_use]
-pub fn wander(stream: &mut Stream, params: &WanderParams, load: f64, (from_ns, until_ns): (u64, u64)) -> Vec<(u64, f64)> {
+pub fn wander(stream: &mut Stream, params: &WanderParams, load: f64, unrest: &Unrest, (from_ns, until_ns): (u64, u64)) -> Vec<(u64, f64)> {
     let rho = libm::exp(-(WANDER_STEP_NS as f64 / 1e6) / params.time_ms);
     let innovation = (1.0 - rho * rho).sqrt();
     let mut x = stream.normal();
     let mut out = Vec::new();
     let mut at = from_ns;
     while at < until_ns {
-        out.push((at, 1e6 * params.mean_ms * load * (1.0 + params.relative_sigma * x).max(0.0)));
+        out.push((at, 1e6 * params.mean_ms * load * unrest.at(at) * (1.0 + params.relative_sigma * x).max(0.0)));
         x = rho * x + innovation * stream.normal();
         at += WANDER_STEP_NS;
     }
@@ -145,6 +146,7 @@ fn limit_fall(points: &mut [(u64, f64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::params::UnrestParams;
     use bentpipe_profile::Streams;
     use proptest::prelude::*;
 
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn wander_has_its_mean_and_adds_to_the_offset() {
         let params = WanderParams { mean_ms: 8.0, relative_sigma: 0.3, time_ms: 60.0 };
-        let found = wander(&mut Streams::new(2).stream("w"), &params, 2.0, (0, 2_000_000_000_000));
+        let found = wander(&mut Streams::new(2).stream("w"), &params, 2.0, &Unrest::none(), (0, 2_000_000_000_000));
         let mean = found.iter().map(|p| p.1).sum::<f64>() / found.len() as f64;
         assert!((mean / 16e6 - 1.0).abs() < 0.02, "{mean}");
         let rises = found.windows(2).position(|w| w[1].1 > w[0].1).unwrap();
@@ -190,7 +192,11 @@ mod tests {
             let until = offsets.len() as u64 * slot;
             let found = humps(&mut Streams::new(seed).stream("h"), &QueueParams::default(), load, 0, until);
             let wandering: Vec<_> = (0..offsets.len() as u64)
-                .flat_map(|k| wander(&mut Streams::new(seed).stream("w"), &WanderParams::default(), load, (k * slot, (k + 1) * slot)))
+                .flat_map(|k| {
+                    let span = (k * slot, (k + 1) * slot);
+                    let unrest = Unrest::draw(&mut Streams::new(seed).stream("u"), &UnrestParams { log_sigma: 0.8, ..UnrestParams::default() }, span, Some(span.0));
+                    wander(&mut Streams::new(seed).stream("w"), &WanderParams::default(), load, &unrest, span)
+                })
                 .collect();
             let line = polyline(&begins, &found, &wandering, until);
             for pair in line.windows(2) {

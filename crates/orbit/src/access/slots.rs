@@ -3,8 +3,8 @@
 use super::load;
 use super::params::{AccessParams, FRAME_PERIODS};
 use crate::schedule::SlotGrid;
-use bentpipe_profile::Streams;
 use bentpipe_profile::rng::Stream;
+use bentpipe_profile::{Direction, Streams};
 
 /// What chance decided about one slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +17,23 @@ pub struct SlotDraw {
     pub common_load: f64,
     /// Frames between two grant opportunities, of either direction.
     pub period_frames: i64,
-    /// How long the reconfiguration at its begin stops both directions [ns].
+    /// How long the reconfiguration at its begin stops the uplink [ns].
     pub interruption_ns: i64,
+    /// How long it stops the downlink [ns], and so both directions.
+    pub down_interruption_ns: i64,
     /// Delay behind the cell's queue, constant over the slot [ns].
     pub offset_ns: f64,
+}
+
+impl SlotDraw {
+    /// How long the reconfiguration at its begin stops a direction [ns].
+    #[must_use]
+    pub const fn stopped_ns(&self, direction: Direction) -> i64 {
+        match direction {
+            Direction::Up => self.interruption_ns,
+            Direction::Down => self.down_interruption_ns,
+        }
+    }
 }
 
 /// Draws slots; a pure function of their number.
@@ -60,7 +73,17 @@ impl<'a> SlotSource<'a> {
             once.log_normal(libm::log(interruption.median_ms.max(1e-9)), interruption.log_sigma).min(interruption.longest_ms);
         #[allow(clippy::cast_possible_truncation)] // at most `longest_ms`
         let interruption_ns = if interruption.median_ms > 0.0 { (interruption_ms * 1e6) as i64 } else { 0 };
-        SlotDraw { number, load, common_load: libm::exp(common), period_frames, interruption_ns, offset_ns: self.offset_ms(number) * 1e6 }
+        #[allow(clippy::cast_possible_truncation)] // a part of it
+        let down_interruption_ns = (interruption_ns as f64 * interruption.down_share) as i64;
+        SlotDraw {
+            number,
+            load,
+            common_load: libm::exp(common),
+            period_frames,
+            interruption_ns,
+            down_interruption_ns,
+            offset_ns: self.offset_ms(number) * 1e6,
+        }
     }
 
     fn common_log(&self, number: i64) -> f64 {

@@ -8,6 +8,7 @@ use super::loss;
 use super::params::AccessParams;
 use super::queueing::{self, Hump};
 use super::slots::{SlotDraw, SlotSource};
+use super::unrest::Unrest;
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{
@@ -31,8 +32,8 @@ pub(super) struct Pass<'a> {
     /// The whole slot.
     begin_unix_ns: i64,
     end_unix_ns: i64,
-    /// When the next slot's interruption ends.
-    next_open_unix_ns: i64,
+    /// What is drawn for the next slot.
+    next: SlotDraw,
     profile_unix_ns: i64,
     /// One-way propagation [ns] over the Profile's time.
     propagation: Vec<(u64, f64)>,
@@ -60,7 +61,7 @@ impl<'a> Pass<'a> {
             end_ns: slot.end_ns,
             begin_unix_ns: grid.start_of(draw.number).0,
             end_unix_ns,
-            next_open_unix_ns: end_unix_ns + source.draw(draw.number + 1).interruption_ns,
+            next: source.draw(draw.number + 1),
             profile_unix_ns: schedule.start_unix_ns,
             propagation,
             elevation,
@@ -83,6 +84,12 @@ impl<'a> Pass<'a> {
         (u64::try_from(self.begin_unix_ns).unwrap_or(0), u64::try_from(self.end_unix_ns).unwrap_or(0))
     }
 
+    /// When the path opens after the slot's reconfiguration, if it has one.
+    fn open_unix(&self, direction: Direction) -> Option<u64> {
+        let interruption_ns = u64::try_from(self.draw.stopped_ns(direction)).unwrap_or(0);
+        (interruption_ns > 0).then(|| self.span_unix().0.saturating_add(interruption_ns))
+    }
+
     /// Stepped points over the whole slot, cut to the part inside the Profile.
     fn cut(&self, points: &[(u64, u64)]) -> impl Iterator<Item = (Time, u64)> {
         let profile = u64::try_from(self.profile_unix_ns).unwrap_or(0);
@@ -93,15 +100,28 @@ impl<'a> Pass<'a> {
     }
 
     fn closures(&self, params: &AccessParams, direction: Direction) -> Vec<(i64, i64)> {
-        let g = &params.delay.grants;
-        let wait_ms = self.draw.load * if direction == Direction::Up { g.up_wait_ms } else { g.down_wait_ms };
-        let (from, until) = (self.begin_unix_ns, self.end_unix_ns);
-        let used = grants::used(&mut self.stream("grants", direction), from, until, self.draw.period_frames, wait_ms);
-        grants::closures(self.begin_unix_ns, self.draw.interruption_ns, &used, self.next_open_unix_ns)
+        let (g, load) = (&params.delay.grants, self.draw.load);
+        let (from, until, frames) = (self.begin_unix_ns, self.end_unix_ns, self.draw.period_frames);
+        let mut stream = self.stream("grants", direction);
+        let used = match direction {
+            Direction::Up => {
+                let unrest = self.unrest(params);
+                let wait_ms = |at: i64| g.up_wait_ms * load * unrest.at(u64::try_from(at).unwrap_or(0));
+                grants::used(&mut stream, from, until, frames, wait_ms)
+            }
+            Direction::Down => grants::used(&mut stream, from, until, frames, |_| g.down_wait_ms * load),
+        };
+        let next_open_unix_ns = self.end_unix_ns + self.next.stopped_ns(direction);
+        grants::closures(self.begin_unix_ns, self.draw.stopped_ns(direction), &used, next_open_unix_ns)
+    }
+
+    fn unrest(&self, params: &AccessParams) -> Unrest {
+        Unrest::draw(&mut self.stream("unrest", Direction::Up), &params.delay.unrest, self.span_unix(), self.open_unix(Direction::Up))
     }
 
     fn wander(&self, params: &AccessParams) -> Vec<(u64, f64)> {
-        queueing::wander(&mut self.stream("wander", Direction::Up), &params.delay.wander, self.draw.load, self.span_unix())
+        let mut stream = self.stream("wander", Direction::Up);
+        queueing::wander(&mut stream, &params.delay.wander, self.draw.load, &self.unrest(params), self.span_unix())
     }
 
     fn humps(&self, params: &AccessParams) -> Vec<Hump> {
@@ -192,9 +212,9 @@ impl SpaceHop<'_> {
         let mut points: Vec<(Time, u64)> = Vec::new();
         for run in self.runs() {
             for pass in run {
-                let interruption = u64::try_from(pass.draw.interruption_ns).unwrap_or(0);
+                let edges = (pass.open_unix(direction), pass.next.stopped_ns(direction) > 0);
                 let mut stream = pass.stream("loss", direction);
-                let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.common_load, pass.span_unix(), interruption);
+                let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.common_load, pass.span_unix(), edges);
                 points.extend(pass.cut(&steps));
             }
             // What is still on its way when another hop takes over must not meet this hop's last episode for ever.

@@ -11,14 +11,14 @@ from pathlib import Path
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.access_model import parts
 from bentpipe.validation.access_model.classifier import LIMIT, Told
-from bentpipe.validation.access_model.fit import FITTED, get
-from bentpipe.validation.access_model.model import Params, frozen_params
-from bentpipe.validation.access_model.parts import FULL, QUICK, SITE_OFFSETS_MS, Drawn, Raced
+from bentpipe.validation.access_model.fit import FITTED
+from bentpipe.validation.access_model.model import Params, frozen_params, get
+from bentpipe.validation.access_model.parts import FULL, QUICK, SITE_OWN, Drawn, Raced
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank
 from bentpipe.validation.access_model.transport import CONTROLLERS, FIGURES, Flows
 
-__all__ = ["SITE_OFFSETS_MS", "check"]
+__all__ = ["SITE_OWN", "check"]
 
 #: Windows that the one-window control is tried with at each site.
 _REPLAYED = 12
@@ -126,11 +126,13 @@ def replay_row(tried: Sequence[Sequence[Rank]]) -> Row:
 def notes(params: Params, drawn: Sequence[Drawn], areas: Mapping[str, Sequence[Told]]) -> list[str]:
     """The parameter count and the fit, for the printout; and what single features tell."""
     fitted = ", ".join(f"{path} {get(params, path):.3g}" for path in FITTED)
-    offsets = ", ".join(f"{site} {ms:.2f}" for site, ms in SITE_OFFSETS_MS.items())
+    own = "; ".join(
+        f"{site} " + ", ".join(f"{path} {value:.3g}" for path, value in of.items()) for site, of in SITE_OWN.items()
+    )
     windows = ", ".join(f"{d.site.name} {len(d.site.fitted)} + {len(d.site.held_out)}" for d in drawn)
     said = [
         f"{len(FITTED)} fitted parameters for all sites: {fitted}",
-        f"one offset a site [ms]: {offsets}; joint uses Victoria's",
+        f"of each site its own: {own}; joint uses Victoria's",
         f"windows of 120 s, fitted + held out: {windows}",
     ]
     for t in areas[""]:

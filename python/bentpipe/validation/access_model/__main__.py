@@ -1,6 +1,6 @@
 """Fit the delay parameters again: ``python -m bentpipe.validation.access_model DATA --steps 500``.
 
-Prints the parameters and site offsets that would be frozen (`crates/orbit/src/access/params.rs`, `SITE_OFFSETS_MS`).
+Prints the parameters, and those of sites, that would be frozen (`crates/orbit/src/access/params.rs`, `SITE_OWN`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Annotated
 import typer
 
 from bentpipe.errors import UserError
-from bentpipe.validation.access_model.fit import FITTED, fit, get
-from bentpipe.validation.access_model.model import frozen_params
-from bentpipe.validation.access_model.parts import SITE_OFFSETS_MS
+from bentpipe.validation.access_model.fit import FITTED, fit
+from bentpipe.validation.access_model.model import frozen_params, get
+from bentpipe.validation.access_model.parts import SITE_OWN
 from bentpipe.validation.access_model.pings import load_sites
 
 
 def main(
     data: Annotated[Path, typer.Argument(help="Folder with the ping campaigns.", show_default=False)],
-    steps: Annotated[int, typer.Option(help="Evaluations of the loss, about a second each.", min=0)] = 500,
+    steps: Annotated[int, typer.Option(help="Evaluations of the loss, some seconds each.", min=0)] = 500,
 ) -> None:
     """Search from the frozen parameters and print what was found."""
     sites = load_sites(data)
@@ -30,12 +30,13 @@ def main(
         if step % 50 == 49:
             typer.echo(f"{step + 1} of {steps}: loss {best:.4f}", err=True)
 
-    params, offsets_ms, best = fit(sites, frozen_params(), SITE_OFFSETS_MS, steps, report)
-    typer.echo(f"{len(FITTED)} parameters, {len(offsets_ms)} site offsets, loss {best:.4f}")
+    params, own, best = fit(sites, frozen_params(), SITE_OWN, steps, report)
+    typer.echo(f"{len(FITTED)} parameters, {sum(map(len, own.values()))} of sites, loss {best:.4f}")
     for path in FITTED:
         typer.echo(f"{path} = {get(params, path):.4g}")
-    for site, offset_ms in offsets_ms.items():
-        typer.echo(f"site offset {site} = {offset_ms:.3g} ms")
+    for site, of in own.items():
+        for path, value in of.items():
+            typer.echo(f"{site}: {path} = {value:.4g}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -59,10 +59,28 @@ def model_windows(
     return made
 
 
-def with_offset(params: Params, offset_ms: float) -> Params:
-    """The same parameters with another site offset."""
+def get(params: Params, path: str) -> float:
+    """The value at `path`, names joined by dots."""
+    at: Any = params
+    for key in path.split("."):
+        at = at[key]
+    return float(at)
+
+
+def put(params: Params, path: str, value: float) -> None:
+    """Set the value at `path`."""
+    *above, last = path.split(".")
+    at: Any = params
+    for key in above:
+        at = at[key]
+    at[last] = value
+
+
+def at_site(params: Params, own: Mapping[str, float]) -> Params:
+    """The same parameters with what a site has of its own: path → value."""
     changed = copy.deepcopy(params)
-    changed["delay"]["site_offset_ms"] = offset_ms
+    for path, value in own.items():
+        put(changed, path, value)
     return changed
 
 

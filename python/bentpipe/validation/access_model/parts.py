@@ -15,13 +15,16 @@ from bentpipe.validation import Row
 from bentpipe.validation.access_model import capacities, losses, transport
 from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, joined, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, NO_SLOTS, replays, without_slots
-from bentpipe.validation.access_model.model import Params, model_windows, reduced, with_offset
+from bentpipe.validation.access_model.model import Params, at_site, model_windows, reduced
 from bentpipe.validation.access_model.pings import Floats, Site, Window
 from bentpipe.validation.access_model.rank_test import Rank, rank, rank_by
 from bentpipe.validation.access_model.statistics import Summary, summarise
 
-#: Site offsets found by the fit [ms, two-way].
-SITE_OFFSETS_MS = {"victoria": 1.84, "seattle": 4.28}
+#: What sites have of their own, found by the fit: the offset, and how long a reconfiguration stops the path.
+SITE_OWN = {
+    "victoria": {"delay.site_offset_ms": 2.4, "delay.interruption.median_ms": 83.8},
+    "seattle": {"delay.site_offset_ms": 5.04, "delay.interruption.median_ms": 52.8},
+}
 
 #: Seeds of the model's windows for the test and for the classifier's training; the fit has others.
 FIRST_SEED, TRAINING_SEED = 5000, 7000
@@ -56,7 +59,7 @@ class Drawn:
 
     Attributes:
         site: The campaign.
-        params: The model's, with the site's offset.
+        params: The model's, with what the site has of its own.
         training: Windows of the model at the hours of the fitted ones.
         model: At those of the held-out ones.
         controls: Name → windows for training and for the test.
@@ -71,18 +74,18 @@ class Drawn:
 
 def draw(site: Site, params: Params, effort: Effort) -> Drawn:
     """Windows of the model and of every control at a site."""
-    at_site = with_offset(params, SITE_OFFSETS_MS[site.offset_of])
+    ours = at_site(params, SITE_OWN[site.own_of])
     sides = ((site.fitted or site.held_out, TRAINING_SEED), (site.held_out, FIRST_SEED))
-    made = [model_windows(site, windows, at_site, effort.windows, seed) for windows, seed in sides]
+    made = [model_windows(site, windows, ours, effort.windows, seed) for windows, seed in sides]
     flat = [
-        model_windows(site, windows, without_slots(at_site), effort.windows, seed, flat=True) for windows, seed in sides
+        model_windows(site, windows, without_slots(ours), effort.windows, seed, flat=True) for windows, seed in sides
     ]
     controls: dict[str, tuple[Windows, Windows]] = {NO_SLOTS: (flat[0], flat[1])}
     for name, change in CHANGES.items():
         rng = np.random.default_rng(0)
         changed = [[(t_s, change(t_s, rtt_ms, rng)) for t_s, rtt_ms in windows] for windows in made]
         controls[name] = (changed[0], changed[1])
-    return Drawn(site, at_site, made[0], made[1], controls)
+    return Drawn(site, ours, made[0], made[1], controls)
 
 
 def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
@@ -128,7 +131,7 @@ def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
         sides = [d.controls[name] if name else (d.training, d.model) for d in every]
         found[name] = []
         for fine in (True, False):
-            chosen = [(d, side) for d, side in zip(every, sides, strict=True) if not fine or d.site.name == "victoria"]
+            chosen = [(d, side) for d, side in zip(every, sides, strict=True) if not fine or d.site.is_dense]
             train = [
                 (slots_of(pairs_of(d.site.fitted), fine=fine), slots_of(training, fine=fine))
                 for d, (training, _) in chosen
@@ -157,11 +160,13 @@ def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effor
         if d.site.name == "victoria":
             held_out = [losses.of_silences(w.t_s) for w in d.site.held_out]
             real = [*(losses.of_silences(w.t_s) for w in d.site.fitted), *held_out]
-            made = losses.model_silences(d.site, d.site.held_out, d.params, effort.loss, FIRST_SEED)
+            made = losses.model_silences(
+                d.site, d.site.held_out, losses.at_level(d.params, "victoria"), effort.loss, FIRST_SEED
+            )
             found["victoria silences"] = rank_by(losses.distance, losses.NAMES, real, held_out, made)
     hours = losses.dish_hours(data)
     if hours is not None:
-        dish = losses.model_dish(hours, params, effort.loss, FIRST_SEED)
+        dish = losses.model_dish(hours, losses.at_level(params, "fjordlink"), effort.loss, FIRST_SEED)
         real_hours = [*hours.fitted, *hours.held_out]
         found["fjordlink seconds"] = rank_by(losses.distance, losses.NAMES, real_hours, hours.held_out, dish)
     return found

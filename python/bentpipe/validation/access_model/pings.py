@@ -50,7 +50,7 @@ class Site:
         fitted: Windows for the fit.
         held_out: Windows for the test.
         lags_s: Lags at which its sampling gives the structure function without bias.
-        offset_of: The site whose offset it uses: its own, unless none of it is fitted.
+        own_of: The site whose own parameters it uses: itself, unless none of it is fitted.
     """
 
     name: str
@@ -59,7 +59,12 @@ class Site:
     fitted: list[Window]
     held_out: list[Window]
     lags_s: tuple[float, ...]
-    offset_of: str
+    own_of: str
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it has probes for the fine features of slots."""
+        return min(self.lags_s) < 0.1
 
 
 def load_sites(data: Path) -> list[Site] | None:
