@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,11 @@ from bentpipe.runs import Run, find_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+PATHS_TO_SYSTEM_TOOLS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+OPTIONAL = {"podman", "docker", "dockerd", "chromium"}
 
 
 def require_emulation() -> None:
@@ -38,6 +44,16 @@ def cannot(reason: str) -> NoReturn:
     if "emu" in os.environ.get("BENTPIPE_REQUIRE", ""):
         pytest.fail(f"BENTPIPE_REQUIRE asks for the emulator: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def need(*tools: str) -> None:
+    """`cannot` where one of these programs is missing; containers and the browser are large, and always may be."""
+    for tool in tools:
+        if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:{PATHS_TO_SYSTEM_TOOLS}") is None:
+            reason = f"no `{tool}` on this machine"
+            if tool in OPTIONAL:
+                pytest.skip(reason)
+            cannot(reason)
 
 
 @functools.cache

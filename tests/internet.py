@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import random
-import shutil
 import socket
 import struct
 import subprocess
@@ -20,7 +19,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from emulation import cannot
+from emulation import need
 
 V4, V4_OTHER, V6 = "192.0.2.10", "192.0.2.11", "2001:db8::10"
 NO_ROUTE, NOBODY, NO_ROUTE_V6 = "203.0.113.1", "198.51.100.1", "2001:db8:1::1"
@@ -32,9 +31,7 @@ SECRET_PORT = 4444
 @contextlib.contextmanager
 def machine_with_one():
     """What goes before a command so that it runs on a machine that has this Internet."""
-    for tool in ("ip", "unshare", "nsenter", "mount"):
-        if shutil.which(tool) is None:
-            cannot(f"no `{tool}`: the Internet of this test is made with it")
+    need("ip", "unshare", "nsenter", "mount")
     plain = os.geteuid() != 0
     unshare = ["unshare", "--net", "--mount", *(["--map-root-user"] if plain else [])]
     command = [*unshare, sys.executable, __file__]

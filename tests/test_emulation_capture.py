@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from emulation import bentpipe, require_emulation
+from emulation import bentpipe, need, require_emulation
 from pcapng import FileScanner
 from pcapng.blocks import EnhancedPacket, InterfaceDescription, InterfaceStatistics
 from pcapng.exceptions import TruncatedFile
@@ -179,8 +178,7 @@ def test_other_fates(path, fate, tmp_path):
 
 
 def test_tcpdump_reads_them(tmp_path):
-    if shutil.which("tcpdump") is None:
-        pytest.skip("needs tcpdump")
+    need("tcpdump")
     bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
     result, files = captured(bell, python(SENDER, 20, 0.1), tmp_path, server=SERVER)
     for end, (packets, *_) in files.items():

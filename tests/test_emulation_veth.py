@@ -4,7 +4,6 @@ import json
 import os
 import random
 import shlex
-import shutil
 import signal
 import socket
 import stat
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from emulation import bentpipe, cannot, require_emulation
+from emulation import bentpipe, need, require_emulation
 
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.validation.emulator.faults import processes_with
@@ -99,9 +98,7 @@ def opening(aside):
 @pytest.fixture(scope="module")
 def without_tun(tmp_path_factory):
     """What goes before a command so that it runs without TUN and without privileges."""
-    for tool in ("unshare", "setpriv", "mount"):
-        if shutil.which(tool) is None:
-            cannot(f"needs `{tool}`")
+    need("unshare", "setpriv", "mount")
     root = os.getuid() == 0
     script = f"set -e; {opening(tmp_path_factory.mktemp('aside'))}{NO_TUN}" if root else NO_TUN
     before = ["unshare", "--mount" if root else "-Urm", "sh", "-c", script, "sh", *(NOBODY if root else ())]
@@ -207,8 +204,7 @@ def test_what_the_relay_is_too_late_for_is_counted(without_tun, path, place):
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
 def test_ping(family, without_tun, path):
-    if shutil.which("ping") is None:
-        pytest.skip("no `ping`")
+    need("ping")
     done = run(without_tun, path, "ping", family, "-c", "3", "-i", "0.2", "-s", "2000", "server")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 received" in done.stdout
@@ -229,9 +225,7 @@ def test_a_users_program_may_do_to_its_network_what_it_must_and_nothing_else(wit
 
 
 def test_a_users_tcpdump_sees_its_own_packets(without_tun, path):
-    for tool in ("tcpdump", "ping"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"no `{tool}`")
+    need("tcpdump", "ping")
     look = (
         "tcpdump -i bentpipe -n -c 2 --immediate-mode icmp 2>/dev/null & "
         "sleep 1; ping -4 -c 2 -i 0.2 server >/dev/null; wait"
@@ -250,8 +244,7 @@ def test_the_machines_own_network_sees_nothing(without_tun, path):
 
 
 def test_a_path_that_is_taken_away_ends_the_program(without_tun, path):
-    if shutil.which("ip") is None:
-        pytest.skip("no `ip`")
+    need("ip")
     done = run(without_tun, path, "sh", "-c", "ip link del bentpipe; exec sleep 60")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()

@@ -4,21 +4,20 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import emulation
 import internet
 import polars as pl
 import pytest
-from emulation import cannot, require_emulation
+from emulation import PATHS_TO_SYSTEM_TOOLS, cannot, need, require_emulation
 
 from bentpipe.runs import find_runs, program_output
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "recipes"
-PATHS_TO_SYSTEM_TOOLS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def commands(page, *having):
@@ -57,12 +56,6 @@ def paste(command, folder, *, before=()):
     return done.stdout
 
 
-def need_tools(*tools):
-    for tool in tools:
-        if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:{PATHS_TO_SYSTEM_TOOLS}") is None:
-            pytest.skip(f"no `{tool}` on this machine")
-
-
 def need_package(page):
     """What the page tells to install from PyPI; the project installs it for its tests."""
     (command,) = commands(page, "pip install")
@@ -86,6 +79,30 @@ def path_rtt_ms(run):
     return means["delay_mean_ms"].sum()
 
 
+def test_a_missing_program_fails_where_the_emulator_is_required(monkeypatch):
+    monkeypatch.setenv("BENTPIPE_REQUIRE", "emu")
+    with pytest.raises(pytest.fail.Exception, match="no `no-such-tool` on this machine"):
+        need("no-such-tool")
+    monkeypatch.setattr(emulation, "OPTIONAL", {"no-such-tool"})
+    with pytest.raises(pytest.skip.Exception):
+        need("no-such-tool")
+    monkeypatch.setattr(emulation, "OPTIONAL", set())
+    monkeypatch.delenv("BENTPIPE_REQUIRE")
+    with pytest.raises(pytest.skip.Exception):
+        need("no-such-tool")
+
+
+def test_ci_installs_what_its_tests_need():
+    """But for what any Debian machine has: util-linux, and libc's own. The containers' engines are parameters."""
+    calls = re.findall(r"\bneed\(([^*)]+)\)", "".join(file.read_text() for file in (ROOT / "tests").glob("*.py")))
+    needed = {tool for call in calls for tool in re.findall(r'"([\w-]+)"', call)} | {
+        "bwrap"
+    }  # `need(*…)` of the engines
+    installed = set(re.findall(r"^without (\S+)", (ROOT / ".ci" / "run").read_text(), re.M))
+    everywhere = {"unshare", "nsenter", "setpriv", "mount", "ldd"}
+    assert needed - everywhere - emulation.OPTIONAL - {"no-such-tool"} <= installed
+
+
 def test_every_page_is_tested_and_named():
     index = (PAGES / "README.md").read_text(encoding="utf-8")
     pages = {page.name for page in PAGES.glob("*.md")} - {"README.md"}
@@ -93,7 +110,7 @@ def test_every_page_is_tested_and_named():
 
 
 def test_ping_is_kept_with_its_times(clone):
-    need_tools("ping")
+    need("ping")
     (command,) = commands("ping-irtt.md", "ping -D")
     paste(command, clone)
     run = run_in(clone, "ping")
@@ -107,7 +124,7 @@ def test_ping_is_kept_with_its_times(clone):
 
 
 def test_irtt_is_kept_with_its_one_way_delays(clone):
-    need_tools("irtt")
+    need("irtt")
     (command,) = commands("ping-irtt.md", "irtt client")
     paste(command, clone)
     run = run_in(clone, "irtt")
@@ -134,7 +151,7 @@ def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
     assert bbr3["rtt_p95_ms"] <= flows["own", "bbr3"]["rtt_p95_ms"]
     paste(*commands("ecn.md", "report"), clone)
     (curl,) = commands("ecn.md", "curl")
-    need_tools("curl")
+    need("curl")
     paste(curl, clone)
     assert "fq_codel" in run_in(clone, "curl").record["experiment"]["queues"][0]["discipline"]
 
@@ -156,7 +173,7 @@ def test_quic_downloads_and_the_run_has_the_paths_side(clone):
 
 
 def test_a_browser_loads_a_page_over_both_paths(clone):
-    need_tools("chromium")
+    need("chromium")
     *loads, grep = commands("browser.md")
     assert len(loads) == 2
     for command in loads:
@@ -172,7 +189,7 @@ def test_a_browser_loads_a_page_over_both_paths(clone):
 
 def test_dns_of_ones_own(clone):
     need_package("dns.md")
-    need_tools("dig")
+    need("dig")
     (command,) = commands("dns.md", "dnslib.fixedresolver")
     shown = paste(command, clone)
     assert re.search(r"^www\.example\.\s+60\s+IN\s+A\s+192\.0\.2\.7$", shown, re.M)
@@ -180,7 +197,7 @@ def test_dns_of_ones_own(clone):
 
 
 def test_dns_through_the_gateway(clone):
-    need_tools("dig")
+    need("dig")
     command, _ = (line for line in commands("dns.md") if " dig " in line)
     with internet.machine_with_one() as before:
         shown = paste(command, clone, before=before)
@@ -190,7 +207,7 @@ def test_dns_through_the_gateway(clone):
 
 @pytest.fixture(scope="module")
 def rootfs(clone):
-    need_tools("busybox", "ldd")
+    need("busybox", "ldd")
     for command in commands("containers.md", "rootfs/bin"):
         paste(command, clone)
     return clone / "rootfs"
@@ -209,7 +226,7 @@ def failure_without_a_path(engine, clone):
 
 @pytest.mark.parametrize("engine", ["bwrap", "podman", "docker"])
 def test_a_container_meets_the_path(engine, clone, rootfs):
-    need_tools(*{"docker": ("docker", "dockerd")}.get(engine, (engine,)))
+    need(*{"docker": ("docker", "dockerd")}.get(engine, (engine,)))
     (command,) = commands("containers.md", f"-o out/{engine} ")
     try:
         shown = paste(command, clone)
