@@ -22,7 +22,7 @@ from bentpipe.profiles import make_profile, preset_profile, write_profile
 from bentpipe.report import write_report
 from bentpipe.runs import find_runs, kernel, race
 from bentpipe.runs.program import run_program
-from bentpipe.validation.emulator.faults import VICTIMS, kill_once, processes_with
+from bentpipe.validation.emulator.faults import processes_with
 
 pytestmark = pytest.mark.usefixtures("emulation")
 
@@ -554,18 +554,6 @@ def test_a_computed_path_keeps_the_clock(tmp_path):
     started = emulated.started
     apart = (started["offset_ns"] + path.start_unix_ns - started["clock_unix_ns"]) % 60_000_000_000
     assert min(apart, 60_000_000_000 - apart) < 1_000_000
-
-
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_kill_at_any_moment_leaves_nothing(victim, bell, tmp_path):
-    """`bentpipe validate emulator-faults` does this a hundred times each."""
-    file = tmp_path / "bell.parquet"
-    write_profile(bell, file)
-    for attempt in range(3):
-        killed = kill_once(victim, file, random.Random(f"{victim} {attempt}").uniform(0.0, 0.8), tmp_path)
-        assert killed.hit
-        assert not killed.left
-        assert "Traceback" not in killed.said
 
 
 def rows(columns):

@@ -97,6 +97,7 @@ def probed(count, known, lost_on_path=0):
 )
 def test_delays_count_only_if_nearly_all_packets_are_known(monkeypatch, known, lost, counts):
     monkeypatch.setattr(traffic, "probe", lambda *_, **__: probed(1000, known, lost))
+    monkeypatch.setattr(traffic, "counted_bps", lambda _: delays.LOAD_BPS)
     found = delays.under_udp()
     if counts:
         assert found.why_not is None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
     from bentpipe.emulation import Emulated
     from bentpipe.runs.program import ProgramRun
 
@@ -103,6 +102,7 @@ def run(
     from bentpipe.emulation.terminal import foreground_kept
     from bentpipe.errors import UserError
     from bentpipe.profiles import read_profile
+    from bentpipe.profiles.path import most_capacity_bps
     from bentpipe.runs.program import run_program
 
     if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
@@ -110,7 +110,7 @@ def run(
     if not profile.exists():
         raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
     path = read_profile(profile)
-    if (most_bps := _most_capacity_bps(path)) > CARRIED_BPS:
+    if (most_bps := most_capacity_bps(path)) > CARRIED_BPS:
         note(
             f"the path carries up to {most_bps / 1e9:.3g} Gbit/s, two processors about {CARRIED_BPS / 1e9:g} with both "
             "ends on them: a run in which the programs fill the machine, and not the path, is marked not valid"
@@ -155,19 +155,6 @@ def shell(
     note("a shell behind the path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
     run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture)
-
-
-def _most_capacity_bps(path: Profile) -> float:
-    """Most that a direction has at any time; 0 where nothing limits it."""
-    from bentpipe.profiles.path import PathView
-    from bentpipe.profiles.table import DIRECTIONS, KINDS
-
-    table = path.table()
-    values = table["value"][table["kind"] == KINDS.index("capacity_bps")]
-    if not (values > CARRIED_BPS).any():  # of the hops, and so of the path
-        return 0.0
-    limits = [PathView(path).capacity(direction).value for direction in DIRECTIONS]
-    return max(float(limit[limit < float("inf")].max(initial=0.0)) for limit in limits)
 
 
 def _tell(result: ProgramRun) -> None:

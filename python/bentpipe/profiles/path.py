@@ -206,3 +206,10 @@ def held(t_s: Floats, value: Floats, at_s: Floats) -> Floats:
     """The stepped series' value at each of `at_s`; before its first point, the first value."""
     picked: Floats = value[np.maximum(np.searchsorted(t_s, at_s, side="right") - 1, 0)]
     return picked
+
+
+def most_capacity_bps(profile: Profile) -> float:
+    """Most that a direction has at any time [bit/s]; 0 where nothing limits it."""
+    path = PathView(profile)
+    limits = [path.capacity(direction).value for direction in DIRECTIONS]
+    return max(float(limit[np.isfinite(limit)].max(initial=0.0)) for limit in limits)

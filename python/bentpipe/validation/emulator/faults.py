@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
@@ -16,113 +19,163 @@ from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs.program import run_program
 from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.emulator import leaks
 
 Victim = Literal["emulator", "keeper", "program", "parent"]
 VICTIMS: tuple[Victim, ...] = ("emulator", "keeper", "program", "parent")
 KILLS = 100
+STARTING_KILLS = 25
+"""Of the command, besides: while it starts, uniformly from its first moment to that in which the emulator is there."""
+
 STARTS = 200
 UP_S = 0.8
-"""A kill comes uniformly within this time of the victim's start."""
+"""A kill comes uniformly within this time of the victim's start; of the command: of the emulator's, before which there
+would be little to leave."""
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """100 kills of each and 200 starts and stops: about twelve minutes; needs no data."""
     del data
     rows = []
-    total = KILLS * len(VICTIMS) + STARTS
+    total = KILLS * len(VICTIMS) + STARTING_KILLS + STARTS
     with tempfile.TemporaryDirectory() as folder:
         path = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
         file = Path(folder, "bell.parquet")
         write_profile(path, file)
-        namespaces, devices, descriptors = _namespaces(), _devices(), _descriptors()
+        before = _Before()
         try:
             run_program(path, ["true"])
         except UserError as error:
             return Outcome("emulator-faults", skipped=str(error))
         done = 0
-        for victim in VICTIMS:
+        took_s: list[float] = []
+        plans: list[tuple[Victim, bool]] = [*((victim, False) for victim in VICTIMS), ("parent", True)]
+        for victim, starting in plans:
             left = hits = 0
-            for attempt in range(KILLS):
-                after_s = random.Random(f"{victim} {attempt}").uniform(0.0, UP_S)
-                killed = kill_once(victim, file, after_s, folder)
+            kills = STARTING_KILLS if starting else KILLS
+            within_s = statistics.median(took_s) if starting else UP_S
+            for attempt in range(kills):
+                after_s = random.Random(f"{victim} {attempt}").uniform(0.0, within_s)
+                killed = kill_once(victim, file, after_s, folder, starting=starting)
                 left += bool(killed.left)
                 hits += killed.hit
+                took_s += [killed.there_s] if victim == "parent" and not starting else []
                 done += 1
                 on_progress(done / total)
-            rows.append(
-                Row(
-                    f"kill -9 of the {victim}, {hits} times: ends that left a process",
-                    str(left),
-                    "0",
-                    "0",
-                    left == 0 and hits == KILLS,
-                )
-            )
+            if starting:
+                what = f"kill -9 of the {victim} while it starts, {kills} times within {1e3 * within_s:.0f} ms"
+            else:
+                what = f"kill -9 of the {victim}, {hits} times while the emulation was there"
+            within = left == 0 and (starting or hits == kills)
+            rows.append(Row(f"{what}: ends that left a process", str(left), "0", "0", within))
         failed = 0
         for _ in range(STARTS):
             failed += run_program(path, ["true"]).exit_code != 0
             done += 1
             on_progress(done / total)
         rows.append(Row(f"{STARTS} starts and stops: failures", str(failed), "0", "0", failed == 0))
-        for what, before, after in (
-            ("network namespaces", namespaces, _namespaces()),
-            ("network devices", devices, _devices()),
-            ("descriptors of this process", descriptors, _descriptors()),
-        ):
-            rows.append(Row(f"{what} left", str(max(0, after - before)), "0", "0", after <= before))
-    return Outcome("emulator-faults", rows)
+        rows += before.left()
+    notes = [] if before.counted is not None else ["the kernel's own count of namespaces needs root and /proc/slabinfo"]
+    return Outcome("emulator-faults", rows, notes)
 
 
+class _Before:
+    """What there was of namespaces, devices and descriptors."""
+
+    def __init__(self) -> None:
+        """As of now."""
+        self.namespaces = leaks.namespaces()
+        self.counted = leaks.least_counted()
+        self.devices = leaks.devices()
+        self.descriptors = leaks.descriptors()
+
+    def left(self) -> list[Row]:
+        """Rows of what is there now, and was not; a namespace may take a while to go."""
+        found = [
+            (
+                "network namespaces left, of threads, descriptors and mounts",
+                len(leaks.left_of(leaks.namespaces, self.namespaces)),
+            ),
+            ("network devices left, in any namespace of a thread", len(leaks.left_of(leaks.devices, self.devices))),
+            ("descriptors of this process left", max(0, leaks.descriptors() - self.descriptors)),
+        ]
+        if self.counted is not None:
+            more = leaks.more_than(leaks.counted_namespaces, self.counted)
+            found.insert(1, ("network namespaces left, by the kernel's own count", more))
+        return [Row(what, str(left), "0", "0", left == 0) for what, left in found]
+
+
+@dataclass(frozen=True)
 class Killed:
-    """What a kill left: processes of the emulation, and what the command said."""
+    """What came of a kill.
 
-    def __init__(self, left: list[int], said: str, hit: bool) -> None:
-        """See the class; `hit`: whether the victim was there."""
-        self.left = left
-        self.said = said
-        self.hit = hit
+    Attributes:
+        left: Processes of the emulation that are still there.
+        said: What the command wrote to its standard error.
+        hit: Whether the victim was there, and of the command: whether its emulator or program was.
+        there_s: How long after the command's start the kill's time began [s].
+    """
+
+    left: list[int]
+    said: str
+    hit: bool
+    there_s: float
 
 
-def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path) -> Killed:
+def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path, *, starting: bool = False) -> Killed:
     """`bentpipe run` of a program that waits; `kill -9` `after_s` after the victim is there; then up to 10 s to go.
 
-    The program waits for this process to close a pipe, or to end, however it does.
+    The program waits for this process to close a pipe, or to end, however it does. The command's time begins when the
+    emulator is there; `starting`: at its own first moment.
     """
     mark = f"bentpipe-{os.getpid()}-{victim}-{after_s}"
     waits, ours = os.pipe()
     with os.fdopen(waits) as standard_input, os.fdopen(ours):
-        return _kill_once(victim, profile, after_s, folder, mark, standard_input)
+        return _kill_once(victim, profile, after_s, folder, mark, standard_input, starting)
 
 
 def _kill_once(
-    victim: Victim, profile: Path, after_s: float, folder: str | Path, mark: str, standard_input: IO[str]
+    victim: Victim,
+    profile: Path,
+    after_s: float,
+    folder: str | Path,
+    mark: str,
+    standard_input: IO[str],
+    starting: bool,
 ) -> Killed:
     program = ["sh", "-c", f": {mark}; read -r _; :"]
     command = [sys.executable, "-m", "bentpipe", "run", str(profile), "--", *program]
+    begin = time.monotonic()
     with subprocess.Popen(
         command, stdin=standard_input, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
     ) as parent:
-        patience = time.monotonic() + 60
-        while not (found := _found(victim, parent.pid)) and parent.poll() is None and time.monotonic() < patience:
+        awaited: Victim = "emulator" if victim == "parent" else victim
+        patience = begin + 60
+        found: list[int] = []
+        while not (starting or found) and parent.poll() is None and time.monotonic() < patience:
             time.sleep(0.005)
+            found = _found(awaited, descendants(parent.pid))
+        there_s = time.monotonic() - begin
         time.sleep(after_s)
         family = descendants(parent.pid)
-        os.kill((found or [parent.pid])[0], signal.SIGKILL)
+        if victim == "parent":
+            hit = bool(_found("emulator", family) or _found("program", family))
+        else:
+            hit = bool(found) and found[0] in (pid for pid, _ in family)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found[0] if found and victim != "parent" else parent.pid, signal.SIGKILL)
         _, complaint = parent.communicate(timeout=60)
-        hit = bool(found)
     deadline = time.monotonic() + 10
     while (left := [pid for pid, _ in family if is_alive(pid)] + processes_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return Killed(left, complaint.decode(errors="replace"), hit)
+    return Killed(left, complaint.decode(errors="replace"), hit, there_s)
 
 
-def _found(victim: Victim, parent: int) -> list[int]:
-    if victim == "parent":
-        return [parent]
-    family = descendants(parent)
+def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
     keepers = [pid for pid, line in family if "emulation.keeper" in line]
     programs = [pid for pid, line in family if line.startswith("sh -c")]
-    return {"keeper": keepers[:1], "emulator": keepers[1:2], "program": programs[:1]}[victim]
+    found: dict[Victim, list[int]] = {"keeper": keepers[:1], "emulator": keepers[1:2], "program": programs[:1]}
+    return found[victim]
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
@@ -168,21 +221,3 @@ def processes_with(mark: str) -> list[int]:
 
 def _processes() -> list[Path]:
     return [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-
-
-def _namespaces() -> int:
-    found = set()
-    for folder in _processes():
-        try:
-            found.add(os.readlink(folder / "ns" / "net"))  # noqa: PTH115 - not a path
-        except OSError:
-            continue
-    return len(found)
-
-
-def _devices() -> int:
-    return len(list(Path("/sys/class/net").iterdir()))
-
-
-def _descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))

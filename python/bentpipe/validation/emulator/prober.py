@@ -1,4 +1,4 @@
-"""Traffic with the kernel's own account of it: ``python prober.py send|receive|flood|stream|drain …``.
+"""Traffic with the kernel's own account of it: ``python prober.py send|receive|flood|count|stream|drain …``.
 
 Runs inside the two namespaces of an emulation and knows nothing of the emulator: what it measures is what a program
 meets.
@@ -12,6 +12,7 @@ import json
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -71,26 +72,20 @@ def _sent(sock: socket.socket, times: list[int | None]) -> None:
                 times[number] = at
 
 
-def receive(file: str) -> None:
-    """Until SIGTERM; writes what came.
+def receive(file: str, beside: list[str]) -> None:
+    """Until SIGTERM; writes what came. `beside` is a command that is started once this listens; [] is none.
 
     `packets` is a flat list of (number, time of arrival [ns of UTC], bytes on the wire), `overflowed` the number of
     packets that had arrived and found this socket's buffer full.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = _listener(PORT)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 25)
-    except PermissionError:  # not root: up to net.core.rmem_max
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 25)
-    sock.bind(("", PORT))
+    if beside:  # not before: the other end starts when anything listens, and takes this for what does
+        subprocess.Popen(beside)
     rows = array.array("q")
 
     def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
-        memory = struct.unpack(
-            f"={SK_MEMINFO_VARS}I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS)
-        )
-        _write(file, {"packets": rows.tolist(), "overflowed": memory[SK_MEMINFO_DROPS]})
+        _write(file, {"packets": rows.tolist(), "overflowed": _overflowed(sock)})
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, finish)
@@ -98,6 +93,42 @@ def receive(file: str) -> None:
         data, controls, _, _ = sock.recvmsg(2048, 64)
         at = next((_nanoseconds(data) for level, kind, data in controls if kind == SO_TIMESTAMPNS), 0)
         rows.extend((struct.unpack_from("!I", data)[0], at, len(data) + HEADERS_BYTES))
+
+
+def count(file: str, port: int) -> None:
+    """What a flood brings: writes, about every 0.2 s, (seconds since its first packet, bytes on the wire so far).
+
+    Packets that found this socket's buffer full had crossed the path, and count.
+    """
+    sock = _listener(port)
+    room = bytearray(2048)
+    total = sock.recv_into(room) + HEADERS_BYTES
+    begin = last = time.monotonic()
+    seen: list[tuple[float, int]] = []
+    while True:
+        total += sock.recv_into(room) + HEADERS_BYTES
+        if (now := time.monotonic()) >= last + 0.2:
+            last = now
+            seen.append((now - begin, total + 1500 * _overflowed(sock)))
+            _write(f"{file}.new", seen)
+            Path(f"{file}.new").replace(file)  # it may be ended at any moment
+
+
+def _listener(port: int) -> socket.socket:
+    """A socket of UDP with all the buffer that can be had."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 25)
+    except PermissionError:  # not root: up to net.core.rmem_max
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 25)
+    sock.bind(("", port))
+    return sock
+
+
+def _overflowed(sock: socket.socket) -> int:
+    """How many packets had arrived and found the socket's buffer full."""
+    memory = struct.unpack(f"={SK_MEMINFO_VARS}I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS))
+    return int(memory[SK_MEMINFO_DROPS])
 
 
 def flood(seconds: float, bps: float, port: int, step_s: float = 250e-6) -> None:
@@ -173,9 +204,11 @@ if __name__ == "__main__":
     if what == "send":
         send(rest[0], int(rest[1]), float(rest[2]), int(rest[3]))
     elif what == "receive":
-        receive(rest[0])
+        receive(rest[0], rest[1:])
     elif what == "flood":
         flood(float(rest[0]), float(rest[1]), int(rest[2]))
+    elif what == "count":
+        count(rest[0], int(rest[1]))
     elif what == "stream":
         stream(float(rest[0]), rest[1], int(rest[2]))
     else:

@@ -110,9 +110,7 @@ def probe(
         sent_file, got_file = Path(folder, "sent"), Path(folder, "got")
         sender = shlex.join(prober("send", sent_file, count, every_s, size))
         line = f"{shlex.join(load)} & {sender}; wait" if load else sender
-        server = "exec " + shlex.join(prober("receive", got_file))
-        if load_sink:
-            server = f"{shlex.join(load_sink)} & {server}"
+        server = "exec " + shlex.join([*prober("receive", got_file), *(load_sink or ())])
         result = run_program(profile, ["sh", "-c", line], server=server, offset_s=offset_s)
         sent = np.array(_read(sent_file), dtype=float)
         got = _read(got_file)
@@ -148,6 +146,16 @@ def stream(profile: Profile, seconds: float, controller: str) -> Stream:
 def prober(*arguments: object) -> list[str]:
     """The command of the prober."""
     return [sys.executable, str(Path(__file__).with_name("prober.py")), *map(str, arguments)]
+
+
+def counted_bps(file: Path) -> float:
+    """Of the counter behind a flood: what arrived between its first look and its last; 0 if nothing did."""
+    try:
+        seen = json.loads(file.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0.0
+    (from_s, first), (to_s, last) = seen[0], seen[-1]
+    return (last - first) * 8 / (to_s - from_s) if len(seen) > 1 else 0.0
 
 
 def streamer(seconds: float, controller: str) -> list[str]:
