@@ -2,8 +2,8 @@
 //!
 //! Episodes begin as a Poisson process of rate `λ ℓ^k` and last a log-normal time. Some reconfigurations bring one more, whatever the load: one that
 //! takes the last packets before the path closes, or the first ones after it opens. Of most, packets that come while the path is closed wait, and
-//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `ℓ` is the load without the
-//! slot's own factor, as for capacity. Sources of the constants: [`super::params`].
+//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `ℓ` is the
+//! load without the slot's own factor, as for capacity. Sources of the constants: [`super::params`].
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;

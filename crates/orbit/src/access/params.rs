@@ -111,7 +111,7 @@ pub struct WanderParams {
     pub mean_ms: f64,
     /// c: standard deviation over mean. Fitted.
     pub relative_sigma: f64,
-    /// τ: correlation time [ms]. Fitted.
+    /// τ: correlation time [ms]. Fitted: below the step of the wander's points, which are nearly independent then.
     pub time_ms: f64,
 }
 
@@ -186,7 +186,7 @@ impl Default for UnrestParams {
 #[serde(deny_unknown_fields, default)]
 pub struct InterruptionParams {
     /// Median [ms]; a site may have its own. Source: largest RTT at the edge over the slot's median in the fitted windows of Victoria (57 / 63 / 78 / 117 /
-    /// 139 ms at 10 / 25 / 50 / 75 / 90 %), which holds what waits after the opening too. Seattle's, a year before, are shorter: 50 ms.
+    /// 139 ms at 10 / 25 / 50 / 75 / 90 %), which holds what waits after the opening too. Seattle's, a year before, are shorter (53 ms). Fitted from there.
     pub median_ms: f64,
     /// σ of its logarithm: the same quantiles.
     pub log_sigma: f64,
@@ -296,7 +296,7 @@ pub struct LossSide {
 
 impl Default for LossParams {
     /// **Basis of the level**: between the two sites whose losses are at hand, by their logarithms. `FjordLink`'s idle dish has a tenth of these episodes,
-    /// the silences of Victoria's pings 2.4 times as many (the fitted halves of both; `losses.LEVELS` of the claim): scale both rates for such a site.
+    /// the silences of Victoria's pings 1.85 times as many (the fitted halves of both; `losses.LEVELS` of the claim): scale both rates for such a site.
     /// The uplink has 1.25 times the downlink's share (1.96 % and 1.56 % under bulk; Michel et al., IMC 2022).
     ///
     /// What comes out over hours and Profiles: `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`. Published levels are 0.40 and 0.45 % a

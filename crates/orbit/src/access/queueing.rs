@@ -22,7 +22,7 @@ const TOTAL_FALL: f64 = 0.95;
 /// A rise takes this long [ns]: a jump, for any packet.
 const RISE_NS: u64 = 1_000;
 
-/// Distance between points of the wander [ns]. Chosen here: below its correlation time, and few enough to store.
+/// Distance between points of the wander [ns], straight between them. Chosen here: few enough to store.
 const WANDER_STEP_NS: u64 = 20_000_000;
 
 /// The wander over a slot: `(ns, ns)`, a point every 20 ms from the slot's begin to before its end.
