@@ -39,17 +39,19 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     pings: list[tuple[Any, ...]] = []
     hops: list[tuple[Any, ...]] = []
     other: dict[str, int] = {}
-    late = 0
+    unsent = 0
     for place, result in _results(data, where):
         kind = text_of(place, result, "type")
         if kind == "ping":
             pings += _ping(place, result)
-            late += bool(result.get("dup"))
+            unsent += sum(_unsent(answer) for answer in member(place, result, "result", list))
         elif kind == "traceroute":
             hops += _traceroute(place, result)
         else:
             other[kind] = other.get(kind, 0) + 1
     notes = [f"{count} results of kind {kind} are left out" for kind, count in sorted(other.items())]
+    if unsent:
+        notes.append(f"{unsent} packets were never sent (an error of the probe): no rows, and no losses")
     tables = {}
     if pings:
         schema = {
@@ -113,10 +115,17 @@ def _ping(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
         here = f"{place}.result[{index}]"
         if not isinstance(answer, dict):
             raise UserError(f"{here}: {shown(answer)} is no answer")
+        if _unsent(answer):
+            continue
         again = bool(answer.get("dup"))
         when = at + max(0, sent - again) * _PACKET_S * 10**9
         yield when, site, target, kind, _rtt(here, answer), again
         sent += not again
+
+
+def _unsent(answer: Any) -> bool:  # noqa: ANN401 - JSON is anything
+    """Whether the probe could not send this packet (``"error": "sendto failed: Network is unreachable"``)."""
+    return isinstance(answer, dict) and "error" in answer and "rtt" not in answer
 
 
 def _traceroute(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -46,6 +46,22 @@ def lines_of(block: bytes) -> pl.Series:
     return pl.Series("line", [text.removesuffix("\n")]).str.split("\n").explode()
 
 
+def without_cut(data: bytes) -> tuple[bytes, str | None]:
+    """`data` without a last line that has no end, as a log that is still written has, and a note on it.
+
+    What is left of a number is a number, too. A text of one line is as it is.
+    """
+    whole, end, rest = data.rpartition(b"\n")
+    if not rest.strip() or not whole.strip():
+        return data, None
+    return whole + end, cut_note(data.count(b"\n") + 1)
+
+
+def cut_note(line: int) -> str:
+    """What is said of it."""
+    return f"line {line} is cut off (nothing ends it); left out"
+
+
 class Growing:
     """Columns that get longer and longer. Room is made ahead, so that memory has neither holes nor two copies."""
 

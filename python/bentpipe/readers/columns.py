@@ -19,22 +19,39 @@ from bentpipe.readers.blocks import lines_of
 from bentpipe.readers.checked import MAX_BPS, MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.probes import Answers, series
+from bentpipe.readers.restarts import WRAP
 
 _S = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
-_BPS = MappingProxyType({"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "bytes_per_s": 8.0})
+_BPS = MappingProxyType(
+    {f"{prefix}bps": size for prefix, size in {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2**10, "mi": 2**20}.items()}
+    | {
+        f"{prefix}bytes_per_s": 8.0 * size
+        for prefix, size in {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2**10, "mi": 2**20, "gi": 2**30}.items()
+    }
+)
 _WAYS = MappingProxyType(
     {"down": "down", "dl": "down", "download": "down", "downlink": "down"}
     | {"up": "up", "ul": "up", "upload": "up", "uplink": "up"}
 )
 _WAY = "|".join(sorted(_WAYS, key=len, reverse=True))
-_TIME = re.compile(r"(?:unix|epoch|time|timestamp|t|sent|start)_(s|ms|us|ns)$")
+_TIME = re.compile(r"(?:(unix|epoch)(?:_?time)?|time|timestamp|t|sent|start)_(s|ms|us|ns)$")
 _INSTANT = re.compile(r"(?:time|timestamp|datetime|date|sent|when)(?:_(?:start|begin|utc))?$")
 _END = re.compile(r"(?:time|timestamp|datetime)_(?:end|stop)$")
 _RTT = re.compile(r"(?:icmp_)?(?:rtt|latency|ping|round_trip|round_trip_time)_(s|ms|us|ns)$")
-_ONE_WAY = re.compile(rf"(?:({_WAY})(?:_delay|_latency|_owd)?|(?:owd|delay|latency)_({_WAY}))_(s|ms|us|ns)$")
-_RATE = re.compile(
-    rf"(?:({_WAY})_?)?(throughput|goodput|rate|speed|bandwidth|capacity)?_?(bps|kbps|mbps|gbps|bytes_per_s)$"
+#: `download_s` is how long a download took.
+_ONE_WAY = re.compile(
+    rf"(?:({_WAY})(?:_delay|_latency|_owd)|(up|down|ul|dl|uplink|downlink)|(?:owd|delay|latency)_({_WAY}))_(s|ms|us|ns)$"
 )
+_RATE = re.compile(
+    rf"(?:({_WAY})_?)?(throughput|goodput|rate|speed|bandwidth|capacity)?_?((?:k|m|g|ki|mi|gi)?(?:bps|bytes_per_s))$"
+)
+#: Bytes per second by their capital B, and bits by a small one; all in capitals is neither.
+#: (A terminal's `downlinkThroughputBps` is in bits: its capital begins a word.)
+_BYTES = re.compile(
+    r"([kKmMgG]i?|(?<![a-z]))(?:B(?:ps|/s(?:ec)?|_per_s(?:ec)?)|[bB]ytes?(?:ps|/s(?:ec)?|_per_s(?:ec)?))(?![A-Za-z])"
+)
+_BITS = re.compile(r"([kKmMgG]?i?)(?:b(?:/s(?:ec)?|_per_s(?:ec)?)|[bB]its?(?:ps|/s(?:ec)?|_per_s(?:ec)?))(?![A-Za-z])")
+_NEITHER = re.compile(r"(?<![A-Za-z])[KMG]?BPS(?![A-Za-z])")
 _NAMES = MappingProxyType(
     {"seq": "seq", "icmp_seq": "seq", "sequence": "seq", "seqno": "seq", "site": "site", "lost": "lost"}
     | dict.fromkeys(("target", "host", "server", "dst", "destination", "dst_addr"), "target")
@@ -42,10 +59,16 @@ _NAMES = MappingProxyType(
 )
 #: Words that name a quantity, and no unit: such a column is not guessed at.
 _NO_UNIT = re.compile(r"(?:rtt|latency|ping|delay|owd|throughput|goodput|download|upload|rate|speed)(?:_|$)")
+_RATES = re.compile(r"throughput|goodput|download|upload|rate|speed")
 _LOST = ("", "-1", "-1.0", "nan", "null", "none", "*", "lost", "timeout", "-")
+_YES, _NO = ("1", "1.0", "true", "t", "yes", "y"), ("0", "0.0", "false", "f", "no", "n")
 #: Times without a unit are told apart by their size within these years [s]: 2000 to 2100.
 _ERA_S = (946_684_800, 4_102_444_800)
+#: Times from here on [ns] are since 1970, earlier ones since a beginning: 1973.
+_CLOCK_NS = 10**17
 _SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: The note on times that are none of a wall clock.
+COUNTED = "its times count from its beginning"
 BOM = b"\xef\xbb\xbf"
 #: Largest number of a probe: a double holds it exactly.
 MOST_SEQ = 2**53
@@ -91,7 +114,8 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
         tables["probes"], jumps = _probes(cells, known, times_ns, said, notes)
     if any(what.startswith("rate") for what, _ in known.values()):
         tables["samples"] = _samples(cells, known, times_ns)
-    return Measurement(tables, "utc" if clock else "relative", jumps, tuple(notes))
+    counted = any(note.startswith(COUNTED) for note in notes)
+    return Measurement(tables, "utc" if clock else "relative", jumps, tuple(notes), counted)
 
 
 def meanings(
@@ -122,10 +146,19 @@ class Cells:
         """A column, without blanks and quotes around."""
         return self.table.to_series(place).str.strip_chars(" \t\"'")
 
-    def number(self, place: int, what: str, low: float, high: float, *, lost: bool = False) -> pl.Series:
-        """A column of numbers in a range; null only where the cell says that it is `lost`."""
+    def number(
+        self, place: int, what: str, low: float, high: float, *, lost: bool = False, gone: pl.Series | None = None
+    ) -> pl.Series:
+        """A column of numbers in a range; null only where the cell says that it is `lost`.
+
+        Two clocks may differ by a negative delay: with `gone`, -1 says so only where the probe is.
+        """
         text = self.text(place)
-        missing = text.str.to_lowercase().is_in(list(_LOST)) if lost else pl.repeat(False, text.len(), eager=True)
+        if gone is not None:
+            text = text.set(gone, "-1")
+            missing = gone | text.str.to_lowercase().is_in([word for word in _LOST if not word.startswith("-1")])
+        else:
+            missing = text.str.to_lowercase().is_in(list(_LOST)) if lost else pl.repeat(False, text.len(), eager=True)
         found = text.set(missing, None).cast(pl.Float64, strict=False)
         bad = ~missing & ~found.is_between(low, high).fill_null(value=False)
         self.refuse(bad, text, f"wanted {what}, {low:g} to {high:g}" + (", or -1 for a lost probe" if lost else ""))
@@ -208,13 +241,13 @@ def _declared(heading: list[str] | None, width: int, where: str, said: Said, tab
 
 
 def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, where: str) -> None:
-    kinds = [what for what, _ in known.values()]
+    kinds = ["time" if what == "epoch" else what for what, _ in known.values()]
     if not any(what == "rtt" or what.startswith("rate") for what in kinds):
         bare = next((name for name in names if _NO_UNIT.match(name)), None)
         if bare is not None and heading is not None:
             raise UserError(
                 f"{where}: column {shown(heading[list(names).index(bare)])} has no unit; say it: --units, as "
-                f"{bare[:40]}_ms"
+                f"{bare[:40]}_{'mbps' if _RATES.match(bare) else 'ms'}"
             )
         raise UserError(
             f"{where}: no column is a round trip or a rate with its unit; wanted such as rtt_ms or down_mbps"
@@ -230,10 +263,13 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
 
 def _times(cells: Cells, known: Meanings, said: Said, notes: list[str]) -> tuple[pl.Series, bool]:
     """When each row was [ns since 1970], and whether that is by a wall clock."""
-    place, (what, unit_s) = next((p, m) for p, m in known.items() if m[0] in ("time", "instant"))
+    place, (what, unit_s) = next((p, m) for p, m in known.items() if m[0] in ("time", "epoch", "instant"))
     if what == "instant":
         return _instants(cells, place, notes), True
-    return counted_from(since(cells, place, unit_s), said, notes)
+    found = since(cells, place, unit_s)
+    text = cells.text(place)
+    cells.refuse(beyond(found, absolute=of_clock(what, found[0])), text, wanted_time(unit_s, str(text[0])))
+    return counted_from(found, said, notes)
 
 
 def since(cells: Cells, place: int, unit_s: float) -> pl.Series:
@@ -249,13 +285,31 @@ def since(cells: Cells, place: int, unit_s: float) -> pl.Series:
     return whole * scale + (part * scale).round().cast(pl.Int64)
 
 
+def of_clock(what: str, first_ns: int) -> bool:
+    """Whether times are since 1970: by the column's name, or by the first."""
+    return what == "epoch" or first_ns >= _CLOCK_NS
+
+
+def beyond(found: pl.Series, *, absolute: bool) -> pl.Series:
+    """Which of the times that `since` finds are not of the kind that the others are."""
+    if absolute:
+        return ~found.is_between(_ERA_S[0] * 10**9, _ERA_S[1] * 10**9)
+    return found >= _CLOCK_NS
+
+
+def wanted_time(unit_s: float, first: str) -> str:
+    """What a time should have been, for a message; `first`: the first of the column."""
+    unit = next(name for name, scale in _S.items() if scale == unit_s)
+    size = era(first)
+    rather = f" (by its size it is in {size}: --units says it)" if size not in (None, unit) else ""
+    return f"wanted a time of 2000 to 2100 in {unit} since 1970, or of all rows one since the beginning{rather}"
+
+
 def counted_from(found: pl.Series, said: Said, notes: list[str]) -> tuple[pl.Series, bool]:
     """Times since 1970 [ns] of those that `since` finds, and whether that is by a wall clock."""
-    if bool((found >= 10**17).any()):  # after 1973: since 1970
+    if bool((found >= _CLOCK_NS).any()):
         return found, True
-    notes.append(
-        "its times count from its beginning" + ("" if said.start_unix_ns is not None else " (--start says when)")
-    )
+    notes.append(COUNTED + ("" if said.start_unix_ns is not None else " (--start says when)"))
     return found + (said.start_unix_ns or 0), said.start_unix_ns is not None
 
 
@@ -268,7 +322,12 @@ def _instants(cells: Cells, place: int, notes: list[str]) -> pl.Series:
         scale = 10**9 // _SCALES[unit]
         whole = text.str.extract(r"^([0-9]{1,19})").cast(pl.Int64, strict=False)
         part = text.str.extract(r"^[0-9]+(\.[0-9]{1,15})$").fill_null(".0")
-        cells.refuse(whole.is_null() | (whole > 2**62 // scale), text, f"wanted a time in {unit} since 1970")
+        low, high = (edge * _SCALES[unit] for edge in _ERA_S)
+        cells.refuse(
+            ~whole.is_between(low, high).fill_null(value=False),
+            text,
+            f"wanted a time of 2000 to 2100 in {unit} since 1970, as the first row has it",
+        )
         fraction = (pl.Series(["0"] * text.len()) + part).cast(pl.Float64, strict=False)
         return whole * scale + (fraction * scale).round().cast(pl.Int64)
     found, naive = parse_instants(text)
@@ -311,12 +370,17 @@ def _probes(
         {"unix_ns": times_ns, "rtt_ms": cells.number(place, "a round trip", 0, MAX_RTT_MS / milli, lost=True) * milli}
     )
     if "lost" in by:
-        gone = cells.text(by["lost"][0]).str.to_lowercase().is_in(["true", "1", "yes"])
+        words = cells.text(by["lost"][0]).str.to_lowercase()
+        gone = words.is_in(_YES)
+        cells.refuse(
+            ~gone & ~words.is_in(_NO), words, "wanted 1 or 0 (true, false, yes, no) of a probe that may be lost"
+        )
         frame = frame.with_columns(frame["rtt_ms"].set(gone, None))
     for name in ("up", "down"):
         if name in by:
             where, unit = by[name]
-            values = cells.number(where, "a delay", -MAX_RTT_MS / (unit * 1e3), MAX_RTT_MS / (unit * 1e3), lost=True)
+            most = MAX_RTT_MS / (unit * 1e3)
+            values = cells.number(where, "a delay", -most, most, lost=True, gone=frame["rtt_ms"].is_null())
             frame = frame.with_columns((values * unit * 1e3).alias(f"{name}_ms"))
     for name in ("site", "target"):
         if name in by:
@@ -357,16 +421,23 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         )
         one = series(answers, said, "the table")
         jumps += one.clock_jumps
+        notes += [note for note in one.notes if note not in notes]
         extra = [name for name in (*keys, "kind", "up_ms", "down_ms") if name in part.columns]
         first = part.select([*keys, "kind"]).head(1)
         numbered = one.table.with_columns(
             pl.lit(value, pl.String).alias(name) for name, value in first.row(0, named=True).items()
         )
         if {"up_ms", "down_ms"} & set(extra):
-            delays = part.select("seq", *(name for name in ("up_ms", "down_ms") if name in extra)).unique(
-                "seq", keep="first"
+            # Numbers may begin again: only with the time they say which probe.
+            short = (pl.col("seq") % WRAP).alias("short")
+            delays = part.select("unix_ns", short, *(name for name in ("up_ms", "down_ms") if name in extra)).unique(
+                ["unix_ns", "short"], keep="first"
             )
-            numbered = numbered.join(delays, on="seq", how="left", maintain_order="left")
+            numbered = (
+                numbered.with_columns(short)
+                .join(delays, on=["unix_ns", "short"], how="left", maintain_order="left")
+                .drop("short")
+            )
         parts.append(numbered)
     return pl.concat(parts, how="diagonal_relaxed"), jumps
 
@@ -404,16 +475,19 @@ def _samples(cells: Cells, known: Meanings, times_ns: pl.Series) -> pl.DataFrame
 def _normal(name: str) -> str:
     """`name` in lower case with underscores: ``popPingLatencyMs`` is ``pop_ping_latency_ms``."""
     text = name.strip().strip("\"'@").rpartition(".")[2]
+    text = _NEITHER.sub("", text)
+    text = _BYTES.sub(lambda match: f"_{match[1].lower()}bytes_per_s", text)
+    text = _BITS.sub(lambda match: f"_{match[1].lower()}bps", text)
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     text = re.sub(r"(?i)[µμ]s", "us", text)
-    text = re.sub(r"(?i)\b(k|m|g)bit/?s\b", r"\1bps", text)
+    text = re.sub(r"(?i)(?<![a-z])(k|m|g)bit/?s\b", r"\1bps", text)
     return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
 
 
 def _meaning(name: str) -> tuple[str, float] | None:  # noqa: PLR0911 - a list of what there may be
     """What a column is, and its unit in seconds or bit/s; None: nothing that is known."""
     if match := _TIME.match(name):
-        return "time", _S[match[1]]
+        return ("epoch" if match[1] else "time"), _S[match[2]]
     if _INSTANT.match(name) or name == "datetimestamp_utc":
         return "instant", 1.0
     if _END.match(name):
@@ -421,7 +495,7 @@ def _meaning(name: str) -> tuple[str, float] | None:  # noqa: PLR0911 - a list o
     if match := _RTT.match(name):
         return "rtt", _S[match[1]]
     if match := _ONE_WAY.match(name):
-        return _WAYS[match[1] or match[2]], _S[match[3]]
+        return _WAYS[match[1] or match[2] or match[3]], _S[match[4]]
     if (match := _RATE.match(name)) and (match[1] or match[2]):
         return ("rate" if match[1] is None else f"rate_{_WAYS[match[1]]}"), _BPS[match[3]]
     return (_NAMES[name], 1.0) if name in _NAMES else None
@@ -436,8 +510,14 @@ def _split(line: str, separator: str) -> list[str]:
     return [field.strip() for field in (line.split() if separator == " " else line.split(separator))]
 
 
+def is_heading(text: bytes) -> bool:
+    """Whether the first line of a table that begins so is a heading."""
+    line = next((line for line in text.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")), b"")
+    return _is_heading([line.decode("utf-8", "replace").strip()])
+
+
 def _is_heading(fields: list[str]) -> bool:
-    return bool(re.match(r"[\"']?[@A-Za-z_]", fields[0]))
+    return bool(fields) and bool(re.match(r"[\"']?[@A-Za-z_]", fields[0]))
 
 
 def era(text: str) -> str | None:

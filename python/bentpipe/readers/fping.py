@@ -53,7 +53,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     """
     tables: list[pl.DataFrame] = []
     lists: dict[str, list[float | None]] = {}
-    sent: dict[str, int] = {}
+    sent: dict[str, tuple[int, ...]] = {}
     notes: list[str] = []
     first = 1
     for piece in pieces:
@@ -66,7 +66,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
             elif match := _LIST.match(line):
                 lists[match[1]] = [None if value == "-" else float(value) for value in match[2].split()]
             elif match := _COUNTS.match(line):
-                sent[match[1]] = int(match[2])
+                sent[match[1]] = (*sent.get(match[1], ()), int(match[2]))
             elif count == first and not piece.endswith(b"\n"):  # no end of line behind it
                 notes.append(f"line {count} is cut off; left out")
             elif not _ASIDE.match(line):
@@ -77,16 +77,17 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     if over > MAX_RTT_MS:
         raise UserError(f"{where}: a round trip of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
     found = []
-    jumps, clock = 0, "utc"
+    jumps, clock, counted = 0, "utc", False
     for host, answers in _answers(whole, lists, sent, where).items():
         one = series(answers, said, f"{where}: {host}")
         found.append(one.table.with_columns(pl.lit(host).alias("target"), pl.lit("icmp").alias("kind")))
         jumps += one.clock_jumps
+        counted |= one.counted
         clock = one.clock if one.clock != "utc" else clock
         notes += [note for note in one.notes if note not in notes]
     if not found:
         raise UserError(f"{where}: holds no reply; wanted at least one")
-    return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes))
+    return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes), counted)
 
 
 _SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64}
@@ -108,7 +109,9 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
     return found, [(int(line), text) for line, text in left.iter_rows()]
 
 
-def _event(line: str, place: str, lists: dict[str, list[float | None]], sent: dict[str, int]) -> pl.DataFrame:
+def _event(
+    line: str, place: str, lists: dict[str, list[float | None]], sent: dict[str, tuple[int, ...]]
+) -> pl.DataFrame:
     """A line of JSON: what is unknown is to be ignored (fping-json.md)."""
     try:
         event: Any = json.loads(line)
@@ -124,7 +127,7 @@ def _event(line: str, place: str, lists: dict[str, list[float | None]], sent: di
         elif kind == "vSum" and isinstance(entry.get("values"), list):
             lists[host[:255]] = [_rtt(value, place) for value in entry["values"]]
         elif kind == "summary" and entry.get("xmt") is not None:
-            sent[host[:255]] = _count(entry["xmt"], place)
+            sent[host[:255]] = (*sent.get(host[:255], ()), _count(entry["xmt"], place))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
@@ -143,7 +146,7 @@ def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anyt
 
 
 def _answers(
-    whole: pl.DataFrame, lists: dict[str, list[float | None]], sent: dict[str, int], where: str
+    whole: pl.DataFrame, lists: dict[str, list[float | None]], sent: dict[str, tuple[int, ...]], where: str
 ) -> dict[str, Answers]:
     """By host; a list counts only where no lines say the same with more."""
     found: dict[str, Answers] = {}
@@ -156,11 +159,12 @@ def _answers(
         sent_ns = None
         if not missing and answered.any():
             sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
-        found[str(host)] = Answers(rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, sent.get(str(host)), wraps=False)
+        counts = sent.get(str(host), ())
+        found[str(host)] = Answers(rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, counts, wraps=False, exact=True)
     for host, values in lists.items():
         if host not in found:
             rtt_ms = np.array([np.nan if value is None else value for value in values])
-            found[host] = Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, sent.get(host), wraps=False)
+            found[host] = Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, sent.get(host, ()), wraps=False)
     return {host: answers for host, answers in found.items() if not np.isnan(answers.rtt_ms).all()}
 
 

@@ -25,6 +25,11 @@ from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 #: Longest test accepted [s]: 30 days.
 _MAX_S = 30 * 86_400.0
+#: How late the end of what is omitted may be [s]; chosen here: a timer on a busy machine.
+_OMIT_LATE_S = 0.1
+#: What iperf3 itself gets wrong: counts of UDP go below 0 when packets come late, and jitter begins with the difference
+#: of two clocks.
+_ODD = ("packets", "lost_packets", "jitter_ms")
 _STREAM = b'{"event":'
 #: What an interval may have beside its time and rate: column, iperf3's name, largest value, unit, factor.
 _OPTIONAL = (
@@ -125,7 +130,7 @@ def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Read
     notes = [] if document.error is None else [f"iperf3 said: {shown(document.error)}"]
     if document.end is None:
         notes.append("it was cut off: no results at its end")
-    streams = _streams(document, where, omit_s)
+    streams = _streams(document, where, omit_s, test.get("reverse"), notes)
     if not streams:
         raise UserError(f"{where}: no interval{'; ' + notes[0] if notes else ''}")
     start_ns, early_s = _time_0(document, streams, connected_ns, arrivals)
@@ -181,22 +186,39 @@ def _streamed(data: bytes, where: str) -> _Document:
 _Streams = dict[int, tuple[bool, dict[str, Column], list[tuple[float, int]]]]
 
 
-def _streams(document: _Document, where: str, omit_s: float) -> _Streams:
-    """By socket: whether it sends, its columns, and each interval's end [s] with the byte where it was printed."""
+def _streams(
+    document: _Document,
+    where: str,
+    omit_s: float,
+    reverse: object,
+    notes: list[str],
+) -> _Streams:
+    """By socket: whether it sends, its columns, and each interval's end [s] with the byte where it was printed.
+
+    Numbers that only iperf3 can explain (a count of -1, a jitter of days) are null, and counted in a note. Intervals of
+    old versions do not say who sends: the client does, unless the test is reversed.
+    """
     found: _Streams = {}
+    odd: dict[str, int] = {}
+    client = "accepted_connection" not in document.start
+    unsaid = False
     for index, (interval, byte) in enumerate(zip(document.intervals, document.ends, strict=True)):
         for number_in, stream in enumerate(member(f"{where}: intervals[{index}]", interval, "streams", list)):
             place = f"{where}: intervals[{index}].streams[{number_in}]"
             socket = count_of(place, stream, "socket")
-            sends = bool(member(place, stream, "sender", bool))
+            unsaid |= "sender" not in stream
+            sends = (
+                bool(member(place, stream, "sender", bool)) if "sender" in stream else client != (reverse in (1, True))
+            )
             omitted = stream.get("omitted") is True
             begin_s, end_s = (number_of(place, stream, key, _MAX_S, "s") for key in ("start", "end"))
             rate_bps = number_of(place, stream, "bits_per_second", MAX_BPS, "bit/s")
             if omitted:  # time 0 is the end of what is omitted
                 begin_s, end_s = begin_s - omit_s, end_s - omit_s
             sender, columns, ends = found.setdefault(socket, (sends, {}, []))
-            # Neighbours touch to within what rounding to microseconds leaves.
-            if sender != sends or end_s <= begin_s or (ends and begin_s < ends[-1][0] - 0.001):
+            # Neighbours touch to within what rounding to microseconds leaves; what is omitted ends by a timer.
+            slack_s = _OMIT_LATE_S if columns.get("omitted", [False])[-1:] == [True] and not omitted else 0.001
+            if sender != sends or end_s <= begin_s or (ends and begin_s < ends[-1][0] - slack_s):
                 raise UserError(f"{place}: from {begin_s:g} to {end_s:g} s; wanted one after the other, one direction")
             ends.append((end_s, byte))
             row: dict[str, float | int | None] = {
@@ -207,10 +229,18 @@ def _streams(document: _Document, where: str, omit_s: float) -> _Streams:
                 "sent_bps" if sends else "goodput_bps": rate_bps,
             }
             for name, key, high, unit, factor in _OPTIONAL:
-                found_here = number(f"{place}.{key}", stream[key], 0, high, unit) if key in stream else None
-                row[name] = None if found_here is None else stream[key] * factor
+                found_here = stream.get(key)
+                if name in _ODD and isinstance(found_here, int | float) and not 0 <= found_here <= high:
+                    odd[key] = odd.get(key, 0) + 1
+                    found_here = None
+                if found_here is not None:
+                    number(f"{place}.{key}", found_here, 0, high, unit)
+                row[name] = None if found_here is None else found_here * factor
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
+    notes += [f"{key} of {count} interval(s) cannot be and is null" for key, count in odd.items()]
+    if unsaid:
+        notes.append("an old version: its intervals do not say who sends; taken from `reverse`")
     return found
 
 
@@ -242,10 +272,11 @@ def _totals(end: dict[str, Any], where: str) -> dict[int, dict[str, float | int 
             udp = member(place, entry, "udp", dict)
             socket = count_of(f"{place}.udp", udp, "socket")
             for name, key in (("sent_packets", "packets"), ("lost_packets", "lost_packets")):
-                counts[name] = count_if(f"{place}.udp", udp, key)
+                counts[name] = None if _below_0(udp.get(key)) else count_if(f"{place}.udp", udp, key)
             counts["reordered_packets"] = count_if(f"{place}.udp", udp, "out_of_order")
             counts["sent_bytes"] = count_if(f"{place}.udp", udp, "bytes")
-            counts["jitter_ms"] = number(f"{place}.udp.jitter_ms", udp.get("jitter_ms", 0), 0, MAX_RTT_MS, "ms")
+            jitter_ms = number(f"{place}.udp.jitter_ms", udp.get("jitter_ms", 0), -1e300, 1e300, "ms")
+            counts["jitter_ms"] = jitter_ms if 0 <= jitter_ms <= MAX_RTT_MS else None
         else:
             sender = member(place, entry, "sender", dict)
             receiver = member(place, entry, "receiver", dict)
@@ -256,3 +287,7 @@ def _totals(end: dict[str, Any], where: str) -> dict[int, dict[str, float | int 
             counts["retransmits"] = count_if(f"{place}.sender", sender, "retransmits")
         found[socket] = counts
     return found
+
+
+def _below_0(value: Any) -> bool:  # noqa: ANN401 - JSON is anything
+    return type(value) is int and value < 0

@@ -7,7 +7,7 @@ that both find the same and refuse the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -18,7 +18,7 @@ from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.files import MAX_BYTES
 from bentpipe.readers import columns
-from bentpipe.readers.blocks import Growing, lines_of
+from bentpipe.readers.blocks import Growing, cut_note, lines_of
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 
@@ -26,6 +26,7 @@ from bentpipe.readers.measurement import Measurement, Said
 _UNITS = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
 #: Lines that are looked at to know what the columns are; chosen here: comments come before them.
 _HEAD_LINES = 200
+_WHEN = {"time", "epoch", "instant"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class _Plan:
     separator: str
     heading: bool
     instants: str | None
+    absolute: bool
+    first_time: str
     notes: list[str]
 
 
@@ -46,11 +49,13 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     Raises:
         UserError: See there; or a table that is not of plain round trips is too large to be held as a whole.
     """
-    pieces = iter(blocks)
+    cut: list[str] = []
+    pieces = _ended(blocks, cut)
     head = next(pieces, b"")
     plan = _plan(head, where, said)
     if plan is None:
-        return columns.measure(_joined(chain([head], pieces), where), where, said)
+        found = columns.measure(_joined(chain([head], pieces), where), where, said)
+        return replace(found, notes=(*found.notes, *cut))
     growing = Growing({name: np.int64 if name == "unix_ns" else np.float64 for name, _ in _named(plan)})
     first = 1
     for piece in chain([head], pieces):
@@ -59,7 +64,7 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     whole = growing.columns()
     if not whole["unix_ns"].size:
         raise UserError(f"{where}: the table has no row")
-    notes = list(plan.notes)
+    notes = [*plan.notes, *cut]
     times, clock = pl.Series("unix_ns", whole.pop("unix_ns")), True
     if plan.instants is None:
         times, clock = columns.counted_from(times, said, notes)
@@ -70,7 +75,32 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
         frame = frame.with_columns(pl.Series("seq", whole.pop("seq").astype(np.int64)))
     del times
     probes, jumps = columns.probes_of(frame, said, notes)
-    return Measurement({"probes": probes}, "utc" if clock else "relative", jumps, tuple(notes))
+    return Measurement(
+        {"probes": probes}, "utc" if clock else "relative", jumps, tuple(notes), columns.COUNTED in "".join(notes)
+    )
+
+
+def _ended(blocks: Iterable[bytes], cut: list[str]) -> Iterator[bytes]:
+    """The pieces without a last line that nothing ends: what is left of a number is one, too. The only row is kept."""
+    first, rows = 1, 0
+    for given in blocks:
+        piece = given
+        if not piece.endswith(b"\n"):
+            whole, end, _ = piece.rpartition(b"\n")
+            before = rows + len(_worded(whole))
+            if before > 1 or (before == 1 and not columns.is_heading((whole or piece).removeprefix(columns.BOM))):
+                cut.append(cut_note(first + piece.count(b"\n")))
+                piece = whole + end
+        if piece:
+            yield piece
+        first += piece.count(b"\n")
+        rows = rows if rows > 1 else rows + len(_worded(piece))
+
+
+def _worded(text: bytes) -> list[bytes]:
+    """The lines of a text that are neither empty nor comments, `_HEAD_LINES` at most."""
+    lines = text.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
+    return [line for line in lines if line.strip(b"\r ") and not line.strip(b"\r ").startswith(b"#")]
 
 
 def _joined(pieces: Iterator[bytes], where: str) -> bytes:
@@ -86,17 +116,16 @@ def _joined(pieces: Iterator[bytes], where: str) -> bytes:
 
 def _plan(head: bytes, where: str, said: Said) -> _Plan | None:
     """What the first lines tell; None: not a table of times, round trips and numbers only, or none at all."""
-    lines = head.removeprefix(columns.BOM).split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    worded = [line for line in lines if line.strip(b"\r ") and not line.strip(b"\r ").startswith(b"#")]
+    worded = _worded(head.removeprefix(columns.BOM))
     try:
         table, heading, _ = columns.table_of(b"\n".join(worded[:2]), where)
         known, notes = columns.meanings(table, heading, where, said)
     except UserError:  # who reads it as a whole says it with the right line
         return None
     by = {what: (place, unit) for place, (what, unit) in known.items()}
-    if not set(by) <= {"time", "instant", "rtt", "seq"} or "rtt" not in by or {"time", "instant"} <= set(by):
+    if not set(by) <= {"time", "epoch", "instant", "rtt", "seq"} or "rtt" not in by or len(_WHEN & set(by)) > 1:
         return None
-    instants = None
+    instants, absolute = None, True
     kinds = ["passed"] * table.width
     if "instant" in by:
         place = by["instant"][0]
@@ -105,13 +134,19 @@ def _plan(head: bytes, where: str, said: Said) -> _Plan | None:
             return None
         kinds[place] = instants
     else:
-        place, unit = by["time"]
+        what = "epoch" if "epoch" in by else "time"
+        place, unit = by[what]
         kinds[place] = _UNITS[unit]
+        try:
+            begin = columns.since(columns.Cells(table, pl.Series([1] * table.height), where), place, unit)[0]
+        except UserError:
+            return None
+        absolute = columns.of_clock(what, begin)
     kinds[by["rtt"][0]] = "rtt"
     if "seq" in by:
         kinds[by["seq"][0]] = "number"
     separator = columns.separator_of(worded[0].decode().strip("\r "))
-    return _Plan(known, kinds, separator, heading is not None, instants, notes)
+    return _Plan(known, kinds, separator, heading is not None, instants, absolute, str(table[0, place]), notes)
 
 
 def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
@@ -128,7 +163,11 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
     named = {name: values for (name, _), values in zip(_named(plan), found, strict=True)}
     milli = next(unit for what, unit in plan.known.values() if what == "rtt") * 1e3
     # A number beyond its bounds is refused by who refuses all.
-    if (named["rtt_ms"] > MAX_RTT_MS / milli).any() or (named.get("seq", np.zeros(1)) > columns.MOST_SEQ).any():
+    if (
+        (named["rtt_ms"] > MAX_RTT_MS / milli).any()
+        or (named.get("seq", np.zeros(1)) > columns.MOST_SEQ).any()
+        or columns.beyond(pl.Series(named["unix_ns"]), absolute=plan.absolute).any()
+    ):
         missed, left, line = np.arange(first, first + len(lines_of(piece)), dtype=np.uint32), piece, line[:0]
         named = {name: values[:0] for name, values in named.items()}
     named["rtt_ms"] *= milli
@@ -145,7 +184,7 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
 
 def _named(plan: _Plan) -> list[tuple[str, int]]:
     """The columns that are read, left to right, as `_rows` names them."""
-    names = {"time": "unix_ns", "instant": "unix_ns", "rtt": "rtt_ms", "seq": "seq"}
+    names = {**dict.fromkeys(_WHEN, "unix_ns"), "rtt": "rtt_ms", "seq": "seq"}
     return [(names[what], place) for place, (what, _) in sorted(plan.known.items())]
 
 
@@ -155,8 +194,11 @@ def _careful(
     cells = columns.Cells(columns.cells_of(rows, plan.separator, len(plan.kinds), where), rows["line"], where)
     places = dict(_named(plan))
     unit = next(scale for scale, name in _UNITS.items() if name == plan.kinds[places["unix_ns"]])
+    times = columns.since(cells, places["unix_ns"], unit)
+    wanted = columns.wanted_time(unit, plan.first_time)
+    cells.refuse(columns.beyond(times, absolute=plan.absolute), cells.text(places["unix_ns"]), wanted)
     found = {
-        "unix_ns": columns.since(cells, places["unix_ns"], unit).to_numpy(),
+        "unix_ns": times.to_numpy(),
         "rtt_ms": (cells.number(places["rtt_ms"], "a round trip", 0, MAX_RTT_MS / milli, lost=True) * milli)
         .fill_null(np.nan)
         .to_numpy(),

@@ -37,6 +37,7 @@ class Measurement:
             file knows, nor `source`, its name.
         clock: ``utc``: times are those of a wall clock. ``relative``: they count from 1970, or from what the user said,
             and only their differences mean anything.
+        counted: Whether they do so because there are none in the file.
         clock_jumps: How often the clock went back, or forward while the numbers went on.
         notes: Lines on what is missing or was assumed.
     """
@@ -45,3 +46,4 @@ class Measurement:
     clock: Clock = "utc"
     clock_jumps: int = 0
     notes: Sequence[str] = field(default_factory=tuple)
+    counted: bool = False

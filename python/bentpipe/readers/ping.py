@@ -27,6 +27,8 @@ from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 _HEADING = re.compile(
     r"PING6?\(?(?: ([^\s(]*)(?: ?\(([^)]{1,300})\))?.{0,300}bytes|.{1,30} bytes\) .{1,300} --> (.{1,300}))"
 )
+#: The same in another language, of which replies are, too.
+_FOREIGN = re.compile(r"PING6? \S{1,255} ?\([0-9A-Fa-f.:%]{2,60}\)|(?:\[[0-9.]{1,20}\] )?\d{1,6} .{1,300}: icmp_seq=\d")
 #: BSD's and busybox's begin to count at 0, iputils' at 1; their headings differ in a colon.
 _FROM_ZERO = re.compile(r"PING6\(|PING .{0,600}\)?: \d+ data bytes")
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
@@ -41,7 +43,11 @@ _ERROR = _STAMP + r"From .{1,400}?(?::|,)? ?icmp_seq=([0-9]{1,9}) (.{1,200})$"
 _FIRST_REPLY = re.compile(
     r"(?:\[[0-9.]{1,20}\] )?\d{1,6} bytes from (?:\S{1,255} \()?([^\s=]{1,255}?)\)?[:,] (?:icmp_)?seq="
 )
-_STATISTICS = re.compile(r"(?:\^C)?--- .{0,300} ping6? statistics ---$")
+_STATISTICS = re.compile(r"(?:\^C)?--- (.{0,300}) ping6? statistics ---$")
+#: What stands before a reply's number, and who it is from.
+_FROM = re.compile(rb" bytes from ([^\n=]{1,600}?)[:,] (?:icmp_)?seq=")
+_FROM_LINE = r" bytes from ([^=]+?)[:,] (?:icmp_)?seq="
+_INSIDE = r"^.*\((\S+)\)$"
 _TOTALS = re.compile(
     r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+(\d{1,18}) duplicates)?"
     r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}% packet loss"
@@ -69,20 +75,24 @@ _REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
 Ints = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
 #: What `_block` finds: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
-#: (of `KINDS`). No wider than need be: of a log of a day there are ten million.
+#: (of `KINDS`), `host` (place in `Found.hosts`, 0: the line names none). No wider than need be: of a log of a day there
+#: are ten million.
 _COLUMNS: dict[str, type[np.generic]] = {
     "line": np.uint32,
     "stamp_ns": np.int64,
     "seq": np.uint32,
     "rtt_ms": np.float64,
     "kind": np.uint8,
+    "host": np.uint16,
 }
+#: Most addresses that reply in one log; chosen here: a broadcast to a large network.
+MOST_HOSTS = 2**16 - 1
 
 
 def is_ping(head: bytes) -> bool:
     """Whether a text that begins so is ping's."""
     lines = head.decode("utf-8", "replace").split("\n")
-    return any(_HEADING.match(line) or _FIRST_REPLY.match(line) for line in lines[:4])
+    return any(_HEADING.match(line) or _FIRST_REPLY.match(line) or _FOREIGN.match(line) for line in lines[:4])
 
 
 @dataclass
@@ -92,6 +102,8 @@ class Target:
     Attributes:
         name: Of the target.
         first: The number it begins to count at; None: there was no heading.
+        line: Of its heading; 0: there was none.
+        address: By its heading; empty: that has none.
         rows: Columns `_COLUMNS`, in order of lines.
         says: Texts of errors, by line.
         totals: Packets sent and received, duplicates, corrupted, errors; None: ping was ended before its end.
@@ -102,6 +114,7 @@ class Target:
     name: str
     first: int | None
     line: int
+    address: str = ""
     rows: Columns = field(default_factory=dict)
     says: dict[int, str] = field(default_factory=dict)
     totals: tuple[int, int, int, int, int] | None = None
@@ -120,8 +133,12 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
     notes: list[str] = []
     whole = Growing(_COLUMNS)
     says: dict[int, str] = {}
-    in_statistics = False
+    hosts: dict[str, int] = {"": 0}
+    ends: Target | None = None
+    first = 1
     for block, rows, errors, others, last in _parsed(blocks, where):
+        rows["host"] = _hosts(block, first, rows, hosts, where)
+        first += block.count(b"\n")
         whole.append(rows)
         says |= errors
         if not targets and rows["line"].size and (not others or rows["line"][0] < others[0][0]):
@@ -131,18 +148,20 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
             place = f"{where}:{count}"
             if heading := _HEADING.match(line):
                 name = (heading[1] or heading[2] or heading[3] or "")[:200]
-                targets.append(Target(name, 0 if _FROM_ZERO.match(line) else 1, count))
-                in_statistics = False
-            elif _STATISTICS.match(line):
-                in_statistics = True
-            elif (in_statistics and targets and _take_statistics(targets[-1], line, place, count)) or _ASIDE.match(
-                line
-            ):
+                address = "" if heading[2] is None else heading[2].partition(" ")[0]
+                targets.append(Target(name, 0 if _FROM_ZERO.match(line) else 1, count, address))
+                ends = None
+            elif statistics := _STATISTICS.match(line):
+                # Two that print into one file end in any order.
+                named = [target for target in targets if target.name == statistics[1]]
+                ends = next(reversed(named or targets), None)
+            elif (ends is not None and _take_statistics(ends, line, place, count)) or _ASIDE.match(line):
                 continue
             elif count == last:  # no end of line behind it
                 notes.append(f"line {count} is cut off; left out")
             else:
-                raise UserError(f"{place}: {shown(line)} is not a line of ping")
+                wanted = "; wanted it in English: LC_ALL=C ping …" if _FOREIGN.match(line) else ""
+                raise UserError(f"{place}: {shown(line)} is not a line of ping{wanted}")
     if not targets:
         raise UserError(f"{where}: has no line of `PING` and no reply")
     every = whole.columns()
@@ -151,9 +170,81 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
         low, high = np.searchsorted(every["line"], np.array([begin, end], np.uint32)) if len(targets) > 1 else (0, None)
         target.rows = {name: column[low:high] for name, column in every.items()}
         target.says = {line: text for line, text in says.items() if begin <= line < end} if says else {}
+    del every
+    targets = _by_address(targets, list(hosts), notes)
+    for target in targets:
         _check_totals(target, where)
     notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
     return targets, notes
+
+
+def _hosts(block: bytes, first: int, rows: Columns, hosts: dict[str, int], where: str) -> NDArray[np.uint16]:
+    """Who each reply of a block, whose first line is number `first`, is from: a place in `hosts`, which grows."""
+    found = _FROM.search(block)
+    if found is None:
+        return np.zeros(rows["line"].size, np.uint16)
+    if block.count(found[0]) == block.count(b" bytes from "):  # nearly always
+        replied = rows["kind"] <= _CORRUPT
+        place = _place(_address(found[1].decode("utf-8", "replace")), hosts, where)
+        return np.where(replied, place, 0).astype(np.uint16)
+    named = lines_of(block).str.extract(_FROM_LINE).fill_null("")
+    address = named.str.extract(_INSIDE).fill_null(named)
+    places = {name: _place(name, hosts, where) for name in address.unique(maintain_order=True).to_list()}
+    of_line = address.replace_strict(places, return_dtype=pl.UInt16).to_numpy()
+    chosen: NDArray[np.uint16] = of_line[rows["line"].astype(np.int64) - first]
+    return chosen
+
+
+def _place(name: str, hosts: dict[str, int], where: str) -> int:
+    if name not in hosts and len(hosts) > MOST_HOSTS:
+        raise UserError(f"{where}: replies from more than {MOST_HOSTS} addresses; split it")
+    return hosts.setdefault(name, len(hosts))
+
+
+def _address(text: str) -> str:
+    """``192.0.2.1`` of ``pop.example (192.0.2.1)``."""
+    inside = re.match(_INSIDE, text)
+    return inside[1] if inside else text
+
+
+def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> list[Target]:
+    """The same, each reply with the target that it is from.
+
+    A log whose headings were left out has a target for each address. With headings a reply goes to the one that names
+    its address, and if none does (another interface of the target, a broadcast) to the last before it.
+    """
+    found: list[Target] = []
+    moved: dict[int, list[Columns]] = {}
+    headed = {target.address: place for place, target in enumerate(targets) if target.address}
+    for target in targets:
+        host = target.rows["host"]
+        names = np.flatnonzero(np.bincount(host, minlength=1)[1:]) + 1 if host.size else host[:0]
+        if target.first is None and names.size > 1:
+            parts = [
+                Target(hosts[int(name)], None, target.line, rows=_only(target.rows, host == name)) for name in names
+            ]
+            notes.append(f"replies from {names.size} addresses and no heading: each is a series")
+            found += parts
+            continue
+        found.append(target)
+        others = [int(n) for n in names if hosts[int(n)] != target.address and hosts[int(n)] in headed]
+        if target.first is None or not others:
+            continue
+        for name in others:
+            moved.setdefault(headed[hosts[name]], []).append(_only(target.rows, host == name))
+        # Of a line without an address nobody knows whose it is.
+        target.rows = _only(target.rows, ~np.isin(host, [0, *others]))
+    for place, parts_of in moved.items():
+        target = targets[place]
+        rows = {
+            name: np.concatenate([column, *(part[name] for part in parts_of)]) for name, column in target.rows.items()
+        }
+        target.rows = _only(rows, np.argsort(rows["line"], kind="stable"))
+    return found
+
+
+def _only(rows: Columns, which: NDArray[Any]) -> Columns:
+    return {name: column[which] for name, column in rows.items()}
 
 
 def _parsed(
@@ -275,7 +366,7 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     """
     targets, notes = parse(blocks, where)
     tables = []
-    clock_jumps, clock = 0, "utc"
+    clock_jumps, clock, counted = 0, "utc", False
     several = len(targets) > 1
     while targets:
         target = targets.pop(0)
@@ -287,13 +378,14 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
             found.table.with_columns(pl.lit(name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
         )
         clock_jumps += found.clock_jumps
+        counted |= found.counted
         clock = found.clock if found.clock != "utc" else clock
         notes += [note for note in found.notes if note not in notes]
-    return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes))  # type: ignore[arg-type]
+    return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes), counted)  # type: ignore[arg-type]
 
 
 def _answers(target: Target, where: str) -> Answers:
-    stamps, rtt_ms, kind = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind"))
+    stamps, rtt_ms, kind, _ = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind", "host"))
     answered = ((kind == _REPLIED) | (kind == _DUPLICATE)) & ~np.isnan(rtt_ms)
     del kind
     whole = bool(answered.all())
@@ -305,7 +397,7 @@ def _answers(target: Target, where: str) -> Answers:
     sent_ns = None
     if not without and answered.any():
         trips_ns = np.round(rtt_ms * 1e6)
-        sent_ns = np.where(answered, stamps, 0) if not whole else stamps
+        sent_ns = stamps if whole else np.where(stamps == NO_STAMP, 0, stamps)
         sent_ns = sent_ns - (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
         if (sent_ns if whole else sent_ns[answered]).min() < 0:
             raise UserError(f"{where}: a reply's time is before 1970")
@@ -314,7 +406,8 @@ def _answers(target: Target, where: str) -> Answers:
         sent_ns,
         rtt_ms,
         target.first,
-        None if target.totals is None else target.totals[0],
+        () if target.totals is None else (target.totals[0],),
+        exact=True,
         span_s=target.span_s,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,19 +11,10 @@ from numpy.typing import NDArray
 from bentpipe.errors import UserError
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Clock, Said
+from bentpipe.readers.restarts import BACK_S, JUMP_S, WRAP, fits, median, restarts, usual_ns
 
-#: Echo requests have numbers of 16 bits (RFC 792).
-WRAP = 1 << 16
 #: Most probes in a row that may be missing; chosen here: a day of one every 10 ms. More are numbers gone wrong.
 MOST_MISSING = 10_000_000
-#: Least step of the clock that counts as a jump [s], beside what the numbers explain; chosen here: above what a busy
-#: machine delays a probe by, and what slewing does (500 ppm, adjtimex(2)) between two of them.
-JUMP_S = 1.0
-#: Least step back from one printed time to the next that does [s]; chosen here: prints may overtake by less.
-BACK_S = 0.01
-#: Spacings that a usual one is found from; chosen here: their middle is good to a percent of their spread.
-_MOST_SPACINGS = 100_000
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Column = Ints | Floats | NDArray[np.bool_]
@@ -35,12 +26,15 @@ class Answers:
 
     Attributes:
         seq: Numbers as printed; shape (n,).
-        sent_ns: When the probe was sent [ns since 1970]; None: the tool does not say; shape (n,).
-        rtt_ms: Round trips; NaN: there was no answer, and then `sent_ns` is not used; shape (n,).
+        sent_ns: When the probe was sent [ns since 1970]; of those without an answer about when the line was printed,
+            0: not known; None: the tool does not say; shape (n,).
+        rtt_ms: Round trips; NaN: there was no answer; shape (n,).
         first: The number of the first probe; None: not known, and those before the first in `seq` do not count.
-        sent: How many probes were sent, by the tool's own count; None: it does not say.
+        sent: How many probes were sent, by the tool's own counts: one a series, where it says.
         wraps: Whether the numbers have 16 bits.
+        exact: Whether `sent_ns` is when probes were sent, to within `BACK_S`, and not perhaps when their replies came.
         silent_times: Whether `sent_ns` holds for lines without an answer too.
+        whole: Whether it is known to be one series.
         span_s: From the first to the last probe [s], by the tool's own count; for logs without times.
     """
 
@@ -48,10 +42,12 @@ class Answers:
     sent_ns: Ints | None
     rtt_ms: Floats
     first: int | None = None
-    sent: int | None = None
+    sent: tuple[int, ...] = ()
     wraps: bool = True
+    exact: bool = False
     silent_times: bool = False
     span_s: float | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,20 +63,41 @@ class Series:
     clock: Clock
     clock_jumps: int
     notes: tuple[str, ...]
+    counted: bool = False
 
 
 def series(answers: Answers, said: Said, where: str) -> Series:
     """Probes from answers.
 
     A number that is missing is a lost probe: its row stands evenly between those before and after. A second answer to
-    one probe is a duplicate. One that was printed after the answer to a later probe is out of order.
+    one probe is a duplicate. One that was printed after the answer to a later probe is out of order. Where the numbers
+    begin again another series does, and of the time between the two nothing is known.
 
     Raises:
         UserError: There is no answer, no way to say when probes were sent, or numbers that cannot be.
     """
-    silent_at = np.isnan(answers.rtt_ms)
-    if silent_at.all():
+    if np.isnan(answers.rtt_ms).all():
         raise UserError(f"{where}: holds no reply; wanted at least one")
+    if not answers.whole:
+        begins = restarts(
+            answers.seq,
+            answers.sent_ns,
+            answers.rtt_ms,
+            wraps=answers.wraps,
+            exact=answers.exact,
+            every_s=said.every_s or _every_by_total(answers),
+        )
+        if begins:
+            return _several(answers, begins, said, where)
+    held = [answers]
+    del answers  # large
+    return _one(held, said, where)
+
+
+def _one(held: list[Answers], said: Said, where: str) -> Series:
+    """A series that is one; its answers are taken out of `held`."""
+    answers = held.pop()
+    silent_at = np.isnan(answers.rtt_ms)
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
     rtt_ms, replied_ns = answers.rtt_ms, answers.sent_ns
     silent, silent_ns = seq[:0], None
@@ -100,6 +117,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     notes: list[str] = []
     clock: Clock = "utc"
     jumps = 0
+    counted = replied_ns is None
     if replied_ns is None:
         every_s = _spacing_said(answers, low, high, said, where, notes)
         start_ns = 0 if said.start_unix_ns is None else said.start_unix_ns
@@ -129,7 +147,71 @@ def series(answers: Answers, said: Said, where: str) -> Series:
     table = _merged(columns)
     if again is None:
         table = table.with_columns(duplicate=pl.lit(value=False), out_of_order=pl.lit(value=False))
-    return Series(table, clock, jumps, tuple(notes))
+    return Series(table, clock, jumps, tuple(notes), counted)
+
+
+def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Series:
+    """The series of a log whose numbers begin again, one behind the other."""
+    edges = [0, *begins, answers.seq.size]
+    parts = len(edges) - 1
+    counts = [(n,) for n in answers.sent] if len(answers.sent) == parts else [()] * (parts - 1) + [answers.sent[-1:]]
+    every_s = said.every_s or _every_by_total(answers)
+    tables: list[pl.DataFrame] = []
+    notes: list[str] = [f"its numbers begin again {_times(len(begins))}: series one behind the other"]
+    clock: Clock = "utc"
+    jumps, end_ns = 0, None
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        part = replace(
+            answers,
+            seq=answers.seq[low:high],
+            sent_ns=None if answers.sent_ns is None else answers.sent_ns[low:high],
+            rtt_ms=answers.rtt_ms[low:high],
+            sent=count,
+            whole=True,
+        )
+        if np.isnan(part.rtt_ms).all():
+            silent = _silent_series(part)
+            tables += [] if silent is None else [silent]
+            continue
+        one = series(part, replace(said, every_s=every_s), where)
+        table = one.table
+        begin_ns = int(table["unix_ns"][0])
+        if one.counted:  # nothing says how long the pause was
+            shift = 0 if end_ns is None else end_ns + round((every_s or 1.0) * 1e9) - begin_ns
+            table = table.with_columns(pl.col("unix_ns") + shift)
+        elif end_ns is not None and begin_ns < end_ns - JUMP_S * 1e9:
+            jumps += 1
+        end_ns = int(table["unix_ns"][-1])
+        tables.append(table)
+        jumps += one.clock_jumps
+        clock = one.clock
+        notes += [note for note in one.notes if note not in notes]
+    whole = pl.concat(tables)
+    if not whole["unix_ns"].is_sorted():
+        whole = whole.sort("unix_ns", maintain_order=True)
+    return Series(whole, clock, jumps, tuple(notes), answers.sent_ns is None)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _silent_series(part: Answers) -> pl.DataFrame | None:
+    """Lost probes of a series without a reply, where the lines have times; None: nothing says when."""
+    if part.sent_ns is None or not (part.sent_ns > 0).any():
+        return None
+    seq, places = np.unique(part.seq[part.sent_ns > 0], return_index=True)
+    at = part.sent_ns[part.sent_ns > 0][places]
+    no = pl.repeat(value=False, n=seq.size, eager=True)
+    none = pl.repeat(None, seq.size, dtype=pl.Float64, eager=True)
+    return pl.DataFrame({"unix_ns": at, "seq": seq, "rtt_ms": none, "duplicate": no, "out_of_order": no})
+
+
+def _every_by_total(answers: Answers) -> float | None:
+    """The time between probes [s] by a tool's total time; None: it is not needed, or not said."""
+    if answers.sent_ns is not None or not answers.span_s or not answers.sent or answers.sent[-1] < 2:
+        return None
+    return answers.span_s / (answers.sent[-1] - 1)
 
 
 def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | Ints]:
@@ -161,13 +243,14 @@ def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
     """Numbers of 16 bits, counted on.
 
     Each is the nearest to the one before that it can stand for; only if that would be an older probe which was sent
-    later, as after an outage of more than half of all numbers, the next that it can.
+    later, as after an outage of more than half of all numbers, and the time agrees, the next that it can.
     """
     if seq.size == 0 or seq.max() >= WRAP:  # counted on already
         return seq
     step = (np.diff(seq) + WRAP // 2) % WRAP - WRAP // 2
-    if sent_ns is not None:
-        ahead = np.diff(sent_ns) > MAX_RTT_MS * 1e6
+    if sent_ns is not None and (step < 0).any():
+        elapsed = np.diff(sent_ns)
+        ahead = (elapsed > MAX_RTT_MS * 1e6) & fits(step + WRAP, elapsed, usual_ns(seq, sent_ns))
         step = np.where((step < 0) & ahead, step + WRAP, step)
     counted = seq[0] + np.concatenate([[0], np.cumsum(step)])
     # Where the first that is printed is late, those after it would begin below 0.
@@ -181,8 +264,8 @@ def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
     high = max([int(seq.max()), *(int(n) for n in silent[-1:])])
     if answers.first is not None and low < WRAP:
         low = min(low, answers.first)
-        if answers.sent is not None:
-            high = max(high, low + answers.sent - 1)
+        if answers.sent:
+            high = max(high, low + answers.sent[-1] - 1)
     return low, high
 
 
@@ -217,22 +300,13 @@ def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
     if lost.size == 0:
         return lost
     steps = np.diff(sent_ns) / np.diff(seq) if seq.size > 1 else np.zeros(0)
-    usual = _median(steps) if steps.size else 1e9
+    usual = median(steps) if steps.size else 1e9
     base = int(sent_ns[0])
     due = np.interp(lost, seq, (sent_ns - base).astype(np.float64))
     due = np.where(lost < seq[0], (lost - seq[0]) * usual, due)
     due = np.where(lost > seq[-1], float(sent_ns[-1] - base) + (lost - seq[-1]) * usual, due)
     found: Ints = np.maximum(base + np.round(due).astype(np.int64), 0)
     return found
-
-
-def _median(values: Floats) -> float:
-    """The middle one, of `_MOST_SPACINGS` that lie evenly where there are more: it is only for thresholds.
-
-    NumPy's own loads masked arrays first, which takes longer than a log of a minute.
-    """
-    values = values[:: max(1, values.size // _MOST_SPACINGS)]
-    return float(np.partition(values, values.size // 2)[values.size // 2])
 
 
 def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
@@ -243,6 +317,6 @@ def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
     back = np.diff(sent_ns + rtt_ms * 1e6) < -BACK_S * 1e9
     # A prober that waits for the lost ones sends the next one late: only where none is missing is it the clock.
     next_one = np.diff(seq) == 1
-    usual_s = _median(steps_s[next_one]) if next_one.any() else 0.0
+    usual_s = median(steps_s[next_one]) if next_one.any() else 0.0
     forward = next_one & (steps_s > max(JUMP_S, 10 * usual_s))
     return int(np.count_nonzero(back | forward))

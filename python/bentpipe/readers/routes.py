@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import MAX_RTT_MS, member, number_of, parse_json, text_of
+from bentpipe.readers.checked import MAX_RTT_MS, member, number, number_of, parse_json, text_of
 from bentpipe.readers.measurement import Measurement, Said
 
 _HEADING = re.compile(r"traceroute6? to (\S{1,255}) \(([0-9A-Fa-f.:]{2,45})\)")
@@ -64,7 +64,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     if not rows:
         raise UserError(f"{where}: holds no hop")
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    return Measurement({"hops": table}, _clock(said), notes=tuple(notes))
+    return Measurement({"hops": table}, _clock(said), notes=tuple(notes), counted=True)
 
 
 def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
@@ -103,11 +103,21 @@ def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
         host = text_of(place, hub, "host")
         answered = _is_address(host)
         rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
-        rows.append((target, said.start_unix_ns or 0, index + 1, host if answered else None, rtt_ms))
+        ttl = _ttl(place, hub, index + 1)
+        rows.append((target, said.start_unix_ns or 0, ttl, host if answered else None, rtt_ms))
     if not rows:
         raise UserError(f"{where}: report.hubs is empty")
     notes = (_no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
-    return Measurement({"hops": pl.DataFrame(rows, schema=_SCHEMA, orient="row")}, _clock(said), notes=notes)
+    return Measurement(
+        {"hops": pl.DataFrame(rows, schema=_SCHEMA, orient="row")}, _clock(said), notes=notes, counted=True
+    )
+
+
+def _ttl(place: str, hub: Any, at: int) -> int:  # noqa: ANN401 - JSON is anything
+    """Of a hop, which need not be its place (``mtr --first-ttl 2``); older versions have it as text."""
+    found = hub.get("count", at)
+    number_of_it = int(found) if isinstance(found, str) and re.fullmatch(r"[0-9]{1,3}", found) else found
+    return int(number(f"{place}.count", number_of_it, 1, 255, "hops"))
 
 
 def _is_address(text: str | None) -> bool:

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.blocks import lines_of
+from bentpipe.readers.blocks import lines_of, without_cut
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 
@@ -55,8 +55,9 @@ def measure_mahimahi(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: A line that is no time, or decreases; the line is named.
     """
+    data, cut = without_cut(data)
     times_ms = opportunities_ms(data, where)
-    notes = [f"capacity in steps of {BIN_S:g} s"]
+    notes = [f"capacity in steps of {BIN_S:g} s", *filter(None, [cut])]
     if times_ms.size < _SURE and times_ms[-1] < MAX_RTT_MS and times_ms.size == np.unique(times_ms).size:
         notes.append("few lines: taken for times of packets (mahimahi); --format leoreplayer takes them for delays")
     edges_s, bps = binned_bps(times_ms, BIN_S)
@@ -72,6 +73,7 @@ def measure_delays(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: A line that is no delay in milliseconds; it is named.
     """
+    data, cut = without_cut(data)
     delay_ms = _numbers(data, where, pl.Float64, "a delay in ms").to_numpy()
     if delay_ms.max() > MAX_RTT_MS:
         line = int(np.argmax(delay_ms)) + 1
@@ -79,8 +81,8 @@ def measure_delays(data: bytes, where: str, said: Said) -> Measurement:
     table = pl.DataFrame(
         {"t_s": np.arange(1, delay_ms.size + 1) * DELAY_STEP_S, "delay_ms": delay_ms},
     ).with_columns(pl.lit(DELAY_STEP_S).alias("duration_s"), pl.lit(said.direction, pl.String).alias("direction"))
-    notes = (f"one-way delays, one every {DELAY_STEP_S:g} s, as LeoReplayer has them",)
-    return Measurement({"links": table}, "relative", notes=notes)
+    notes = [f"one-way delays, one every {DELAY_STEP_S:g} s, as LeoReplayer has them", *filter(None, [cut])]
+    return Measurement({"links": table}, "relative", notes=tuple(notes))
 
 
 def opportunities_ms(data: bytes, where: str) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """A terminal's answers as JSON, as grpcurl prints them: status, history, obstruction map.
 
 One answer or several behind each other. protobuf's JSON has names in camel case, 64-bit numbers as text, and
-enumerations by name (protobuf.dev, "ProtoJSON Format"); what is not known here is passed over.
+enumerations by name (protobuf.dev, "ProtoJSON Format"); fields that are not known here are passed over, and a name that
+an enumeration has not here stays the terminal's word.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     if not tables:
         raise UserError(f"{where}: holds no answer of a terminal with anything in it")
     notes = ["no times in it: " + ("it begins at --start" if said.start_unix_ns is not None else "it begins in 1970")]
-    return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=tuple(notes))
+    return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=tuple(notes), counted=True)
 
 
 def _answers(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -93,24 +94,65 @@ def _behind_ns(data: bytes, where: str) -> int:
     return 0
 
 
-def _message(name: str, value: dict[str, Any], place: str) -> Any:  # noqa: ANN401 - protobuf has no types of its own
+#: Numbers that stand for names which an enumeration has not here; chosen here: above any that firmware uses.
+_NAMELESS = 1_000_000_000
+
+
+def _message(name: str, value: dict[str, Any], place: str, words: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - protobuf has no types of its own
+    """The message of an answer. `words` gets the terminal's own words for enumerations, by the text of a number."""
     from google.protobuf import json_format
 
     from bentpipe.dish.wire import everything
 
     wire = everything()
+    words = {} if words is None else words
     try:
+        value = _numbered(value, wire.message(name).DESCRIPTOR, words)
         return json_format.ParseDict(value, wire.message(name)(), ignore_unknown_fields=True, descriptor_pool=wire.pool)
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise UserError(f"{place}: is no {name} ({str(error).partition(chr(10))[0][:120]})") from None
 
 
+def _numbered(value: Any, kind: Any, words: dict[str, str]) -> Any:  # noqa: ANN401 - JSON and protobuf
+    """`value`, where names that an enumeration has not are numbers: without, they would be its zero."""
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, entry in value.items():
+        field = kind.fields_by_camelcase_name.get(key) or kind.fields_by_name.get(key)
+        if field is not None and field.enum_type is not None:
+            found[key] = (
+                [_number(one, field.enum_type, words) for one in entry]
+                if isinstance(entry, list)
+                else _number(entry, field.enum_type, words)
+            )
+        elif field is not None and field.message_type is not None:
+            found[key] = (
+                [_numbered(one, field.message_type, words) for one in entry]
+                if isinstance(entry, list)
+                else _numbered(entry, field.message_type, words)
+            )
+        else:
+            found[key] = entry
+    return found
+
+
+def _number(entry: Any, kind: Any, words: dict[str, str]) -> Any:  # noqa: ANN401 - JSON and protobuf
+    if not isinstance(entry, str) or entry in kind.values_by_name or re.fullmatch(r"-?[0-9]+", entry):
+        return entry
+    number = _NAMELESS + len(words)
+    words[str(number)] = entry[:60] if entry.isprintable() else shown(entry[:60])
+    return number
+
+
 def _status(value: dict[str, Any], place: str, at_ns: int, samples: Rows, _: Rows, __: Rows) -> None:
     from bentpipe.dish.status import status_of
 
-    message = _message("DishGetStatusResponse", value, place)
+    words: dict[str, str] = {}
+    message = _message("DishGetStatusResponse", value, place, words)
     status = status_of(message, message.SerializeToString())
     row = {name: getattr(status, name) for name in SAMPLES if hasattr(status, name)}
+    row = {name: words.get(entry, entry) if isinstance(entry, str) else entry for name, entry in row.items()}
     samples.append({"t_unix_ns": at_ns, "source": "status", **row})
 
 
@@ -119,8 +161,9 @@ def _history(
 ) -> None:
     from bentpipe.dish.history import history_of
 
+    words: dict[str, str] = {}
     try:
-        history = history_of(_message("DishGetHistoryResponse", value, place))
+        history = history_of(_message("DishGetHistoryResponse", value, place, words))
     except UserError as error:
         raise UserError(f"{place}: {error}" if place not in str(error) else str(error)) from None
     times = history.times_unix_ns(at_ns)
@@ -137,7 +180,8 @@ def _history(
         samples.append({"t_unix_ns": at, "source": "history", "counter": counter, **row})
     for outage in history.outages:
         ended = min(outage.start_unix_ns + round(outage.duration_s * 1e9), 2**63 - 1)
-        about = {"start_unix_ns": outage.start_unix_ns, "duration_s": outage.duration_s, "cause": outage.cause}
+        about: dict[str, Any] = {"start_unix_ns": outage.start_unix_ns, "duration_s": outage.duration_s}
+        about["cause"] = words.get(outage.cause, outage.cause)
         events.append({"t_unix_ns": ended, "kind": "outage", **about, "did_switch": outage.did_switch})
 
 

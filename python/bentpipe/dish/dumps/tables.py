@@ -10,11 +10,14 @@ import contextlib
 import io
 import math
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
+from bentpipe.readers.blocks import without_cut
 from bentpipe.readers.columns import parse_instants
 from bentpipe.readers.measurement import Measurement, Said
 
@@ -63,11 +66,13 @@ def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: No such table, no time, a cell that is not of its column's kind; the row is named.
     """
+    data, cut = without_cut(data)
     try:
         cells = pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise UserError(f"{where}: is not a CSV table ({str(error).partition(chr(10))[0]})") from None
-    return _samples(cells, where)
+    found = _samples(cells, where)
+    return replace(found, notes=(*found.notes, *filter(None, [cut])))
 
 
 def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
@@ -78,6 +83,16 @@ def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
     """
     import sqlite3
 
+    notes = []
+    if data[18:20] == b"\x02\x02":  # WAL mode, by the version numbers of the file format (sqlite.org/fileformat2.html)
+        name, beside = Path(where).name, Path(f"{where}-wal")
+        if beside.is_file() and beside.stat().st_size:
+            raise UserError(
+                f"{where}: its newest rows are in {beside.name} (WAL mode); make a copy that has all of them "
+                f"(sqlite3 {name} \"VACUUM INTO 'copy.sqlite'\") and read that"
+            )
+        notes.append(f"a database in WAL mode: rows that were in a file {name}-wal when it was copied are not in it")
+        data = data[:18] + b"\x01\x01" + data[20:]
     parts = []
     try:
         with contextlib.closing(sqlite3.connect(":memory:")) as base:
@@ -100,7 +115,8 @@ def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
     if not parts:
         raise UserError(f"{where}: has no table `status` or `history` with a row, as dish_grpc_sqlite.py writes")
     return Measurement(
-        {"dish_samples": pl.concat(parts, how="diagonal_relaxed").sort("t_unix_ns", maintain_order=True)}
+        {"dish_samples": pl.concat(parts, how="diagonal_relaxed").sort("t_unix_ns", maintain_order=True)},
+        notes=tuple(notes),
     )
 
 
@@ -174,7 +190,11 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
 
 
 def _maps(table: pl.DataFrame, where: str) -> Measurement:
-    """Whole maps, one a row, as LEOViz keeps them: `timestamp`, `obstruction_map` (row by row), `frame_type`."""
+    """Whole maps, one a row, as LEOViz keeps them: `timestamp`, `obstruction_map` (row by row), `frame_type`.
+
+    LEOViz paints white what was seen, and leaves 0 where the terminal said -1 (not seen) or 0 (obstructed) alike: only
+    pixels above 0 are known.
+    """
     if "timestamp" not in table.columns or not isinstance(table.schema["obstruction_map"], pl.List):
         raise UserError(f"{where}: wanted timestamp, and obstruction_map as a list")
     times, _ = _instants(table["timestamp"], where)
@@ -188,14 +208,33 @@ def _maps(table: pl.DataFrame, where: str) -> Measurement:
         raise UserError(f"{where}: its maps have {sizes[:3]} pixels; wanted square ones of one size")
     frame = table["frame_type"].cast(pl.Int64, strict=False) if "frame_type" in table.columns else None
     names = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
-    rows = pl.DataFrame({"t_unix_ns": times, "quality": quality}).with_columns(
-        pl.lit(side, pl.UInt32).alias("rows"),
-        pl.lit(side, pl.UInt32).alias("columns"),
-        pl.lit(value=True).alias("whole"),
-        (pl.lit(None, pl.String) if frame is None else frame.replace_strict(names, default=None)).alias("frame"),
-        pl.lit(list(range(side * side)), pl.List(pl.UInt32)).alias("pixel"),
+    seen = (
+        pl.DataFrame({"t_unix_ns": times, "quality": quality})
+        .with_row_index("map")
+        .with_columns(pl.int_ranges(side * side, dtype=pl.UInt32).alias("pixel"))
+        .explode("pixel", "quality")
+        .filter(pl.col("quality") > 0)
+        .group_by("map", maintain_order=True)
+        .agg("pixel", "quality")
     )
-    return Measurement({"dish_maps": rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")})
+    rows = (
+        pl.DataFrame(
+            {"t_unix_ns": times, "frame": frame.replace_strict(names, default=None) if frame is not None else None}
+        )
+        .with_row_index("map")
+        .join(seen, on="map", how="left", maintain_order="left")
+        .with_columns(
+            pl.lit(side, pl.UInt32).alias("rows"),
+            pl.lit(side, pl.UInt32).alias("columns"),
+            pl.lit(value=True).alias("whole"),
+            # A map of which nothing is known.
+            pl.col("pixel").fill_null([]),
+            pl.col("quality").fill_null([]),
+        )
+    )
+    note = "pixels that are 0 are left out: obstructed or not seen, these maps do not tell"
+    found = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
+    return Measurement({"dish_maps": found}, notes=(note,))
 
 
 def _instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:

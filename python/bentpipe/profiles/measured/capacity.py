@@ -135,14 +135,32 @@ def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[
         kept = kept.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
         kept = kept.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
         for (direction, source), part in sorted(kept.partition_by("direction", "source", as_dict=True).items()):
-            # Streams of one test share the path; their intervals begin within a millisecond of each other.
-            whole = part.group_by((pl.col("unix_ns") + 500_000) // 1_000_000).agg(
-                pl.col("goodput_bps").sum().alias("bps"), pl.col("duration_s").max().alias("lasts_s")
-            )
-            first = int(whole["unix_ns"].min() or 0)  # type: ignore[arg-type]
-            one = whole.sort("unix_ns").with_columns(at_s=(pl.col("unix_ns") - first) / 1e3)
-            found.append(_of_rows(one, str(direction), str(source), first * 10**6, achieved=True))
+            whole = _added(part)
+            first = int(whole["unix_ns"][0])
+            one = whole.with_columns(at_s=(pl.col("unix_ns") - first) / 1e9)
+            found.append(_of_rows(one, str(direction), str(source), first, achieved=True))
     return found
+
+
+def _added(intervals: pl.DataFrame) -> pl.DataFrame:
+    """The rate of each interval of a test, `bps` and `lasts_s`, by `unix_ns`: its streams share the path.
+
+    Streams begin an interval some milliseconds apart: it is one until half of it is over.
+    """
+    if "test" not in intervals.columns:
+        intervals = intervals.with_columns(test=pl.lit(0))
+    begins = pl.col("unix_ns").diff().over("test").fill_null(1 << 62) > pl.col("duration_s").median().over("test") * 5e8
+    return (
+        intervals.sort("test", "unix_ns", maintain_order=True)
+        .with_columns(interval=begins.cum_sum().over("test"))
+        .group_by("test", "interval")
+        .agg(
+            pl.col("unix_ns").min(),
+            pl.col("goodput_bps").sum().alias("bps"),
+            pl.col("duration_s").max().alias("lasts_s"),
+        )
+        .sort("unix_ns")
+    )
 
 
 def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int | None, *, achieved: bool) -> Capacity:

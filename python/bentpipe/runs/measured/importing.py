@@ -7,10 +7,10 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
 
@@ -78,29 +78,32 @@ def import_files(
         UserError: A file that is named and cannot be read, folders without any that can, or see `write_measured`.
         StoreError: The disk refuses.
     """
-    files, folders = _found(paths)
-    sizes = {path: _size(path) for path, _ in files}
+    files, folders = _found(paths, Path(out))
+    names = _names({**files, **folders})
+    sizes = {path: _size(path) for path in files}
     whole, done = max(1, sum(sizes.values())), 0
     parts: list[Part] = []
     skipped: list[tuple[Path, str]] = []
-    for path, named in files:
+    for path, (_, alone) in files.items():
 
         def advance(read: int, before: int = done) -> None:
             on_progress((before + read) / whole)
 
         try:
-            parts.append(read_file(path, format_name=format_name, said=said, on_bytes=advance))
+            part = read_file(path, format_name=format_name, said=said, on_bytes=advance)
+            parts.append(replace(part, source=replace(part.source, name=names[path])))
         except UserError as error:
-            if named:
+            if alone:
                 raise
             skipped.append((path, str(error).removeprefix(f"{path}: ").partition("; wanted")[0]))
         done += sizes[path]
-    parts += [Part(Source(folder.name, "dish-recording"), measure_recording(folder)) for folder in folders]
+    parts += [Part(Source(names[folder], "dish-recording"), measure_recording(folder)) for folder in folders]
     if not parts:
         reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
         raise UserError(
             f"{', '.join(map(str, paths))}: holds nothing that can be read{': ' + reasons if reasons else ''}"
         )
+    parts = behind_each_other(parts)
     tables = assembled(parts, site)
     jumps = sum(part.measurement.clock_jumps for part in parts)
     run = write_measured(
@@ -114,8 +117,9 @@ def import_files(
 
 
 def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
-    """The tables of a Run from those of its sources."""
+    """The tables of a Run from those of its sources, tests numbered over all of them."""
     found: dict[str, list[pl.DataFrame]] = {}
+    tests = 0
     for part in parts:
         for name, table in part.measurement.tables.items():
             mine = filled(name, table)
@@ -127,8 +131,79 @@ def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
                 mine = mine.with_columns(pl.col("probe").fill_null(pl.lit(site)))
             elif name in ("samples", "links"):
                 mine = mine.with_columns(pl.lit(part.source.name).alias("source"))
+                if name == "samples" and mine.height:
+                    mine = mine.with_columns(pl.col("test").fill_null(0) + tests)
+                    tests = int(mine["test"].max() or 0) + 1  # type: ignore[arg-type]
             found.setdefault(name, []).append(mine)
     return {name: pl.concat(tables) for name, tables in found.items()}
+
+
+#: By table: the column that says when, and those that tell a series from others which may go on at the same time.
+_SERIES = {
+    "probes": ("unix_ns", ("site", "target", "kind")),
+    "hops": ("unix_ns", ("probe", "target")),
+    "dish_samples": ("t_unix_ns", ("device_id",)),
+    "dish_maps": ("t_unix_ns", ()),
+}
+_SECOND_NS = 10**9
+
+
+def behind_each_other(parts: Sequence[Part]) -> list[Part]:
+    """The same; of those that all begin when nobody says, each after the end of those of the same series before it.
+
+    Else two traceroutes of one moment would be one.
+    """
+    found: list[Part] = []
+    ends: dict[tuple[Any, ...], int] = {}
+    for given in parts:
+        part, tables = given, given.measurement.tables
+        if not part.measurement.counted:
+            found.append(part)
+            continue
+        own: dict[tuple[Any, ...], int] = {}
+        for name, (when, by) in _SERIES.items():
+            if name in tables and tables[name].height:
+                keys = filled(name, tables[name]).group_by(by or pl.lit(0).alias("all")).agg(pl.col(when).max())
+                # What has no name of its own has that of its file.
+                whose = part.source.name if name == "probes" else None
+                own |= {(name, *(whose if key is None else key for key in row[:-1])): row[-1] for row in keys.rows()}
+        starts = [
+            int(tables[name][when].min() or 0)  # type: ignore[arg-type]
+            for name, (when, _) in _SERIES.items()
+            if name in tables and tables[name].height
+        ]
+        after = max((ends[key] + _SECOND_NS for key in own if key in ends), default=None)
+        shift = 0 if after is None or not starts else max(0, after - min(starts))
+        ends |= {key: end + shift for key, end in own.items()}
+        if shift:
+            moved = {
+                name: table.with_columns(pl.col(_SERIES[name][0]) + shift) if name in _SERIES else table
+                for name, table in tables.items()
+            }
+            note = f"no times in it: put {shift / _SECOND_NS:g} s later, behind the file before"
+            part = replace(
+                part,
+                source=replace(part.source, notes=(*part.source.notes, note)),
+                measurement=replace(part.measurement, tables=moved),
+            )
+        found.append(part)
+    return found
+
+
+def _names(found: Mapping[Path, tuple[str, bool]]) -> dict[Path, str]:
+    """A name for each: its path below what was given, with as many folders before it as tell it from all others."""
+    names = {path: below for path, (below, _) in found.items()}
+    for depth in range(2, 64):
+        count: dict[str, int] = {}
+        for name in names.values():
+            count[name] = count.get(name, 0) + 1
+        twice = [path for path, name in names.items() if count[name] > 1]
+        if not twice:
+            break
+        for path in twice:
+            whole = path.resolve()
+            names[path] = "/".join(whole.parts[-max(depth, names[path].count("/") + 2) :]).removeprefix("//")
+    return names
 
 
 def read_file(
@@ -200,26 +275,45 @@ def format_of(name: str) -> Format:
     return FORMATS[name]
 
 
-def _found(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[tuple[Path, bool]], list[Path]]:
-    """Files, each with whether it was named, and recordings of a terminal, which are folders."""
-    files: dict[Path, bool] = {}
-    recordings = []
+_Found = dict[Path, tuple[str, bool]]
+
+
+def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, _Found]:
+    """Files, and recordings of a terminal, which are folders: the path below what was given, and whether it was named.
+
+    A folder with a Run in it, or to which this one is to be written, is none that was measured.
+    """
+    files: _Found = {}
+    recordings: _Found = {}
+    seen: set[Path] = set()
+    own = out.resolve()
+
+    def add(kind: _Found, path: Path, below: str, *, alone: bool) -> None:
+        if (whole := path.resolve()) not in seen:
+            seen.add(whole)
+            kind[path] = (below, alone)
+
     for given in map(Path, paths):
         if not given.is_dir():
-            files[given] = True
+            add(files, given, given.name, alone=True)
             continue
+        top = given.resolve()
         if is_recording(given):
-            recordings.append(given)
+            add(recordings, given, top.name, alone=True)
             continue
         for folder, below, names in os.walk(given):
             place = Path(folder)
+            if "run.json" in names or (place.resolve() == own and own != top):
+                below[:] = []
+                continue
             taken = [name for name in below if is_recording(place / name)]
-            recordings += [place / name for name in taken]
+            for name in taken:
+                add(recordings, place / name, (place / name).relative_to(given).as_posix(), alone=False)
             below[:] = sorted(name for name in below if name not in taken and not name.startswith("."))
             for name in sorted(names):
                 if not name.startswith("."):
-                    files.setdefault(place / name, False)
-    return list(files.items()), recordings
+                    add(files, place / name, (place / name).relative_to(given).as_posix(), alone=False)
+    return files, recordings
 
 
 def _size(path: Path) -> int:

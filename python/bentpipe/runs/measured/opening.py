@@ -45,6 +45,8 @@ def open_measured(
         table = scan_file(path)
         if wanted == "orientation" and "azimuth_deg" not in table.collect_schema():
             table = _prepared(_read(path, wanted), wanted)
+        elif wanted == "probes" and "duplicate" in table.collect_schema():
+            table = table.filter(~pl.col("duplicate").fill_null(value=False))
     else:
         table = _prepared(_read(path, wanted), wanted)
     return chosen(table, path, site, target)
@@ -93,6 +95,7 @@ def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
         )
     if wanted == "throughput":
         rate_bps = pl.coalesce("goodput_bps", "sent_bps")
+        measured_s = pl.col("duration_s").filter(pl.col("rate_bps").is_not_null()).sum()
         return (
             table.filter(~pl.col("omitted").fill_null(value=False))
             .with_columns(rate_bps.alias("rate_bps"), pl.col("duration_s").fill_null(1.0))
@@ -100,10 +103,14 @@ def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
             .group_by("source", "test", "direction", "flow", maintain_order=True)
             .agg(
                 pl.col("unix_ns").min(),
-                (pl.col("rate_bps") * pl.col("duration_s")).sum() / pl.col("duration_s").sum(),
+                # Without any rate it failed: 0 / 0, and not 0 bit/s.
+                ((pl.col("rate_bps") * pl.col("duration_s")).sum() / measured_s).fill_nan(None).alias("rate_bps"),
             )
             .group_by("source", "test", "direction", maintain_order=True)
-            .agg(pl.col("unix_ns").min(), pl.col("rate_bps").sum().alias("throughput_bps"))
+            .agg(
+                pl.col("unix_ns").min(),
+                pl.when(pl.col("rate_bps").count() > 0).then(pl.col("rate_bps").sum()).alias("throughput_bps"),
+            )
             .sort("unix_ns")
         )
     return table

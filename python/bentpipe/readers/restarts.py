@@ -1,0 +1,131 @@
+"""Where the numbers of a prober begin again: a new series, neither duplicates nor an outage of 65,000 probes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bentpipe.readers.checked import MAX_RTT_MS
+
+#: Echo requests have numbers of 16 bits (RFC 792).
+WRAP = 1 << 16
+#: Least step of the clock that counts as a jump [s], beside what the numbers explain; chosen here: above what a busy
+#: machine delays a probe by, and what slewing does (500 ppm, adjtimex(2)) between two of them.
+JUMP_S = 1.0
+#: Least step back from one printed time to the next that does [s]; chosen here: prints may overtake by less.
+BACK_S = 0.01
+#: Replies that a series may lack at its beginning, beside those that would fit into the time before; chosen here.
+MOST_LACKING = 10
+#: So many numbers further are a wrap even to a low number, or without times; chosen here: of more another series is
+#: likelier.
+MOST_WRAPPED = 1000
+#: After a line without an answer another series may begin [s]; chosen here: above every tool's usual timeout.
+SILENT_S = 10.0
+#: Spacings that a usual one is found from; chosen here: their middle is good to a percent of their spread.
+_MOST_SPACINGS = 100_000
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def median(values: Floats) -> float:
+    """The middle one, of `_MOST_SPACINGS` that lie evenly where there are more: it is only for thresholds.
+
+    NumPy's own loads masked arrays first, which takes longer than a log of a minute.
+    """
+    values = values[:: max(1, values.size // _MOST_SPACINGS)]
+    return float(np.partition(values, values.size // 2)[values.size // 2])
+
+
+def usual_ns(seq: Ints, sent_ns: Ints) -> float | None:
+    """The usual time from a number to the next [ns]; None: no two follow each other."""
+    every = max(1, seq.size // _MOST_SPACINGS)
+    steps = (sent_ns[1:] - sent_ns[:-1])[::every][(seq[1:] - seq[:-1])[::every] == 1]
+    found = median(steps[steps > 0].astype(np.float64)) if (steps > 0).any() else 0.0
+    return found or None
+
+
+def fits(forward: Ints | int, elapsed_ns: Ints | int, usual: float | None) -> NDArray[np.bool_] | bool:
+    """Whether so many numbers further agrees with the time that went by: to a tenth, or a second. Chosen here."""
+    due = np.asarray(forward) * (usual or 0.0)
+    found: NDArray[np.bool_] = np.abs(np.asarray(elapsed_ns) - due) <= np.maximum(due / 10, JUMP_S * 1e9)
+    return found
+
+
+def restarts(
+    seq: Ints, sent_ns: Ints | None, rtt_ms: Floats, *, wraps: bool, exact: bool, every_s: float | None
+) -> list[int]:
+    """The lines with which a new series begins, beside the first line.
+
+    A number that is not above the one before is a duplicate or a late reply, if its probe was sent before the one
+    before; or 65,536 were counted, if the time for that went by. Else it begins a new series: it is near the number
+    that series begin with, or was sent later than any round trip lasts.
+
+    Args:
+        seq: Numbers as printed; shape (n,).
+        sent_ns: When each was sent [ns since 1970]; of lines without an answer when they were printed, 0: not known;
+            None: no line has a time.
+        rtt_ms: Round trips; NaN: no answer; shape (n,).
+        wraps: Whether the numbers have 16 bits.
+        exact: Whether `sent_ns` is when probes were sent, and not when their replies came.
+        every_s: Time between probes where there are no times [s]; None: not known.
+    """
+    if (seq[1:] > seq[:-1]).all():
+        return []
+    wraps = wraps and int(seq.max()) < WRAP
+    silent = np.isnan(rtt_ms)
+    known = ~silent if sent_ns is None else ~silent | (sent_ns > 0)
+    lines = np.flatnonzero(known)
+    number = seq[lines]
+    down = np.flatnonzero(number[1:] <= number[:-1]) + 1
+    at = None if sent_ns is None else sent_ns[lines]
+    usual = None if at is None else usual_ns(number, at)
+    found: list[int] = []
+    start = 0
+    for i in down.tolist():
+        n, before, first = int(number[i]), int(number[i - 1]), int(number[start])
+        dropped = before - n
+        forward = (n - before) % WRAP
+        elapsed = None if at is None else int(at[i] - at[i - 1])
+        if wraps and dropped > 0 and _wrapped(n, forward, elapsed, usual):
+            continue
+        if dropped >= 2 and i + 1 < number.size and 0 < int(number[i + 1]) - before <= MOST_LACKING:
+            continue  # the old series goes on
+        rtt = rtt_ms[lines[i]]
+        if at is None or elapsed is None:
+            rather = every_s is not None and dropped * every_s * 1e3 > rtt - rtt_ms[lines[i - 1]] + BACK_S * 1e3
+            lacking = MOST_LACKING
+            ages = False
+        else:
+            if np.isnan(rtt):
+                slack_ns = SILENT_S * 1e9
+            else:
+                slack_ns = BACK_S * 1e9 + (0 if exact and dropped else rtt * 1e6)
+            earlier_ns = JUMP_S * 1e9 + max(0, first - n) * 2 * (usual or 0.0)  # it may be late itself
+            back = dropped > 0 and elapsed < 0 and int(at[i]) < int(at[start]) - earlier_ns
+            rather = elapsed > slack_ns or back
+            lacking = MOST_LACKING + (0 if usual is None else round(1.5 * max(0, elapsed) / usual))
+            ages = elapsed > MAX_RTT_MS * 1e6
+        if rather and (n <= 1 + lacking or abs(n - first) <= lacking or ages):
+            found.append(_with_silent(seq, silent, int(lines[i]), int(lines[i - 1])))
+            start = i
+    return found
+
+
+def _wrapped(n: int, forward: int, elapsed_ns: int | None, usual: float | None) -> bool:
+    """Whether a number that fell to `n` was counted on, by `forward`.
+
+    After a long outage few of all numbers are as low as one that begins a series: then it does.
+    """
+    if forward <= 2:
+        return True
+    if forward > MOST_WRAPPED and (elapsed_ns is None or n <= 1 + MOST_LACKING):
+        return False
+    return elapsed_ns is None or bool(fits(forward, elapsed_ns, usual))
+
+
+def _with_silent(seq: Ints, silent: NDArray[np.bool_], line: int, before: int) -> int:
+    """The first of the lines without an answer that stand before `line` and belong to it."""
+    while line - 1 > before and silent[line - 1] and seq[line - 1] <= seq[line] and seq[line - 1] <= seq[before]:
+        line -= 1
+    return line
