@@ -161,4 +161,4 @@ def test_a_fast_path_is_named_beforehand(tmp_path):
         write_profile(preset_profile(f"dumbbell:rate={rate},rtt=10ms", 60.0, start_unix_ns=0, name=rate), file)
         done = bentpipe("run", file, "--", "true")
         assert done.returncode == 0
-        assert ("the path carries up to 100 Gbit/s" in done.stderr) == said
+        assert ("100gbit carries up to 100 Gbit/s" in done.stderr) == said

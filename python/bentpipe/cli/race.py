@@ -168,10 +168,13 @@ def race(
 def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
     from bentpipe import runs
     from bentpipe.cli.console import progress
+    from bentpipe.cli.run import note_if_fast
     from bentpipe.profiles import read_profile
 
     file = runs.read_experiment(experiment)
     paths = [read_profile(path) for path in file.files.values()]
+    if how["on_kernel"]:
+        note_if_fast(paths)
     with progress("racing") as advance:
         return runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
 
@@ -179,6 +182,7 @@ def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
 def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any]) -> RaceResult:
     from bentpipe import runs
     from bentpipe.cli.console import progress
+    from bentpipe.cli.run import note_if_fast
     from bentpipe.profiles import read_profile
 
     entrants = runs.parse_entrants(cc, runs.parse_options(cc_opt))
@@ -187,6 +191,8 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any])
         if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
             raise UserError(f"PROFILES: {path}: no such file; entrants go into one --cc, by comma: --cc {cc},{path}")
     paths = [read_profile(path) for path in profiles]
+    if how["on_kernel"]:
+        note_if_fast(paths)
     with progress("racing") as advance:
         return runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bentpipe import Profile
     from bentpipe.emulation import Emulated
     from bentpipe.runs.program import ProgramRun
 
@@ -102,7 +105,6 @@ def run(
     from bentpipe.emulation.terminal import foreground_kept
     from bentpipe.errors import UserError
     from bentpipe.profiles import read_profile
-    from bentpipe.profiles.path import most_capacity_bps
     from bentpipe.runs.program import run_program
 
     if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
@@ -110,11 +112,7 @@ def run(
     if not profile.exists():
         raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
     path = read_profile(profile)
-    if (most_bps := most_capacity_bps(path)) > CARRIED_BPS:
-        note(
-            f"the path carries up to {most_bps / 1e9:.3g} Gbit/s, two processors about {CARRIED_BPS / 1e9:g} with both "
-            "ends on them: a run in which the programs fill the machine, and not the path, is marked not valid"
-        )
+    note_if_fast([path])
     with foreground_kept():
         result = run_program(
             path,
@@ -155,6 +153,20 @@ def shell(
     note("a shell behind the path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
     run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture)
+
+
+def note_if_fast(paths: Iterable[Profile]) -> None:
+    """Say beforehand that a path has more capacity than a machine may carry."""
+    from bentpipe.cli.console import note
+    from bentpipe.profiles.path import most_capacity_bps
+
+    for path in paths:
+        if (most_bps := most_capacity_bps(path)) > CARRIED_BPS:
+            note(
+                f"{path.name} carries up to {most_bps / 1e9:.3g} Gbit/s, two processors about {CARRIED_BPS / 1e9:g} "
+                "with both ends on them: a run in which the programs fill the machine, and not the path, is marked "
+                "not valid"
+            )
 
 
 def _tell(result: ProgramRun) -> None:

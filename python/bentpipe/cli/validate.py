@@ -28,6 +28,7 @@ def validate(
     """
     from bentpipe import validation
     from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.validation.made_on import made_on
 
     outcomes = []
     every = [claim for claim in validation.CLAIMS if claim not in validation.BY_NAME_ONLY]
@@ -38,7 +39,8 @@ def validate(
             outcomes.append(validation.check(claim, data, on_progress, quick=quick, out=out))
     if json:
         cells = [cell for outcome in outcomes for cell in outcome.cells or ()]
-        print_json({**({"cells": cells} if cells else {}), "claims": [outcome.to_dict() for outcome in outcomes]})
+        claims = [outcome.to_dict() for outcome in outcomes]
+        print_json({**({"cells": cells} if cells else {}), "claims": claims, "made_on": made_on()})
     else:
         for outcome in outcomes:
             if outcome.skipped:

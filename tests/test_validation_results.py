@@ -1,0 +1,47 @@
+"""Last results of validations: what `--json` prints says where it comes from, and what is kept is of claims we make."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bentpipe.validation import CLAIMS
+from bentpipe.validation.made_on import made_on
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "python" / "bentpipe" / "validation"
+
+
+def test_json_says_on_what_it_was_made():
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe", "validate", "slots", "--json"], capture_output=True, text=True, check=True
+    )
+    said = json.loads(done.stdout)
+    assert [claim["claim"] for claim in said["claims"]] == ["slots"]
+    assert said["made_on"] == made_on()
+    assert said["made_on"]["kernel"].split()[0] in {"Linux", "Darwin"}
+    assert said["made_on"]["processors"] >= 1
+
+
+def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commit = made_on()["commit"].removesuffix("-dirty")
+    assert re.fullmatch(r"[0-9a-f]{12,}", commit)
+    assert head.startswith(commit)
+    # Installed into a folder of another project's checkout it is nobody's commit.
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.setattr("bentpipe.validation.made_on.__file__", str(tmp_path / "made_on.py"))
+    assert made_on()["commit"] is None
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*.json")), ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_what_is_kept_is_of_its_folders_claims(file):
+    claims = json.loads(file.read_text(encoding="utf-8"))["claims"]
+    for claim in claims:
+        assert CLAIMS[claim["claim"]][0].split(".")[0] == file.parent.name
+        assert {"rows", "notes", "skipped", "holds"} <= claim.keys()
