@@ -18,7 +18,7 @@ from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs import Run, find_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 PATHS_TO_SYSTEM_TOOLS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -84,7 +84,15 @@ def kept(out: Path) -> tuple[Run, Any]:
     return run, run.record["program_output"]
 
 
-def bentpipe(*args: object, before: Sequence[str] = (), timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+def bentpipe(
+    *args: object,
+    before: Sequence[str] = (),
+    timeout_s: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, behind `before`, which is for instance `ip netns exec NAME`."""
     command = [*before, sys.executable, "-m", "bentpipe", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env, encoding=encoding
+    )

@@ -56,14 +56,42 @@ def test_without_a_packet_there_is_nothing_to_be_late():
     assert run_of(0, None, None, None).why_invalid is None
 
 
-def test_what_a_kernel_refuses_is_said_and_invalidates_nothing():
+def test_what_a_kernel_refuses_is_said_and_what_is_lost_by_it_makes_a_run_invalid():
     run = run_of(18, 0.04, 0.1)
     assert run.warning is None
     run.started = {"offload_refused": None}
     assert run.warning is None
     run.started = {"offload_refused": "Operation not supported (os error 95)"}
-    assert "(Operation not supported (os error 95)): what the relay cannot take apart is lost" in run.warning
+    assert "(Operation not supported (os error 95)): of what the relay cannot take apart nothing enters" in run.warning
+    assert run.why_invalid is None  # nothing of the sort was sent
+    run.done["relay"]["malformed"] = 3
+    assert run.why_invalid == "3 packets could not be taken apart, and were lost before the path"
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "says"),
+    [
+        ("relay", "too_large", "7 packets were larger than the path's MTU and did not enter it (--mtu)"),
+        ("relay", "malformed", "7 packets could not be taken apart, and were lost before the path"),
+        ("gateway", "dropped_limit", "7 SYNs and datagrams found no place at the gateway, which has 256 for"),
+        ("gateway", "flows_evicted", "7 flows of datagrams lost their place at the gateway to others"),
+        ("gateway", "dropped_fragments", "7 fragments were too many at once for the gateway to put together"),
+        ("gateway", "dropped_busy", "7 packets found the gateway to the Internet too busy"),
+    ],
+)
+def test_what_is_lost_beside_the_path_makes_a_run_invalid(where, name, says):
+    run = run_of(1000, 0.04, 0.1)
+    run.done["relay"]["not_forwarded"] = 9  # link-local multicast, as with every IPv6
+    run.done["gateway"] = {"places": 256}
     assert run.why_invalid is None
+    run.done[where][name] = 7
+    assert run.why_invalid.startswith(says)
+
+
+def test_rows_that_are_missing_make_a_run_invalid():
+    run = run_of(1000, 0.04, 0.1)
+    run.done["rows_lost"] = 40
+    assert run.why_invalid == "40 rows of its tables are missing, since this command stood still"
 
 
 @pytest.mark.parametrize(

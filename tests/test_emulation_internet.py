@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 import sys
 
 import internet
@@ -11,6 +12,9 @@ from emulation import bentpipe, require_emulation
 from bentpipe.profiles import preset_profile, write_profile
 
 RTT_MS = 40.0
+
+#: 192.0.2.10 behind a translator (RFC 6052).
+NAT64 = "64:ff9b::c000:20a"
 
 #: What the programs behind the path share.
 PRELUDE = """
@@ -230,6 +234,50 @@ say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
 """)
     assert said["found"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
     assert gateway(record)["dropped_forbidden"] == 3
+
+
+def test_translated_addresses_are_reached_as_any(outside, path, tmp_path):
+    """A network with IPv6 only and NAT64 has its IPv4 Internet there."""
+    subprocess.run([*outside, "ip", "-6", "addr", "replace", NAT64, "dev", "lo", "nodad"], check=True)
+    code = f"say(found=[connect(a, 80)[1] for a in ({NAT64!r}, '64:ff9b::7f00:1')])"
+    done = bentpipe("run", path, "--", sys.executable, "-c", PRELUDE + code, before=outside)
+    assert json.loads(done.stdout) == {"found": [None, "EHOSTUNREACH"]}
+
+
+#: Opens as many connections at once as it is told, and says how many there were.
+MANY = f"""
+import resource
+kept = []
+for _ in range({{count}}):
+    try:
+        kept.append(socket.create_connection(({internet.V4!r}, 81), timeout=0.7))
+    except OSError:
+        pass
+say(kept=len(kept), soft=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def many(outside, path, tmp_path, count, limit):
+    before = [*outside, "sh", "-c", f'ulimit {limit}; exec "$@"', "sh"]
+    command = [sys.executable, "-c", PRELUDE + MANY.format(count=count)]
+    done = bentpipe("run", path, "-o", tmp_path, "--", *command, before=before)
+    assert done.returncode == 0, done.stderr
+    (record,) = tmp_path.rglob("run.json")
+    return json.loads(done.stdout), json.loads(record.read_text(encoding="utf-8"))
+
+
+def test_the_gateway_is_not_bound_by_the_soft_limit_and_the_program_keeps_it(outside, path, tmp_path):
+    said, record = many(outside, path, tmp_path, 60, "-Sn 160")
+    assert said == {"kept": 60, "soft": 160}
+    assert gateway(record)["dropped_limit"] == 0
+
+
+def test_what_finds_no_place_at_the_gateway_makes_the_run_invalid(outside, path, tmp_path):
+    said, record = many(outside, path, tmp_path, 43, "-n 160")
+    assert (said["kept"], gateway(record)["places"]) == (40, 40)
+    assert gateway(record)["dropped_limit"] >= 3
+    assert gateway(record)["connections_unanswered"] == 0
+    assert "found no place at the gateway, which has 40 for connections" in record["why_invalid"]
 
 
 def test_the_server_has_no_way_out_and_hears_it_at_once(through, tmp_path):

@@ -5,9 +5,11 @@
 //! alone, when it is due, but for what is due at once ([`crate::merge`]).
 
 use crate::error::{EmuError, system};
+use crate::gateway::replies::too_big;
+use crate::interface::Addresses;
 use crate::merge::Merge;
-use crate::segments::{HEADER, LARGEST, Parts};
-use crate::veth::{Overflow, Veth};
+use crate::segments::{HEADER, LARGEST, Parts, Refused, Split};
+use crate::veth::{Overflow, Received, Veth};
 use nix::errno::Errno;
 use serde::Serialize;
 use std::io;
@@ -17,13 +19,14 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 /// Room for a TUN device's virtio header in front of each packet.
 const HEADROOM: usize = HEADER;
 
-/// `VIRTIO_NET_HDR_F_DATA_VALID` (virtio 1.2, 5.1.6): its checksum was right when it left its sender and nothing here changes it.
+/// `VIRTIO_NET_HDR_F_DATA_VALID` (virtio 1.2, 5.1.6): its checksum is right. A kernel may look nevertheless, as Linux' TUN does.
 const CHECKED: u8 = 2;
 
 /// A packet with room in front of it.
 pub struct Buffer {
     bytes: Vec<u8>,
     length: usize,
+    is_summed: bool,
 }
 
 impl Buffer {
@@ -31,6 +34,12 @@ impl Buffer {
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         &self.bytes[HEADROOM..HEADROOM + self.length]
+    }
+
+    /// Whether its transport's checksum was made by the relay: then it is right, and else what its sender wrote.
+    #[must_use]
+    pub const fn is_summed(&self) -> bool {
+        self.is_summed
     }
 
     /// To be rewritten, with its checksums.
@@ -55,22 +64,47 @@ enum Way {
     Veth(Veth),
 }
 
+/// What came to a device and does not enter the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Packets larger than the path's MTU.
+    pub too_large: u64,
+    /// Buffers that could not be taken apart, or did not fit where the kernel puts them.
+    pub malformed: u64,
+    /// Frames that were no IP.
+    pub other: u64,
+}
+
 /// See the module.
 pub struct Device {
     way: Way,
-    mtu: usize,
+    mtu: u16,
+    /// In whose name the sender of what is too large is told.
+    routers: Addresses,
     parts: Parts,
     spare: Vec<Vec<u8>>,
-    malformed: u64,
+    strays: Strays,
     told_lost: u64,
 }
 
+/// One read of a device.
+enum Read {
+    Nothing,
+    Packets(Split),
+    /// A frame that is no IP.
+    Other,
+    Malformed,
+    /// With what its sender is to be told.
+    TooLarge(Option<Vec<u8>>),
+}
+
 impl Device {
-    /// Creates the device `name` in the calling thread's network namespace, that of the host `end`; it carries packets of up to `mtu` bytes.
+    /// Creates the device `name` in the calling thread's network namespace, that of the host `end`; it carries packets of up to `mtu` bytes, and
+    /// says in the name of `routers` which are larger.
     ///
     /// # Errors
     /// [`EmuError::Device`]: neither kind can be had.
-    pub fn create(end: &'static str, name: &'static str, mtu: u16) -> Result<Self, EmuError> {
+    pub fn create(end: &'static str, name: &'static str, mtu: u16, routers: Addresses) -> Result<Self, EmuError> {
         let way = match tun(name) {
             Ok(tun) => Way::Tun { tun, aggregate: vec![0; HEADER + LARGEST] },
             Err(tun) => match Veth::create(end, name, mtu) {
@@ -78,8 +112,7 @@ impl Device {
                 Err(veth) => return Err(EmuError::Device { tun: tun.to_string(), veth: veth.to_string() }),
             },
         };
-        let mtu = usize::from(mtu);
-        Ok(Self { way, mtu, parts: Parts::new(HEADROOM, mtu), spare: Vec::new(), malformed: 0, told_lost: 0 })
+        Ok(Self { way, mtu, routers, parts: Parts::new(HEADROOM, mtu.into()), spare: Vec::new(), strays: Strays::default(), told_lost: 0 })
     }
 
     /// Which it is.
@@ -116,36 +149,65 @@ impl Device {
     /// # Errors
     /// What the kernel says, other than that there is nothing.
     pub fn receive(&mut self, mut each: impl FnMut(Buffer)) -> Result<bool, EmuError> {
-        let parts = &mut self.parts;
-        let split = match &mut self.way {
-            Way::Tun { tun, aggregate } => match tun.recv(aggregate) {
-                Ok(length) => aggregate[..length].split_first_chunk_mut().and_then(|(header, packet)| parts.split(header, 0, packet)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) => return Err(system("read from the TUN device")(e)),
-            },
-            Way::Veth(veth) => match veth.receive(|header, link, packet| parts.split(header, link, packet))? {
-                Some(split) => split,
-                None => return Ok(false),
-            },
+        let split = match self.read()? {
+            Read::Nothing => return Ok(false),
+            Read::Packets(split) => split,
+            // Not the device's fault but the packet's: none of ours, and the next may be good.
+            Read::Other => {
+                self.strays.other += 1;
+                return Ok(true);
+            }
+            Read::Malformed => {
+                self.strays.malformed += 1;
+                return Ok(true);
+            }
+            Read::TooLarge(answer) => {
+                self.strays.too_large += 1;
+                if let Some(answer) = answer.and_then(|answer| self.wrap(&answer)) {
+                    self.send(&answer)?;
+                    self.recycle(answer);
+                }
+                return Ok(true);
+            }
         };
-        let Some(count) = split else {
-            // Not the device's fault but the aggregate's: no packet of ours, and the next may be good.
-            self.malformed += 1;
-            return Ok(true);
-        };
-        for index in 0..count {
-            let (mut bytes, length) = self.parts.take(index, self.spare.pop());
-            bytes[..HEADROOM].fill(0);
-            bytes[0] = CHECKED;
-            each(Buffer { bytes, length });
+        for index in 0..split.count {
+            let (bytes, length) = self.parts.take(index, self.spare.pop());
+            each(fresh(bytes, length, split.is_summed));
         }
         Ok(true)
     }
 
-    /// Frames and aggregates so far that were no IP, or could not be taken apart.
+    fn read(&mut self) -> Result<Read, EmuError> {
+        let (parts, mtu, routers) = (&mut self.parts, self.mtu, self.routers);
+        let mut apart = |header: &[u8; HEADER], link: u16, packet: &mut [u8]| match parts.split(header, link, packet) {
+            Ok(split) => Read::Packets(split),
+            Err(Refused::TooLarge) => Read::TooLarge(too_big(routers, mtu, packet)),
+            Err(Refused::Malformed) => Read::Malformed,
+        };
+        Ok(match &mut self.way {
+            Way::Tun { tun, aggregate } => match tun.recv(aggregate) {
+                Ok(length) => match aggregate[..length].split_first_chunk_mut() {
+                    Some((header, packet)) => apart(header, 0, packet),
+                    None => Read::Malformed,
+                },
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
+                Err(e) => return Err(system("read from the TUN device")(e)),
+            },
+            Way::Veth(veth) => match veth.receive(|frame| match frame {
+                Received::Ip(header, link, packet) => apart(header, link, packet),
+                Received::Other => Read::Other,
+                Received::Cut => Read::Malformed,
+            })? {
+                Some(read) => read,
+                None => Read::Nothing,
+            },
+        })
+    }
+
+    /// What came so far and did not enter the path.
     #[must_use]
-    pub const fn malformed(&self) -> u64 {
-        self.malformed
+    pub const fn strays(&self) -> Strays {
+        self.strays
     }
 
     /// Packets that the device lost as they were handed to it, and said so: its own counters have them, too.
@@ -156,14 +218,13 @@ impl Device {
 
     /// A packet that came another way. `None`: it is larger than the device's MTU.
     pub fn wrap(&mut self, packet: &[u8]) -> Option<Buffer> {
-        if packet.len() > self.mtu {
+        let mtu = usize::from(self.mtu);
+        if packet.len() > mtu {
             return None;
         }
-        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; HEADROOM + self.mtu]);
-        bytes[..HEADROOM].fill(0);
-        bytes[0] = CHECKED;
+        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; HEADROOM + mtu]);
         bytes[HEADROOM..HEADROOM + packet.len()].copy_from_slice(packet);
-        Some(Buffer { bytes, length: packet.len() })
+        Some(fresh(bytes, packet.len(), true)) // the relay's own, or the gateway's
     }
 
     /// Hands a packet to the kernel. False: the kernel did not take it (it drops what has no receiver, is malformed, or finds the device down).
@@ -216,6 +277,13 @@ impl Device {
             self.spare.push(buffer.bytes);
         }
     }
+}
+
+/// A packet of `length` bytes behind its headroom.
+fn fresh(mut bytes: Vec<u8>, length: usize, is_summed: bool) -> Buffer {
+    bytes[..HEADROOM].fill(0);
+    bytes[0] = if is_summed { CHECKED } else { 0 };
+    Buffer { bytes, length, is_summed }
 }
 
 fn tun(name: &str) -> io::Result<SyncDevice> {

@@ -27,6 +27,15 @@ pub struct TcpState {
     pub is_orphan: bool,
 }
 
+/// What waits for packets from elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// A listening TCP socket, other than the gateway's.
+    pub tcp: bool,
+    /// A UDP socket without a peer: a server's, or of any program that asked something.
+    pub udp: bool,
+}
+
 /// The socket tables of the namespace in which it was opened.
 pub struct Diag {
     socket: Socket,
@@ -63,16 +72,19 @@ impl Diag {
         Ok(found)
     }
 
-    /// Whether anything waits for packets: a listening TCP socket, other than the gateway's, or a UDP socket without a peer.
+    /// What waits for packets from elsewhere: not on the loopback.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn is_served(&mut self) -> Result<bool, EmuError> {
-        let mut served = false;
+    pub fn served(&mut self) -> Result<Served, EmuError> {
+        let mut served = Served::default();
         for family in [AF_INET, AF_INET6] {
-            for (protocol, state) in [(IPPROTO_TCP, TCP_LISTEN), (IPPROTO_UDP, TCP_CLOSE)] {
+            for (protocol, state, found) in [(IPPROTO_TCP, TCP_LISTEN, &mut served.tcp), (IPPROTO_UDP, TCP_CLOSE, &mut served.udp)] {
                 let states = StateFlags::from_bits_truncate(1 << state);
-                self.dump(family, protocol, &states, |response| served |= response.header.socket_id.source_port != PORT)?;
+                self.dump(family, protocol, &states, |response| {
+                    let id = response.header.socket_id;
+                    *found |= id.source_port != PORT && !plain(id.source_address).is_loopback();
+                })?;
             }
         }
         Ok(served)

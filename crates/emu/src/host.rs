@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Kind};
 use crate::error::EmuError;
-use crate::interface::{Addresses, Dropped, configure, dropped};
+use crate::interface::{Addresses, Dropped, configure, dropped, router};
 use crate::veth::Overflow;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
@@ -36,7 +36,7 @@ impl Host {
                 found: e.desc().to_owned(),
                 hint: "run as root, or on a machine that allows user namespaces".to_owned(),
             })?;
-            let device = Device::create(end, DEVICE, mtu)?;
+            let device = Device::create(end, DEVICE, mtu, router(addresses.v4.octets()[2]))?;
             // Ping without privileges, for every group that there may be here.
             set("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
             set(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");

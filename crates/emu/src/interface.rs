@@ -34,6 +34,12 @@ pub fn addresses(depth: u8) -> (Addresses, Addresses) {
     (end(2), end(1))
 }
 
+/// Who says, in the path's name, that a packet is too large for it: an address that nobody has, in the networks of both ends.
+#[must_use]
+pub fn router(depth: u8) -> Addresses {
+    Addresses { v4: Ipv4Addr::new(100, 64, depth, 254), v6: Ipv6Addr::new(0xfd62, 0x656e, 0x7470, u16::from(depth), 0, 0, 0, 254) }
+}
+
 /// The least depth that the calling thread's namespace does not use itself: inside an emulation, the next one.
 ///
 /// # Errors

@@ -12,6 +12,7 @@
 //! | [`sampler`] | … as rows of the Run's `samples` |
 //! | [`programs`], [`server`], [`bulk`] | who makes the traffic: a user's program and its server, or the flows of a race |
 //! | [`names`] | the name `server` |
+//! | [`descriptors`] | how many of them there may be |
 //! | [`capture`] | what passes the two ends, as pcapng |
 //! | [`account`] | what a run comes to |
 //! | [`spec`], [`lines`] | what is asked for, and what is said |
@@ -23,6 +24,7 @@ pub mod capture;
 pub mod clock;
 pub mod closes;
 pub mod connection;
+pub mod descriptors;
 pub mod device;
 pub mod diag;
 pub mod ecn;

@@ -1,8 +1,11 @@
 //! What the parent hears: one JSON object a line, each with a `kind`. It is written as it happens, so what came before a sudden end is kept.
+//!
+//! A thread of its own writes, so that a parent which stands still (Ctrl-Z) stops neither the looks at the sockets nor the end of the program. Of the tables
+//! so much waits for it as [`ROOM`] has room for; the rest is lost and counted.
 
 use crate::account::Account;
 use crate::capture::CaptureReport;
-use crate::error::EmuError;
+use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
 use crate::host::Host;
 use crate::interface::Addresses;
@@ -13,9 +16,12 @@ use bentpipe_profile::Time;
 use bentpipe_profile::run::{Column, RunTables};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::io::Write as _;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 
 /// Why an emulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +48,8 @@ pub struct Done<'a> {
     pub gateway: Option<&'a Counters>,
     /// What the capture came to; `None`: there was none.
     pub capture: Option<CaptureReport>,
+    /// Rows of tables that the parent stood still for too long to hear.
+    pub rows_lost: u64,
     /// Packets that each device lost before the relay could read them.
     pub device_drops: [u64; 2],
     /// What it comes to.
@@ -57,16 +65,46 @@ pub struct Done<'a> {
     pub endpoints: Vec<(SocketAddr, SocketAddr)>,
 }
 
+/// How much of the tables may wait [bytes]: of thirty flows some ten minutes. Chosen here.
+const ROOM: usize = 64 << 20;
+
 /// See the module.
 pub struct Lines {
-    to: File,
+    to: Sender<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+    writer: JoinHandle<()>,
+    lost: u64,
 }
 
 impl Lines {
     /// Writes to `to`; a parent that hears no more ends us by other means.
+    ///
+    /// # Errors
+    /// No thread left.
+    pub fn new(mut to: impl Write + Send + 'static) -> Result<Self, EmuError> {
+        let (sender, said) = channel::<Vec<u8>>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let written = Arc::clone(&waiting);
+        let write = move || {
+            for line in said {
+                let _ = to.write_all(&line);
+                written.fetch_sub(line.len(), Ordering::Relaxed);
+            }
+        };
+        let writer = thread::Builder::new().name("lines".to_owned()).spawn(write).map_err(system("thread of the lines"))?;
+        Ok(Self { to: sender, waiting, writer, lost: 0 })
+    }
+
+    /// Rows of tables that found no room so far.
     #[must_use]
-    pub const fn new(to: File) -> Self {
-        Self { to }
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Waits until everything is written.
+    pub fn close(self) {
+        drop(self.to);
+        let _ = self.writer.join();
     }
 
     /// The namespaces and the path are up; the Profile's clock read `start` when the machine's read `clock_unix_ns`.
@@ -86,6 +124,10 @@ impl Lines {
 
     /// Rows of one of the Run's tables.
     pub fn table(&mut self, name: &str, columns: &[(&'static str, Column<'_>)]) {
+        if self.waiting.load(Ordering::Relaxed) > ROOM {
+            self.lost += columns.first().map_or(0, |(_, column)| length_of(column)) as u64;
+            return;
+        }
         let columns: Map<String, Value> = columns
             .iter()
             .map(|(name, column)| {
@@ -120,7 +162,17 @@ impl Lines {
     fn line(&mut self, value: &Value) {
         let mut bytes = value.to_string().into_bytes();
         bytes.push(b'\n');
-        let _ = self.to.write_all(&bytes);
+        self.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+        let _ = self.to.send(bytes);
+    }
+}
+
+const fn length_of(column: &Column<'_>) -> usize {
+    match column {
+        Column::F64(v) => v.len(),
+        Column::U64(v) => v.len(),
+        Column::I64(v) => v.len(),
+        Column::Text(v) => v.len(),
     }
 }
 
@@ -130,5 +182,50 @@ const fn type_of(column: &Column<'_>) -> &'static str {
         Column::U64(_) => "uint64",
         Column::I64(_) => "int64",
         Column::Text(_) => "str",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, Read as _};
+    use std::sync::mpsc::Receiver;
+
+    /// Writes when it is let.
+    struct Parent(Receiver<()>, io::PipeWriter);
+
+    impl Write for Parent {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_parent_that_stands_still_stops_nobody_and_what_it_misses_is_counted() {
+        let (go, wait) = channel();
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut lines = Lines::new(Parent(wait, writer)).unwrap();
+        let rows = vec![1.0; 1 << 20];
+        let mut tables = 0;
+        while lines.lost() == 0 {
+            lines.table("samples", &[("t_s", Column::F64(&rows))]);
+            tables += 1;
+        }
+        assert_eq!(lines.lost(), 1 << 20);
+        lines.error(&EmuError::Orphaned);
+        drop(go);
+        let heard = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).map(|_| text).unwrap()
+        });
+        lines.close();
+        let heard = heard.join().unwrap();
+        assert_eq!(heard.lines().count(), tables);
+        assert!(heard.lines().last().unwrap().contains("the parent process is gone"));
     }
 }

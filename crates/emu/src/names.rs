@@ -5,6 +5,8 @@ use crate::interface::Addresses;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::{env, io};
 
 const HOSTS: &str = "/etc/hosts";
 
@@ -19,6 +21,12 @@ pub fn name_server(server: Addresses) -> Result<(), EmuError> {
     mount_over(HOSTS, &text)
 }
 
+/// The folder for temporary files; else one that there is on nearly every machine, since `TMPDIR` may name what is gone.
+fn folder() -> Option<PathBuf> {
+    let places = [env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/run".into(), "/mnt".into()];
+    places.into_iter().find(|place| place.is_dir() && place != Path::new("/"))
+}
+
 /// Gives the file at `path` another content, inside the namespace only. It lies in a file system of its own that vanishes with the mount: the
 /// machine is left nothing, and unlike an unlinked file it can be mounted over again by an emulation inside this one.
 ///
@@ -28,7 +36,7 @@ pub fn name_server(server: Addresses) -> Result<(), EmuError> {
 /// # Errors
 /// [`EmuError::System`].
 pub fn mount_over(path: &str, content: &str) -> Result<(), EmuError> {
-    let folder = std::env::temp_dir();
+    let folder = folder().ok_or_else(|| system("a folder for temporary files")(io::Error::from(io::ErrorKind::NotFound)))?;
     mount(Some("bentpipe"), &folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("size=1m"))
         .map_err(system("a file system of our own over the folder for temporary files"))?;
     let file = folder.join("content");

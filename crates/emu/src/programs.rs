@@ -1,5 +1,6 @@
 //! Programs inside: started in a host's namespace, waited for, told to stop.
 
+use crate::descriptors::keep_limit;
 use crate::error::EmuError;
 use crate::host::Host;
 use nix::errno::Errno;
@@ -7,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
@@ -38,11 +40,11 @@ impl fmt::Display for Ending {
 ///
 /// # Errors
 /// [`EmuError::Spawn`].
-pub fn start(host: &Host, command: &[String], reaper: &Reaper) -> Result<Pid, EmuError> {
+pub fn start(host: &Host, command: &[OsString], reaper: &Reaper) -> Result<Pid, EmuError> {
     let (program, arguments) = command.split_first().ok_or_else(|| EmuError::Spec("no program".to_owned()))?;
     let mut child = Command::new(program);
     child.args(arguments);
-    spawn(host, child, program, reaper).map(|(pid, _)| pid)
+    spawn(host, child, &program.to_string_lossy(), reaper).map(|(pid, _)| pid)
 }
 
 /// Starts `child`, which errors call `name`.
@@ -50,6 +52,7 @@ pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &Reaper
     let failed = |found: String| EmuError::Spawn { program: name.to_owned(), found };
     // By the kernel's own words: io::Error would add its number.
     let words = |e: std::io::Error| e.raw_os_error().map_or_else(|| e.to_string(), |code| Errno::from_raw(code).desc().to_owned());
+    keep_limit(&mut child);
     let started = host.run(move || child.spawn()).map_err(|e| failed(words(e)))?;
     let id = i32::try_from(started.id()).map_err(|e| failed(e.to_string()))?;
     reaper.expect_one();

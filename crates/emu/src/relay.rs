@@ -17,7 +17,7 @@ use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
 use crate::merge::Merge;
 use crate::priority::Urgency;
-use crate::spec::AtEnd;
+use crate::spec::{AtEnd, Begin};
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
@@ -71,8 +71,12 @@ pub struct RelayReport {
     /// … of them, those that a device lost and told of, by device.
     #[serde(skip)]
     pub told_lost: [u64; 2],
-    /// Packets that were no IP, or stay on their link (multicast): never on the path.
+    /// Packets that were no IP, or stay on their link (multicast): never on the path, as no router forwards them.
     pub not_forwarded: u64,
+    /// Packets larger than the path's MTU: not on the path, and their senders told so (ICMP).
+    pub too_large: u64,
+    /// What a kernel handed over and could not be taken apart: lost before the path.
+    pub malformed: u64,
     /// Packets that were handed on in one buffer with the one before, since both were due within 10 µs.
     pub joined: u64,
     /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
@@ -134,6 +138,7 @@ pub struct Relay {
     profile: Arc<Profile>,
     role: String,
     streams: Streams,
+    begin: Begin,
     at_end: AtEnd,
     start: Time,
     course: Course,
@@ -167,7 +172,7 @@ impl Relay {
         profile: Arc<Profile>,
         role: &str,
         streams: Streams,
-        at_end: AtEnd,
+        (begin, at_end): (Begin, AtEnd),
         devices: [Device; 2],
         gateway: Option<Gateway>,
     ) -> Result<Self, EmuError> {
@@ -188,6 +193,7 @@ impl Relay {
             profile,
             role: role.to_owned(),
             streams,
+            begin,
             at_end,
             start: Time::ZERO,
             course: Course { network, shift: Nanos(0) },
@@ -299,11 +305,14 @@ impl Relay {
     }
 
     fn enter(&mut self, buffer: Buffer, direction: Direction, now: Time, news: &mut impl FnMut(News)) {
-        let header = Header::read(buffer.packet()).filter(|h| !h.is_link_local_multicast());
-        let Some(header) = header else {
-            self.report.not_forwarded += 1;
-            self.devices[direction as usize].recycle(buffer);
-            return;
+        let header = match Header::read(buffer.packet()) {
+            Some(header) if !header.is_link_local_multicast() => header,
+            read => {
+                let is_cut = read.is_none() && buffer.packet().first().is_some_and(|first| matches!(first >> 4, 4 | 6));
+                *if is_cut { &mut self.report.malformed } else { &mut self.report.not_forwarded } += 1;
+                self.devices[direction as usize].recycle(buffer);
+                return;
+            }
         };
         let key = self.flows.key(&header, direction);
         let (flow, new) = self.flows.place(key, now);
@@ -336,7 +345,7 @@ impl Relay {
                     self.hand_on(now)?;
                     match self.devices[Direction::Down as usize].wrap(&packet) {
                         Some(buffer) => self.enter(buffer, Direction::Down, now, news),
-                        None => self.report.not_forwarded += 1,
+                        None => self.report.too_large += 1,
                     }
                 }
                 Order::Admit { packet, client, server } => {
@@ -422,7 +431,8 @@ impl Relay {
             return Ok(());
         }
         let device = packet.direction.reverse() as usize;
-        if several && self.devices[device].takes_bursts() {
+        // A joined packet's checksum is made anew: one that its sender got wrong must stay so.
+        if several && buffer.is_summed() && self.devices[device].takes_bursts() {
             for _ in 0..2 {
                 let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
                 let together = &mut self.together[packet.direction as usize];
@@ -504,11 +514,13 @@ impl Relay {
         Ok(())
     }
 
-    /// The Profile from its beginning. What is inside goes on through the last passage's elements, so for one queue's length there are two.
+    /// The Profile anew, where the machine's clock says. What is inside goes on through the last passage's elements, so for one queue's length there are two.
     fn begin_anew(&mut self) -> Result<(), EmuError> {
-        let shift = Nanos(self.profile_end().0);
+        let end = self.profile_end();
+        let at = self.begin.again(end);
+        let shift = Nanos(end.0 - at.0);
         let mut network = Network::new(&[&self.profile], self.streams)?;
-        network.run_until(Time::ZERO, &mut Vec::new());
+        network.run_until(at, &mut Vec::new());
         if self.tap.is_some() {
             network.keep_stages();
         }
@@ -538,7 +550,11 @@ impl Relay {
             tap.close(&self.bodies, now);
         }
         self.report.told_lost = [0, 1].map(|end| self.devices[end].told_lost());
-        self.report.not_forwarded += self.devices.iter().map(Device::malformed).sum::<u64>();
+        for strays in self.devices.iter().map(Device::strays) {
+            self.report.too_large += strays.too_large;
+            self.report.malformed += strays.malformed;
+            self.report.not_forwarded += strays.other;
+        }
         let inside = |course: &Course| course.network.packets() as u64;
         self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
         if self.lateness.n() > 0 {

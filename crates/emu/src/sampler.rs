@@ -2,7 +2,7 @@
 
 use crate::closes::Closes;
 use crate::connection::{End, is_nothing};
-use crate::diag::{Diag, TcpState};
+use crate::diag::{Diag, Served, TcpState};
 use crate::error::EmuError;
 use crate::flows::FlowKey;
 use crate::gateway::rewrite::TCP;
@@ -149,8 +149,8 @@ impl Sampler {
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn is_served(&mut self) -> Result<bool, EmuError> {
-        self.ends[1].is_served()
+    pub fn served(&mut self) -> Result<Served, EmuError> {
+        self.ends[1].served()
     }
 
     /// One row at `t_s` for each flow that the relay has seen and that lives, or has closed since the last look.

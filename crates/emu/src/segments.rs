@@ -24,6 +24,24 @@ const ECN: u8 = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// Why a buffer does not become packets of the path's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is a packet, or a burst of them, larger than the path's MTU.
+    TooLarge,
+    /// It is malformed, or something that the kernel does not hand to such a device.
+    Malformed,
+}
+
+/// What came out of one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// So many packets.
+    pub count: usize,
+    /// Whether their transport's checksums were made here, of what is in them; else they are whatever their sender wrote.
+    pub is_summed: bool,
+}
+
 /// Room for what comes out of one buffer.
 pub struct Parts {
     packets: Vec<Vec<u8>>,
@@ -40,22 +58,42 @@ impl Parts {
         Self { packets: (0..most).map(|_| vec![0; headroom + mtu]).collect(), sizes: vec![0; most], headroom, mtu }
     }
 
-    /// Takes `packet` apart as `header` says, whose offsets count from `link` bytes before the packet: how many packets it is. `None`: it is malformed,
-    /// or something that the kernel does not hand to such a device.
-    pub fn split(&mut self, header: &[u8; HEADER], link: u16, packet: &mut [u8]) -> Option<usize> {
-        let mut header = VirtioNetHdr::decode(header).ok()?;
-        if header.gso_type == 0 {
-            if header.flags & NEEDS_CHECKSUM != 0 {
-                complete_checksum(packet, header.csum_start.checked_sub(link)?, header.csum_offset)?;
-            }
-            self.packets[0].get_mut(self.headroom..self.headroom + packet.len())?.copy_from_slice(packet);
-            self.sizes[0] = packet.len();
-            return Some(1);
+    /// Takes `packet` apart as `header` says, whose offsets count from `link` bytes before the packet.
+    ///
+    /// # Errors
+    /// [`Refused`]; the packet is as it was.
+    pub fn split(&mut self, header: &[u8; HEADER], link: u16, packet: &mut [u8]) -> Result<Split, Refused> {
+        let header = VirtioNetHdr::decode(header).or(Err(Refused::Malformed))?;
+        if header.gso_type == 0 && packet.len() > self.mtu {
+            return Err(Refused::TooLarge);
         }
-        header.csum_start = header.csum_start.checked_sub(link)?;
-        header.hdr_len = headers(&header, packet)?; // the kernel's own may be more: it is a hint
-        let is_v6 = packet.first()? >> 4 == 6;
-        gso_split(packet, header, &mut self.packets, &mut self.sizes, self.headroom, is_v6).ok()
+        let split = if header.gso_type == 0 { self.copy(header, link, packet) } else { self.cut(header, link, packet)? };
+        split.ok_or(Refused::Malformed)
+    }
+
+    /// A packet by itself.
+    fn copy(&mut self, header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Option<Split> {
+        let is_summed = header.flags & NEEDS_CHECKSUM != 0;
+        if is_summed {
+            complete_checksum(packet, header.csum_start.checked_sub(link)?, header.csum_offset)?;
+        }
+        self.packets[0].get_mut(self.headroom..self.headroom + packet.len())?.copy_from_slice(packet);
+        self.sizes[0] = packet.len();
+        Some(Split { count: 1, is_summed })
+    }
+
+    /// A burst.
+    fn cut(&mut self, mut header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Result<Option<Split>, Refused> {
+        let Some(start) = header.csum_start.checked_sub(link) else { return Ok(None) };
+        header.csum_start = start;
+        let Some(length) = headers(&header, packet) else { return Ok(None) };
+        header.hdr_len = length; // the kernel's own may be more: it is a hint
+        if usize::from(length) + usize::from(header.gso_size).min(packet.len().saturating_sub(length.into())) > self.mtu {
+            return Err(Refused::TooLarge);
+        }
+        let is_v6 = packet[0] >> 4 == 6;
+        let count = gso_split(packet, header, &mut self.packets, &mut self.sizes, self.headroom, is_v6).ok();
+        Ok(count.map(|count| Split { count, is_summed: true }))
     }
 
     /// Takes out the `index`th packet, with its headroom, and its length; `spare` or fresh memory takes its place.
@@ -163,8 +201,8 @@ mod tests {
             packet[at] = value;
             packet.truncate(cut);
             let mut parts = Parts::new(HEADROOM, 1500);
-            if let Some(count) = parts.split(&virtio(1, kind, size, start, offset), 0, &mut packet) {
-                for index in 0..count {
+            if let Ok(split) = parts.split(&virtio(1, kind, size, start, offset), 0, &mut packet) {
+                for index in 0..split.count {
                     let (bytes, length) = parts.take(index, None);
                     prop_assert!(HEADROOM + length <= bytes.len());
                 }
@@ -177,7 +215,8 @@ mod tests {
             let mut packet = tcp(v6, &body);
             let (kind, start) = if v6 { (4, 40) } else { (1, 20) };
             let mut parts = Parts::new(HEADROOM, 1500);
-            let count = parts.split(&virtio(1, kind, size, start + link, 16), link, &mut packet).unwrap();
+            let Split { count, is_summed } = parts.split(&virtio(1, kind, size, start + link, 16), link, &mut packet).unwrap();
+            prop_assert!(is_summed);
             prop_assert_eq!(count, length.div_ceil(usize::from(size)));
             let mut whole = Vec::new();
             for index in 0..count {
@@ -195,7 +234,7 @@ mod tests {
             let pseudo: u32 = [0x0a00_u32, 1, 0x0a00, 2, 6].iter().sum::<u32>() + u32::try_from(20 + length).unwrap();
             packet[36..38].copy_from_slice(&u16::try_from(pseudo % 0xffff).unwrap().to_be_bytes());
             let mut parts = Parts::new(HEADROOM, 1500);
-            prop_assert_eq!(parts.split(&virtio(1, 0, 0, 20 + 14, 16), 14, &mut packet), Some(1));
+            prop_assert_eq!(parts.split(&virtio(1, 0, 0, 20 + 14, 16), 14, &mut packet), Ok(Split { count: 1, is_summed: true }));
             let (bytes, length) = parts.take(0, None);
             let made = &bytes[HEADROOM..HEADROOM + length];
             let equal = |sum: &[u8]| if sum == [0xff, 0xff] { vec![0, 0] } else { sum.to_vec() }; // the two zeros
@@ -211,6 +250,25 @@ mod tests {
         PacketBuilder::ipv4([1; 4], [2; 4], 64).udp(1, 4789).write(&mut outer, &inner).unwrap();
         assert!(SlicedPacket::from_ip(&outer).is_ok());
         let mut parts = Parts::new(HEADROOM, 1500);
-        assert_eq!(parts.split(&virtio(1, 1, 1000, 48, 16), 0, &mut outer), None);
+        assert_eq!(parts.split(&virtio(1, 1, 1000, 48, 16), 0, &mut outer), Err(Refused::Malformed));
+    }
+
+    #[test]
+    fn what_is_larger_than_the_path_is_told_from_what_is_malformed() {
+        let mut parts = Parts::new(HEADROOM, 1500);
+        for v6 in [false, true] {
+            let (mut packet, kind, start) = (tcp(v6, &[1; 8000]), if v6 { 4 } else { 1 }, if v6 { 40 } else { 20 });
+            let before = packet.clone();
+            assert_eq!(parts.split(&virtio(1, 0, 0, start, 16), 0, &mut packet), Err(Refused::TooLarge));
+            assert_eq!(parts.split(&virtio(1, kind, 3000, start, 16), 0, &mut packet), Err(Refused::TooLarge));
+            assert_eq!(packet, before);
+            assert_eq!(parts.split(&virtio(1, 9, 3000, start, 16), 0, &mut packet), Err(Refused::Malformed));
+            let mut whole = tcp(v6, &[1; 100]);
+            assert_eq!(
+                parts.split(&virtio(0, 0, 0, 0, 0), 0, &mut whole),
+                Ok(Split { count: 1, is_summed: false }),
+                "its sender's own sum"
+            );
+        }
     }
 }

@@ -3,15 +3,16 @@
 
 use crate::error::EmuError;
 use crate::host::Host;
-use crate::programs::{Reaper, spawn};
+use crate::programs::{self, Reaper, spawn};
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 use std::collections::VecDeque;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{Read, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{ChildStderr, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{self, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -39,8 +40,9 @@ pub enum Said {
 ///
 /// # Errors
 /// [`EmuError::Spawn`].
-pub fn start(host: &Host, line: &str, log: Option<&str>, reaper: &Reaper) -> Result<(Pid, Said), EmuError> {
-    let failed = |e: std::io::Error| EmuError::Spawn { program: line.to_owned(), found: e.to_string() };
+pub fn start(host: &Host, line: &OsStr, log: Option<&Path>, reaper: &Reaper) -> Result<(Pid, Said), EmuError> {
+    let name = line.to_string_lossy();
+    let failed = |e: std::io::Error| EmuError::Spawn { program: name.clone().into_owned(), found: e.to_string() };
     let (out, err): (Stdio, Stdio) = match log {
         Some(file) => {
             let file = File::create(file).map_err(failed)?;
@@ -50,17 +52,52 @@ pub fn start(host: &Host, line: &str, log: Option<&str>, reaper: &Reaper) -> Res
     };
     let mut child = Command::new("/bin/sh");
     child.arg("-c").arg(line).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
-    let (pid, mut child) = spawn(host, child, line, reaper)?;
+    let (pid, mut child) = spawn(host, child, &name, reaper)?;
     let said = match (log, child.stderr.take()) {
         (None, Some(pipe)) => listen(pipe).map_err(failed)?,
-        (log, _) => Said::Log(log.unwrap_or_default().into()),
+        (log, _) => Said::Log(log.map(Into::into).unwrap_or_default()),
     };
     Ok((pid, said))
 }
 
-/// Asks it to end, with all that it started.
-pub fn terminate(server: Pid) {
+/// The processes of a host, whoever their parents are by now: those in its network namespace.
+pub struct Processes {
+    /// As `/proc` names it; `None`: it has the numbers of another PID namespace.
+    network: Option<PathBuf>,
+}
+
+impl Processes {
+    /// Of `host`.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        let is_own = fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == process::id().to_string().as_str());
+        let network = host.run(|| fs::read_link("/proc/thread-self/ns/net").ok()).filter(|_| is_own);
+        Self { network }
+    }
+
+    /// Those that live. Without a `/proc` of our own, none is found.
+    #[must_use]
+    pub fn living(&self) -> Vec<Pid> {
+        let Some(network) = &self.network else { return Vec::new() };
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(|id| (entry.path(), id)));
+        // A zombie is in none any more.
+        let here = ids.filter(|(folder, _)| fs::read_link(folder.join("ns/net")).is_ok_and(|found| found == *network));
+        here.map(|(_, id)| Pid::from_raw(id)).collect()
+    }
+
+    /// Whether it is known that none lives.
+    #[must_use]
+    pub fn are_gone(&self) -> bool {
+        self.network.is_some() && self.living().is_empty()
+    }
+}
+
+/// Asks a server to end, with all that it started: what is in its process group, and `others` that left it.
+pub fn terminate(server: Pid, others: &[Pid]) {
     let _ = killpg(server, Signal::SIGTERM); // ESRCH: it has
+    let left = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|group| group != server);
+    others.iter().filter(|pid| left(pid)).for_each(|&pid| programs::terminate(pid));
 }
 
 fn listen(mut pipe: ChildStderr) -> std::io::Result<Said> {

@@ -7,6 +7,7 @@ use crate::bulk::{self, Progress};
 use crate::capture::{self, Anchor, CaptureReport, Files};
 use crate::clock::Clock;
 use crate::closes::Closes;
+use crate::descriptors;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
@@ -20,16 +21,18 @@ use crate::observation::Observation;
 use crate::programs::{self, Ending, Reaper};
 use crate::relay::{News, Relay, RelayReport};
 use crate::sampler::{Observed, Sampler};
-use crate::server;
+use crate::server::{self, Processes};
 use crate::spec::{Spec, Workload, read_spec};
 use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, HostSpec, ProfileRef};
 use bentpipe_profile::run::{Events, Samples};
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
+use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +42,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between looks at whether the server listens.
 const LISTEN_LOOK: Duration = Duration::from_millis(10);
+
+/// How long a UDP socket alone is waited with: a server may open TCP's next, and a program that will listen may have one for something else. Chosen
+/// here.
+const TCP_TOO: Duration = Duration::from_millis(300);
 
 /// How long after the program's end the kernel has to tell of the sockets that closed with it: it does so from a queue of work of its own, within
 /// a few milliseconds on an idle machine. Chosen here.
@@ -55,14 +62,47 @@ enum Word {
 /// does that made the namespaces, `report` takes the lines. Returns the exit status.
 #[must_use]
 pub fn run(privilege: Privilege, mut control: File, keeper: File, report: File) -> i32 {
-    let mut lines = Lines::new(report);
-    match start(privilege, &mut control, keeper, &mut lines).and_then(|session| session.run(control, &mut lines)) {
-        Ok(()) => 0,
-        Err(error) => {
-            lines.error(&error);
-            1
-        }
+    let Ok(mut lines) = Lines::new(report) else { return 1 }; // nobody can be told
+    let outcome = prepare(privilege, &mut control, keeper).and_then(|ends| emulate(ends, privilege, control, &mut lines));
+    if let Err(error) = &outcome {
+        lines.error(error);
     }
+    lines.close();
+    i32::from(outcome.is_err())
+}
+
+fn emulate(mut ends: Ends, privilege: Privilege, control: File, lines: &mut Lines) -> Result<(), EmuError> {
+    let words = ends.words.clone();
+    lifeline(control, move |_| drop(words.send(Word::Terminate)))?;
+    let server = match ends.spec.workload.clone() {
+        Workload::Program { server: Some(line), server_log, .. } => Some(ends.serve(&line, server_log.as_deref().map(Path::new))?),
+        _ => None,
+    };
+    ends.begin(privilege, lines)?.run(server, lines)
+}
+
+/// Both ends, while the path between them does not go yet.
+struct Ends {
+    spec: Spec,
+    profile: Arc<Profile>,
+    hosts: [Host; 2],
+    addresses: [Addresses; 2],
+    sampler: Sampler,
+    relay: Relay,
+    files: Option<Files>,
+    gateway: Option<Arc<Counters>>,
+    reaper: Reaper,
+    inbox: Receiver<Word>,
+    words: Sender<Word>,
+    watched: Vec<Pid>,
+    ended: BTreeMap<Pid, Ending>,
+    asked: Option<Stopped>,
+}
+
+/// The server, and what it started.
+struct Server {
+    pid: Pid,
+    processes: Processes,
 }
 
 struct Session {
@@ -79,7 +119,6 @@ struct Session {
     gateway: Option<Arc<Counters>>,
     reaper: Reaper,
     inbox: Receiver<Word>,
-    words: Sender<Word>,
     next_sample: Time,
     /// The program and its server; not what else process 1 has to wait for.
     watched: Vec<Pid>,
@@ -88,8 +127,9 @@ struct Session {
     asked: Option<Stopped>,
 }
 
-fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lines) -> Result<Session, EmuError> {
+fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<Ends, EmuError> {
     settle(privilege)?;
+    descriptors::raise();
     let (spec, profile) = read_spec(control)?;
     let (words, inbox) = channel();
     // Without the process that made the namespaces, nobody would hear of the end.
@@ -120,49 +160,105 @@ fn start(privilege: Privilege, control: &mut File, keeper: File, lines: &mut Lin
     };
     // A device by the direction of what the host behind it sends.
     let devices = [client_device, server_device];
-    let mut relay = Relay::new(Arc::clone(&profile), &spec.role, streams, spec.at_end, devices, gateway)?;
-    let stop_relay = Arc::new(AtomicBool::new(false));
-    let files = spec.capture.as_deref().map(Files::create).transpose()?;
-    // One moment for both clocks: what is set up from here on takes its time from the Profile's.
-    let machine = SystemTime::now();
-    let start = spec.begin.resolve(profile.start(), machine);
-    let clock = Clock::starting_at(start);
-    let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    let capture = match files {
-        Some(files) => {
-            let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
-            let (tap, writer) = capture::start(files, Arc::clone(&profile), anchor)?;
-            relay.capture(tap);
-            Some(writer)
-        }
-        None => None,
-    };
-    let (stop, news) = (Arc::clone(&stop_relay), words.clone());
-    let relay = thread::Builder::new()
-        .name("relay".to_owned())
-        .spawn(move || relay.run(clock, &stop, |item| drop(news.send(Word::Relay(item)))))
-        .map_err(system("thread of the relay"))?;
-    lines.started(&hosts, [client, server], start, clock_unix_ns, privilege);
-    Ok(Session {
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway)?;
+    let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
+    Ok(Ends {
         spec,
         profile,
         hosts,
         addresses: [client, server],
         sampler,
-        clock,
-        start,
-        stop_relay,
         relay,
-        capture,
+        files,
         gateway: counters,
         reaper,
         inbox,
         words,
-        next_sample: start,
         watched: Vec::new(),
         ended: BTreeMap::new(),
         asked: None,
     })
+}
+
+impl Ends {
+    /// Starts the server and waits until it listens. The path does not go yet: what is sent waits at its end for it.
+    fn serve(&mut self, line: &OsStr, log: Option<&Path>) -> Result<Server, EmuError> {
+        let failed = |found: String| EmuError::Server { program: line.to_string_lossy().into_owned(), found };
+        let (pid, said) = server::start(&self.hosts[1], line, log, &self.reaper)?;
+        self.watched.push(pid);
+        let processes = Processes::of(&self.hosts[1]);
+        let patience = Duration::from_nanos(self.spec.listen_within_ns.0);
+        let (began, mut on_udp) = (Instant::now(), None);
+        while self.asked.is_none() {
+            // Before the look at its sockets: one that ends in between may have left them to another. What goes on without its first process ends that
+            // with 0.
+            let ending = self.ended.get(&pid).filter(|&&ending| ending != Ending::Code(0) || processes.are_gone());
+            let patient = ending.is_none() && began.elapsed() <= patience;
+            let served = self.sampler.served()?;
+            on_udp = if served.udp { on_udp.or_else(|| Some(Instant::now())) } else { None };
+            if served.tcp || on_udp.is_some_and(|since: Instant| !patient || since.elapsed() >= TCP_TOO) {
+                break;
+            }
+            if let Some(ending) = ending {
+                return Err(failed(format!("ended before it listened ({ending}){}", said.last_lines())));
+            }
+            if !patient {
+                return Err(failed(format!("listens neither on TCP nor on UDP after {} s{}", patience.as_secs_f64(), said.last_lines())));
+            }
+            match self.inbox.recv_timeout(LISTEN_LOOK) {
+                Ok(Word::Ended(ended, ending)) if ended == pid => drop(self.ended.insert(ended, ending)),
+                Ok(Word::Terminate) => self.asked = Some(Stopped::Asked),
+                _ => {}
+            }
+        }
+        Ok(Server { pid, processes })
+    }
+
+    /// Lets the path go, and the Profile's clock with it.
+    fn begin(self, privilege: Privilege, lines: &mut Lines) -> Result<Session, EmuError> {
+        let Self { spec, profile, hosts, addresses, sampler, mut relay, files, gateway, reaper, inbox, words, watched, ended, asked } =
+            self;
+        let stop_relay = Arc::new(AtomicBool::new(false));
+        // One moment for both clocks: what is set up from here on takes its time from the Profile's.
+        let machine = SystemTime::now();
+        let start = spec.begin.resolve(profile.start(), machine);
+        let clock = Clock::starting_at(start);
+        let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let capture = match files {
+            Some(files) => {
+                let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
+                let (tap, writer) = capture::start(files, Arc::clone(&profile), anchor)?;
+                relay.capture(tap);
+                Some(writer)
+            }
+            None => None,
+        };
+        let stop = Arc::clone(&stop_relay);
+        let relay = thread::Builder::new()
+            .name("relay".to_owned())
+            .spawn(move || relay.run(clock, &stop, |item| drop(words.send(Word::Relay(item)))))
+            .map_err(system("thread of the relay"))?;
+        lines.started(&hosts, addresses, start, clock_unix_ns, privilege);
+        Ok(Session {
+            spec,
+            profile,
+            hosts,
+            addresses,
+            sampler,
+            clock,
+            start,
+            stop_relay,
+            relay,
+            capture,
+            gateway,
+            reaper,
+            inbox,
+            next_sample: start,
+            watched,
+            ended,
+            asked,
+        })
+    }
 }
 
 /// Ends the process, and with it everything inside, when the other end of `pipe` closes; `heard` is told of each byte.
@@ -201,18 +297,15 @@ fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<Ec
 }
 
 impl Session {
-    fn run(mut self, control: File, lines: &mut Lines) -> Result<(), EmuError> {
-        let words = self.words.clone();
-        lifeline(control, move |_| drop(words.send(Word::Terminate)))?;
+    fn run(mut self, server: Option<Server>, lines: &mut Lines) -> Result<(), EmuError> {
         match self.spec.workload.clone() {
-            Workload::Program { command, server, server_log } => {
-                let server = server.map(|line| self.serve(&line, server_log.as_deref(), lines)).transpose()?;
+            Workload::Program { command, .. } => {
                 let program = programs::start(&self.hosts[0], &command, &self.reaper)?;
                 self.watched.push(program);
                 let (stopped, ending) = self.wait_for(program, lines)?;
                 self.sample(lines)?;
                 if let Some(server) = server {
-                    self.stop_server(server, lines);
+                    self.stop_server(&server, lines);
                     self.sample(lines)?;
                 }
                 self.hear_last_words(lines)?;
@@ -231,29 +324,6 @@ impl Session {
                 self.finish(lines, stopped, None, Some((*experiment, flows)))
             }
         }
-    }
-
-    /// Starts the server and waits until it listens.
-    fn serve(&mut self, line: &str, log: Option<&str>, lines: &mut Lines) -> Result<Pid, EmuError> {
-        let failed = |found: String| EmuError::Server { program: line.to_owned(), found };
-        let (pid, said) = server::start(&self.hosts[1], line, log, &self.reaper)?;
-        self.watched.push(pid);
-        let patience = Duration::from_nanos(self.spec.listen_within_ns.0);
-        let began = Instant::now();
-        while !self.sampler.is_served()? {
-            if began.elapsed() > patience {
-                return Err(failed(format!("listens neither on TCP nor on UDP after {} s{}", patience.as_secs_f64(), said.last_lines())));
-            }
-            let deadline = self.clock.now() + Nanos(u64::try_from(LISTEN_LOOK.as_nanos()).unwrap_or(0));
-            self.hear_until(Some(deadline), lines, |_| false)?;
-            if let Some(ending) = self.ended.get(&pid) {
-                return Err(failed(format!("ended before it listened ({ending}){}", said.last_lines())));
-            }
-            if self.asked.is_some() || self.relay.is_finished() {
-                break; // nothing to wait for any more
-            }
-        }
-        Ok(pid)
     }
 
     fn wait_for(&mut self, program: Pid, lines: &mut Lines) -> Result<(Stopped, Option<Ending>), EmuError> {
@@ -348,11 +418,12 @@ impl Session {
     }
 
     /// A server that writes its results on the way out gets the time for it.
-    fn stop_server(&mut self, server: Pid, lines: &mut Lines) {
-        server::terminate(server);
+    fn stop_server(&mut self, server: &Server, lines: &mut Lines) {
+        server::terminate(server.pid, &server.processes.living());
         let began = Instant::now();
         let grace = Duration::from_nanos(self.spec.grace_ns.0);
-        while !self.ended.contains_key(&server) && began.elapsed() < grace {
+        // What then remains ends with the namespace.
+        while began.elapsed() < grace && !(self.ended.contains_key(&server.pid) && server.processes.living().is_empty()) {
             if let Ok(word) = self.inbox.recv_timeout(LISTEN_LOOK) {
                 self.hear(word, lines);
             }
@@ -449,6 +520,7 @@ impl Session {
             closes_missed,
             closes_unavailable,
             endpoints,
+            rows_lost: lines.lost(),
         });
         Ok(())
     }

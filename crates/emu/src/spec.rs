@@ -5,8 +5,8 @@ use bentpipe_profile::experiment::{EcnMode, Experiment, HostSpec};
 use bentpipe_profile::table::Table;
 use bentpipe_profile::{Nanos, Profile, QueueRule, Time, Utc};
 use serde::Deserialize;
+use std::ffi::OsString;
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,18 +47,30 @@ impl Begin {
     }
 }
 
+impl Begin {
+    /// The Profile's time at which it begins anew when it is over at `end`, which is the time since its first beginning: where the clocks agree again, or
+    /// at its own beginning.
+    #[must_use]
+    pub fn again(self, end: Time) -> Time {
+        match self {
+            Self::At(_) => Time::ZERO,
+            Self::WallClock(period) => Time(end.0 % period.0.max(1)),
+        }
+    }
+}
+
 /// Who makes the traffic.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// A program in the client's namespace; what it prints goes where the parent's goes.
+    /// A program in the client's namespace; what it prints goes where the parent's goes. Bytes, as the parent got them: an argument need be no UTF-8.
     Program {
         /// Program and arguments.
-        command: Vec<String>,
+        command: Vec<OsString>,
         /// A server in the other namespace, run by `/bin/sh -c`.
-        server: Option<String>,
+        server: Option<OsString>,
         /// File for what the server prints.
-        server_log: Option<String>,
+        server_log: Option<OsString>,
     },
     /// The flows of an Experiment, with the kernel's own TCP at both ends.
     Race {
@@ -90,7 +102,7 @@ pub struct Spec {
     /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
     pub gateway_controller: Option<String>,
     /// Folder for what passes the two ends ([`crate::capture`]); `None`: not captured.
-    pub capture: Option<PathBuf>,
+    pub capture: Option<OsString>,
     /// Settings of both hosts; `None`: the kernel's own.
     pub hosts: Option<HostSpec>,
     /// Other queues than the Profile's own, where a program makes the traffic; a race's are in its Experiment.
@@ -205,6 +217,26 @@ mod tests {
         // Also before the Profile's own time.
         let early = UNIX_EPOCH + Duration::from_millis(17_250);
         assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
+    }
+
+    #[test]
+    fn seconds_of_the_minute_agree_in_every_passage() {
+        let start = Utc(1_778_403_605_000_000_000);
+        let begin = Begin::WallClock(Nanos::from_secs(15));
+        let duration = Nanos::from_secs(20);
+        let at = |seconds: f64| UNIX_EPOCH + Duration::from_secs(1_800_000_000) + Duration::from_secs_f64(seconds);
+        let first = begin.resolve(start, at(3.0));
+        assert_eq!(first, Time(13_000_000_000));
+        // It is over after 7 s, and then after every 15.
+        let (mut end, mut seconds) = (Time(duration.0), 10.0);
+        for _ in 0..3 {
+            let again = begin.again(end);
+            assert_eq!(again, begin.resolve(start, at(seconds)));
+            let lasts = duration.0 - again.0;
+            assert_eq!(lasts, 15_000_000_000);
+            (end, seconds) = (Time(end.0 + lasts), seconds + lasts as f64 / 1e9);
+        }
+        assert_eq!(Begin::At(Time(7)).again(end), Time::ZERO, "as asked");
     }
 
     proptest! {

@@ -48,6 +48,9 @@ sockopt_impl!(
     libc::tpacket_stats
 );
 
+/// `ETH_MAX_MTU` (Linux' `include/uapi/linux/if_ether.h`) [bytes].
+const LARGEST_MTU: u32 = 65_535;
+
 /// Bytes of an Ethernet header.
 const ETHERNET: u16 = 14;
 
@@ -61,6 +64,16 @@ const FAR_ADDRESS: [u8; 6] = [0x02, b'b', b'e', b'n', b't', 2];
 /// `EtherType` of each version (RFC 894, RFC 2464).
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// What a packet socket brings.
+pub enum Received<'a> {
+    /// A packet: its virtio header, the bytes before the packet from which that counts, the packet.
+    Ip(&'a [u8; HEADER], u16, &'a mut [u8]),
+    /// A frame that is no IP.
+    Other,
+    /// A frame larger than the ring's.
+    Cut,
+}
 
 /// See the module.
 pub struct Veth {
@@ -90,7 +103,8 @@ impl Veth {
         let largest = GSO_BYTES.max(mtu.into());
         let offload_refused = with_netlink(end, |handle| async move {
             let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
-            let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(mtu.into()).arp(false).build();
+            // A program that gives its own end a larger MTU is to be told of it by the relay, rather than lose its packets in between.
+            let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(LARGEST_MTU).arp(false).build();
             handle.link().add(pair).execute().await.map_err(failed("veth pair"))?;
             crate::host::set(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
             let refused = offload::only_tcp(name).err().map(|e| e.to_string());
@@ -124,19 +138,17 @@ impl Veth {
         Ok(Self { socket, ring, offload_refused, fronts: [front(IPV4), front(IPV6)] })
     }
 
-    /// Hands the next packet to `read`: its virtio header, the bytes before the packet from which that counts, the packet. What is no IP is `None` at
-    /// once. `None` itself: there is none now.
+    /// Hands the next frame to `read`. `None`: there is none now.
     ///
     /// # Errors
     /// What the kernel says of the device.
-    pub fn receive<T>(&mut self, read: impl FnOnce(&[u8; HEADER], u16, &mut [u8]) -> Option<T>) -> Result<Option<Option<T>>, EmuError> {
+    pub fn receive<T>(&mut self, read: impl FnOnce(Received<'_>) -> T) -> Result<Option<T>, EmuError> {
         let taken = self.ring.take(|frame| {
-            let Frame { header, bytes } = frame?;
-            let (link, packet) = bytes.split_at_mut_checked(ETHERNET.into())?;
-            if link[12..] != IPV4 && link[12..] != IPV6 {
-                return None;
+            let Some(Frame { header, bytes }) = frame else { return read(Received::Cut) };
+            match bytes.split_at_mut_checked(ETHERNET.into()) {
+                Some((link, packet)) if link[12..] == IPV4 || link[12..] == IPV6 => read(Received::Ip(&header, ETHERNET, packet)),
+                _ => read(Received::Other),
             }
-            read(&header, ETHERNET, packet)
         });
         if taken.is_none() {
             // Memory says nothing of a device that is gone.

@@ -9,6 +9,7 @@ import typer
 
 from bentpipe.cli import options
 from bentpipe.errors import UserError, shown
+from bentpipe.seeds import LARGEST_SEED
 
 app = typer.Typer()
 
@@ -42,7 +43,7 @@ def make(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0, max=LARGEST_SEED)] = 0,
     preset: Annotated[
         str | None,
         typer.Option(help="A path by name instead: NAME[:key=value,...] of `bentpipe presets`.", show_default=False),

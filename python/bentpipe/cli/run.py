@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bentpipe.seeds import LARGEST_SEED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -22,14 +24,17 @@ Command = Annotated[
 Server = Annotated[
     str | None,
     typer.Option(
-        help="A shell line at the other end; the name `server` leads there. PROGRAM starts when it listens.",
+        help="A shell line at the other end; the name `server` leads there. The path begins, and PROGRAM, when it "
+        "listens.",
         show_default=False,
     ),
 ]
 Out = Annotated[
     Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not kept]", show_default=False)
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the path's processes and of the packets' fates.")]
+Seed = Annotated[
+    int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the path's processes and of the packets' fates.")
+]
 Offset = Annotated[
     float | None,
     typer.Option(

@@ -22,6 +22,7 @@ from bentpipe import _native
 from bentpipe.emulation.load import BOUND_SHARE, Bound, Watch, bound
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.seeds import LARGEST_SEED
 from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ MEASURED = (
     "flows_without_samples",
     "closes_missed",
     "closes_unavailable",
+    "rows_lost",
 )
 """What the emulator says of itself at its end, and `run.json` keeps under `summary.emulator`."""
 
@@ -121,6 +123,8 @@ class Spec:
         """As crates/emu reads it."""
         if not LEAST_MTU <= self.mtu <= 65535:
             raise UserError(f"--mtu: {self.mtu}; wanted {LEAST_MTU} to 65535 bytes")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise UserError(f"--seed: {self.seed}; wanted 0 to {LARGEST_SEED}")
         return json.dumps(
             {
                 "role": self.role,
@@ -133,9 +137,9 @@ class Spec:
                 "grace_ns": round(self.grace_s * 1e9),
                 "gateway_controller": self.gateway_controller,
                 "hosts": self.hosts,
-                "capture": self.capture and str(self.capture.absolute()),
+                "capture": self.capture and _bytes(str(self.capture.absolute())),
                 "queues": [dict(rule) for rule in self.queues],
-                "workload": self.workload,
+                "workload": _in_bytes(self.workload),
             }
         ).encode()
 
@@ -151,6 +155,21 @@ class Spec:
             if profile.duration_s >= least_s:
                 return {"wall_clock": period_ns}
         return {"at": 0}
+
+
+def _bytes(text: str) -> dict[str, list[int]]:
+    """What the system takes for `text`, which need be no UTF-8, as serde reads an `OsString`."""
+    return {"Unix": list(os.fsencode(text))}
+
+
+def _in_bytes(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """A program's words and files as bytes; anything else as it is."""
+    if "program" not in workload:
+        return dict(workload)
+    program = workload["program"]
+    words = [_bytes(word) for word in program["command"]]
+    texts = {name: text if text is None else _bytes(text) for name, text in program.items() if name != "command"}
+    return {"program": {"command": words, **texts}}
 
 
 @dataclass
@@ -178,17 +197,38 @@ class Emulated:
             reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
         if not_taken := self.done["relay"]["not_taken"]:
             reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
+        reasons += self._lost_beside()
         if unknown := sum(not flow["is_complete"] for flow in self.done["flows"]):
             why = self.done["closes_unavailable"] or "its records were lost"
             reasons.append(f"the kernel did not tell what {unknown} TCP flows had carried when they closed ({why})")
-        gateway = self.done["gateway"] or {}
-        if busy := gateway.get("dropped_busy", 0) + gateway.get("dropped_unread", 0):
-            reasons.append(f"{busy} packets found the gateway to the Internet too busy")
         if self.bound is not None and self.bound.share > BOUND_SHARE:
             reasons.append(f"{self.bound}: the figures are the machine's")
         if reasons and self.stolen_share is not None and self.stolen_share >= WORTH_SAYING:
             reasons.append(f"the hypervisor took {self.stolen_share:.0%} of the processors' time")
         return "; ".join(reasons) or None
+
+    def _lost_beside(self) -> list[str]:
+        """What was lost, or does not fit, beside the path: before it, in the gateway behind it, or in the tables."""
+        done = self.done or {}
+        relay, gateway = done["relay"], done["gateway"] or {}
+        count = gateway.get
+        causes = (
+            (relay.get("too_large"), "packets were larger than the path's MTU and did not enter it (--mtu)"),
+            (relay.get("malformed"), "packets could not be taken apart, and were lost before the path"),
+            (
+                count("dropped_busy", 0) + count("dropped_unread", 0),
+                "packets found the gateway to the Internet too busy",
+            ),
+            (
+                count("dropped_limit"),
+                f"SYNs and datagrams found no place at the gateway, which has {count('places')} for connections and as "
+                "many for flows (`ulimit -Hn`, a quarter of it)",
+            ),
+            (count("flows_evicted"), "flows of datagrams lost their place at the gateway to others"),
+            (count("dropped_fragments"), "fragments were too many at once for the gateway to put together"),
+            (done.get("rows_lost"), "rows of its tables are missing, since this command stood still"),
+        )
+        return [f"{found} {what}" for found, what in causes if found]
 
     def _lateness(self) -> list[str]:
         """What the relay's lateness makes untrustworthy. Of few packets (`FEW_PACKETS`) the median decides."""
@@ -248,8 +288,9 @@ class Emulated:
         refused = (self.started or {}).get("offload_refused")
         if refused is not None:
             warnings.append(
-                f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): what the relay "
-                "cannot take apart is lost, and counted in run.json as not_forwarded; a TUN device has no such limit"
+                f"this kernel does not cut up bursts other than TCP's for a veth pair ({refused}): of what the "
+                "relay cannot take apart nothing enters the path, and a Run with any of it is not valid (`malformed` "
+                "in run.json); a TUN device has no such limit"
             )
         if self.bound is not None and self.bound.share <= BOUND_SHARE < self.bound.share + self.bound.unknown_share:
             warnings.append(f"{self.bound}: the throughput may be the machine's")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from dataclasses import dataclass, replace
@@ -159,7 +160,7 @@ def _keep(
     said: Parsed | None,
 ) -> store.Run:
     program = spec.workload["program"]
-    entrant = store.safe_name(Path(program["command"][0]).name)
+    entrant = store.safe_name(Path(_readable(program["command"][0])).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
     # The emulator knows the path with the queues that were asked for; kept is the Profile, and the rules beside it.
     experiment["profiles"][0]["hash"] = drawn.content_hash()
@@ -173,7 +174,11 @@ def _keep(
         "phase": "wall_clock" if spec.offset_s is None else "given",
         "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
         "experiment": experiment,
-        "program": {**program, "server_log": LOG if program["server"] else None},
+        "program": {
+            "command": [_readable(word) for word in program["command"]],
+            "server": program["server"] and _readable(program["server"]),
+            "server_log": LOG if program["server"] else None,
+        },
         "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
         "versions": record.versions(),
@@ -188,6 +193,11 @@ def _keep(
         folder = folder.with_name(f"{base.label}.{entrant}~{n}")
         n += 1
     return store.write_run(folder, whole, record.tables(experiment["flows"], emulated))
+
+
+def _readable(text: str) -> str:
+    r"""Bytes of a command line that are no UTF-8, as ``\x80``."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _unfinished(profile: Profile, spec: Spec) -> dict[str, Any]:

@@ -35,6 +35,8 @@ pub struct Counters {
     pub udp_flows: Count,
     /// Series of ICMP echo requests.
     pub echo_flows: Count,
+    /// TCP connections that there may be at a time, and flows of datagrams and echo requests as many.
+    pub places: Count,
     /// UDP and echo flows that had to make room for others.
     pub flows_evicted: Count,
     /// Packets to where no packet goes from here (loopback, link-local, multicast …).
@@ -45,11 +47,15 @@ pub struct Counters {
     pub dropped_strays: Count,
     /// Packets of protocols other than TCP, UDP and ICMP echo.
     pub dropped_protocol: Count,
-    /// Packets that could not be read: malformed, fragments of TCP or too many of the others.
+    /// Packets that could not be read: malformed, or fragments of TCP.
     pub dropped_malformed: Count,
+    /// Fragments that waited for the rest of their packets, and were given up as there were too many.
+    pub dropped_fragments: Count,
+    /// SYNs and datagrams for which there was no place ([`Self::places`]), or the machine had no descriptor or memory.
+    pub dropped_limit: Count,
     /// Echo requests where the machine allows no ping socket (`net.ipv4.ping_group_range`).
     pub dropped_echo_not_allowed: Count,
-    /// Packets that the machine's kernel did not take: no descriptor, no room, no route.
+    /// Packets that the machine's kernel did not take for other reasons: no room, no route.
     pub dropped_outside: Count,
     /// Packets from the client that the gateway had no time for.
     pub dropped_busy: Count,

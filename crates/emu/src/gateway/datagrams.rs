@@ -4,8 +4,8 @@ use super::answers::Speaker;
 use super::counters::Counters;
 use super::destinations::Destinations;
 use super::outside::Outside;
-use super::proxy::unreachable_by;
-use super::reassembly::{Carried, Reassembly};
+use super::proxy::{is_limit, unreachable_by};
+use super::reassembly::{Carried, GivenUp, Reassembly};
 use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
 use crate::flows::FlowKey;
 use crate::interface::Addresses;
@@ -84,7 +84,8 @@ impl Datagrams {
                 self.send(&carried, quote);
             }
             Ok(None) => {}
-            Err(_) => self.counters.dropped_malformed.add(),
+            Err(GivenUp::Malformed) => self.counters.dropped_malformed.add(),
+            Err(GivenUp::TooMany(fragments)) => self.counters.dropped_fragments.add_many(fragments),
         }
     }
 
@@ -103,10 +104,14 @@ impl Datagrams {
             match flow.socket.send(payload) {
                 Ok(()) => return,
                 Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
-                Err(_) => break,
+                Err(e) => return self.not_taken(&e),
             }
         }
         self.counters.dropped_outside.add();
+    }
+
+    fn not_taken(&self, error: &io::Error) {
+        if is_limit(error) { &self.counters.dropped_limit } else { &self.counters.dropped_outside }.add();
     }
 
     /// `None`: dropped and counted.
@@ -142,7 +147,7 @@ impl Datagrams {
     }
 
     fn refused(&self, key: FlowKey, error: &io::Error, quote: &[u8]) {
-        let Some(why) = unreachable_by(error) else { return self.counters.dropped_outside.add() };
+        let Some(why) = unreachable_by(error) else { return self.not_taken(error) };
         let router = match key.client.ip() {
             IpAddr::V4(_) => self.router.v4.into(),
             IpAddr::V6(_) => self.router.v6.into(),

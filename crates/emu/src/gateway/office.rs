@@ -7,11 +7,11 @@ use super::datagrams::Datagrams;
 use super::destinations::{Destinations, resolver};
 use super::proxy::{Proxy, listeners};
 use super::{Gateway, resolver as names};
+use crate::descriptors;
 use crate::error::{EmuError, system};
 use crate::host::Host;
 use crate::interface::{Addresses, shut_off};
 use crate::priority;
-use nix::sys::resource::{Resource, getrlimit};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(system("runtime of the gateway"))?;
     let most = most();
+    counters.places.add_many(u32::try_from(most).unwrap_or(u32::MAX));
     let proxy = {
         let (speaker, counters) = (speaker.clone(), Arc::clone(&counters));
         move || Proxy::new(destinations, speaker, counters, most)
@@ -76,8 +77,7 @@ pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str
 
 /// Connections take two descriptors and flows one: three quarters of them all, so that the rest of the emulator has some.
 fn most() -> usize {
-    let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-    usize::try_from((descriptors / 4).min(MOST)).unwrap_or(256)
+    usize::try_from((descriptors::limit() / 4).min(MOST)).unwrap_or(256)
 }
 
 fn serve(

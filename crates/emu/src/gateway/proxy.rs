@@ -99,8 +99,7 @@ impl Proxy {
             return self.failed(alias, Failure::Unreachable(Unreachable::Host));
         };
         if self.count.get() >= self.most {
-            self.counters.dropped_outside.add();
-            return self.failed(alias, Failure::Silence); // the client tries again
+            return self.no_place(alias);
         }
         self.count.set(self.count.get() + 1);
         let proxy = Rc::clone(self);
@@ -109,7 +108,7 @@ impl Proxy {
                 Ok(stream) => proxy.opened(alias, stream).await,
                 Err(e) => {
                     proxy.left();
-                    proxy.failed(alias, failure(&e));
+                    if is_limit(&e) { proxy.no_place(alias) } else { proxy.failed(alias, failure(&e)) }
                 }
             }
         });
@@ -139,6 +138,12 @@ impl Proxy {
             Failure::Silence => self.counters.connections_unanswered.add(),
         }
         self.speaker.say(Answer::Failed(alias, why));
+    }
+
+    /// The client hears nothing, and tries again.
+    fn no_place(&self, alias: SocketAddr) {
+        self.counters.dropped_limit.add();
+        self.speaker.say(Answer::Failed(alias, Failure::Silence));
     }
 
     fn left(&self) {
@@ -185,6 +190,12 @@ fn failure(error: &io::Error) -> Failure {
     }
 }
 
+/// Whether the machine had no descriptor or memory left.
+#[must_use]
+pub fn is_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS))
+}
+
 /// What ICMP says where the machine's kernel says `error`.
 #[must_use]
 pub fn unreachable_by(error: &io::Error) -> Option<Unreachable> {
@@ -200,6 +211,18 @@ pub fn unreachable_by(error: &io::Error) -> Option<Unreachable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_finds_no_place_is_counted_and_not_taken_for_silence_of_the_outside() {
+        let counters = Arc::<Counters>::default();
+        let (speaker, listener) = crate::gateway::answers::channel(Arc::clone(&counters)).unwrap();
+        let (_, server) = crate::interface::addresses(0);
+        let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap()), speaker, Arc::clone(&counters), 0);
+        proxy.connect("100.64.0.2:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
+        assert!(matches!(listener.next(), Some(Answer::Failed(_, Failure::Silence))));
+        let counts = serde_json::to_value(&*counters).unwrap();
+        assert_eq!((&counts["dropped_limit"], &counts["connections_unanswered"]), (&1.into(), &0.into()));
+    }
 
     #[test]
     fn what_the_kernel_says_becomes_what_the_client_hears() {

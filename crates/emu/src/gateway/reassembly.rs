@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Fragments that may wait: some 6 MB. Beyond it all are given up (chosen here: the pool itself has no bound).
-const MOST_FRAGMENTS: usize = 4096;
+const MOST_FRAGMENTS: u32 = 4096;
 
 /// What an IP packet carried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +26,22 @@ pub struct Carried {
     pub fragmented: bool,
 }
 
-/// A packet that is none, or fragments that contradict each other or came in too great a number.
+/// Why there is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub enum GivenUp {
+    /// A packet that is none, or fragments that contradict each other.
+    Malformed,
+    /// So many fragments waited for others that all were given up.
+    TooMany(u32),
+}
+
+use GivenUp::Malformed;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     pool: IpDefragPool<Option<Instant>, ()>,
-    fragments: usize,
+    fragments: u32,
     swept: Option<Instant>,
 }
 
@@ -42,8 +49,8 @@ impl Reassembly {
     /// What `packet` carries; `None`: a fragment, and others are missing.
     ///
     /// # Errors
-    /// [`Malformed`].
-    pub fn take(&mut self, packet: &[u8]) -> Result<Option<Carried>, Malformed> {
+    /// [`GivenUp`].
+    pub fn take(&mut self, packet: &[u8]) -> Result<Option<Carried>, GivenUp> {
         // Only IP is read here: a fragment's beginning is no transport header.
         let sliced = SlicedPacket::from_ip(packet).or(Err(Malformed))?;
         let (source, destination, part): (IpAddr, IpAddr, _) = match sliced.net.as_ref().ok_or(Malformed)? {
@@ -59,12 +66,13 @@ impl Reassembly {
         self.sweep(now);
         self.fragments += 1;
         if self.fragments > MOST_FRAGMENTS {
-            *self = Self::default();
-            return Err(Malformed);
+            let given_up = std::mem::take(self).fragments;
+            return Err(GivenUp::TooMany(given_up));
         }
         let whole = self.pool.process_sliced_packet(&sliced, Some(now), ()).or(Err(Malformed))?;
         Ok(whole.map(|whole| {
-            self.fragments = self.fragments.saturating_sub(whole.payload.len().div_ceil(part.payload.len().max(8)));
+            let fragments = whole.payload.len().div_ceil(part.payload.len().max(8));
+            self.fragments = self.fragments.saturating_sub(u32::try_from(fragments).unwrap_or(u32::MAX));
             Carried { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }
         }))
     }
@@ -88,11 +96,11 @@ mod tests {
     fn too_many_fragments_are_given_up() {
         let mut reassembly = Reassembly::default();
         let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
-        let refused = (0..=u16::try_from(MOST_FRAGMENTS).unwrap()).filter(|&id| {
+        let refused = (0..=u16::try_from(MOST_FRAGMENTS).unwrap()).filter_map(|id| {
             let whole = datagram(ends[0], ends[1], id, &[0; 2000]).unwrap();
-            reassembly.take(&fragments(whole, 1500, 0)[0]).is_err()
+            reassembly.take(&fragments(whole, 1500, 0)[0]).err()
         });
-        assert_eq!(refused.count(), 1);
+        assert_eq!(refused.collect::<Vec<_>>(), [GivenUp::TooMany(MOST_FRAGMENTS + 1)]);
     }
 
     proptest! {

@@ -1,10 +1,15 @@
 //! Packets that the gateway itself sends to the client: datagrams, echo replies, TCP resets, and what ICMP says of what cannot be reached.
 
+use crate::flows::Header;
+use crate::interface::Addresses;
 use etherparse::{
     IcmpEchoHeader, Icmpv4Type, Icmpv6Type, IpFragOffset, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv6Extensions,
     Ipv6FragmentHeader, Ipv6Header, PacketBuilder, PacketBuilderStep, SlicedPacket, TransportSlice, icmpv4, icmpv6,
 };
 use std::net::{IpAddr, SocketAddr};
+
+/// `DF` in the byte of IPv4's flags (RFC 791 §3.1).
+const DONT_FRAGMENT: u8 = 0x40;
 
 /// RFC 1700, "IP time to live parameter".
 const TTL: u8 = 64;
@@ -101,6 +106,39 @@ pub fn unreachable(router: IpAddr, sender: IpAddr, why: Unreachable, quote: &[u8
         }
     }
     Some(packet)
+}
+
+/// What `router` says of a packet that is larger than what it may pass on (`mtu` bytes; RFC 1191, RFC 8201). `None`: nobody is to be told, of a packet
+/// that a router would cut up (IPv4 without DF), of an ICMP error, of a later fragment, or of what went to a group (RFC 1122 §3.2.2).
+#[must_use]
+pub fn too_big(routers: Addresses, mtu: u16, packet: &[u8]) -> Option<Vec<u8>> {
+    let header = Header::read(packet)?;
+    let is_later = header.fragment.is_some_and(|(_, first)| !first);
+    if is_later || header.destination.ip().is_multicast() {
+        return None;
+    }
+    let mut answer = Vec::with_capacity(QUOTE_BYTES + 48);
+    let quote = &packet[..packet.len().min(QUOTE_BYTES)];
+    match header.source.ip() {
+        sender @ IpAddr::V4(_) => {
+            let transport = usize::from(packet[0] & 15) * 4;
+            let may_be_cut = packet[6] & DONT_FRAGMENT == 0;
+            if may_be_cut || header.protocol == IpNumber::ICMP.0 && !matches!(packet.get(transport), Some(0 | 8)) {
+                return None;
+            }
+            let kind = Icmpv4Type::DestinationUnreachable(icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu });
+            ip(routers.v4.into(), sender, 0)?.icmpv4(kind).write(&mut answer, quote).ok()?;
+        }
+        sender @ IpAddr::V6(_) => {
+            // Types below 128 are errors (RFC 4443 §2.1).
+            if header.protocol == IpNumber::IPV6_ICMP.0 && packet.get(40).is_none_or(|&kind| kind < 128) {
+                return None;
+            }
+            let kind = Icmpv6Type::PacketTooBig { mtu: mtu.into() };
+            ip(routers.v6.into(), sender, 0)?.icmpv6(kind).write(&mut answer, quote).ok()?;
+        }
+    }
+    Some(answer)
 }
 
 /// What a host says to a TCP segment for which it has no connection (RFC 9293 §3.10.7.1); to a reset, nothing.
@@ -215,6 +253,47 @@ mod tests {
             assert_eq!((tcp.sequence_number(), tcp.acknowledgment_number()), (0, 0));
             assert_eq!((tcp.source_port(), tcp.destination_port()), (server.port(), client.port()));
             assert_eq!(reset(&answer), None);
+        }
+    }
+
+    #[test]
+    fn senders_of_what_is_too_large_are_told_by_how_much() {
+        let routers = crate::interface::router(0);
+        for v6 in [false, true] {
+            let [_, client] = pair(v6);
+            let to = if v6 { "[2001:db8::1]:53" } else { "192.0.2.1:53" }.parse().unwrap();
+            let mut packet = datagram(client, to, 1, &[7; 4000]).unwrap();
+            if !v6 {
+                packet[6] = 0; // a router would cut it up
+                assert_eq!(too_big(routers, 1500, &packet), None);
+                packet[6] = DONT_FRAGMENT;
+            }
+            let answer = too_big(routers, 1400, &packet).unwrap();
+            let sliced = SlicedPacket::from_ip(&answer).unwrap();
+            let mtu = match &sliced.transport {
+                Some(TransportSlice::Icmpv4(icmp)) => match icmp.icmp_type() {
+                    Icmpv4Type::DestinationUnreachable(icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu }) => {
+                        next_hop_mtu.into()
+                    }
+                    other => panic!("{other:?}"),
+                },
+                Some(TransportSlice::Icmpv6(icmp)) => match icmp.icmp_type() {
+                    Icmpv6Type::PacketTooBig { mtu } => mtu,
+                    other => panic!("{other:?}"),
+                },
+                _ => panic!("ICMP"),
+            };
+            assert_eq!(mtu, 1400);
+            assert_eq!(too_big(routers, 100, &answer), None, "an error about an error");
+            assert!(too_big(routers, 100, &echo_reply(client.ip(), to.ip(), 1, Echo { id: 1, sequence: 1 }, &[0; 200]).unwrap()).is_some());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_too_strange_to_be_too_large(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..100)) {
+            let packet: Vec<u8> = std::iter::once(first).chain(rest).collect();
+            let _ = too_big(crate::interface::router(0), 576, &packet);
         }
     }
 

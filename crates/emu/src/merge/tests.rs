@@ -19,7 +19,7 @@ fn segment(v6: bool, sequence: u32, window: u16, payload: &[u8]) -> Vec<u8> {
 fn apart(buffer: &[u8]) -> Vec<Vec<u8>> {
     let (header, packet) = buffer.split_first_chunk().unwrap();
     let mut parts = Parts::new(0, MTU);
-    let count = parts.split(header, 0, &mut packet.to_vec()).unwrap();
+    let count = parts.split(header, 0, &mut packet.to_vec()).unwrap().count;
     (0..count)
         .map(|index| {
             let (mut bytes, length) = parts.take(index, None);

@@ -1,0 +1,127 @@
+"""The server of a program: when the path and the program begin, and how it ends with all that it started."""
+
+import json
+import sys
+import time
+
+import pytest
+from emulation import require_emulation
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+from bentpipe.runs.program import run_program
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+
+@pytest.fixture(scope="module")
+def emulation():
+    require_emulation()
+
+
+@pytest.fixture(scope="module")
+def bell():
+    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Makes a line of shell of Python code."""
+
+    def line(code):
+        file = tmp_path / "server.py"
+        file.write_text(code, encoding="utf-8")
+        return f"exec {sys.executable} {file}"
+
+    return line
+
+
+ASK = [sys.executable, "-c", "import socket; socket.create_connection(('server', 8000), timeout=10).close()"]
+
+
+@pytest.mark.parametrize("leaves_its_group", [True, False])
+def test_a_daemon_is_waited_for_and_asked_to_end(leaves_its_group, bell, server, tmp_path):
+    """Its first process ends with 0 before, or after, it listens."""
+    results = tmp_path / "results"
+    code = f"""
+import os, signal, socket, time
+if os.fork():
+    os._exit(0)
+{"os.setsid()" if leaves_its_group else ""}
+def finish(*_):
+    time.sleep(0.2)
+    open({str(results)!r}, "w").write("whole")
+    os._exit(0)
+signal.signal(signal.SIGTERM, finish)
+time.sleep(0.4)
+s = socket.create_server(("", 8000))
+while True:
+    s.accept()
+"""
+    assert run_program(bell, ASK, server=server(code)).exit_code == 0
+    assert results.read_text(encoding="utf-8") == "whole"
+
+
+def test_a_daemon_that_ends_before_it_listens_is_said_to(bell, server):
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"ended before it listened \(exit code 0\)"):
+        run_program(bell, ["true"], server=server("import os, time\nif os.fork() == 0: time.sleep(0.5)"))
+    assert time.monotonic() - began > 0.5
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", ""])
+def test_a_socket_for_something_else_is_not_taken_for_a_server(address, bell, server):
+    """One on the loopback serves nobody; any other of UDP is given the time to be followed by TCP's."""
+    code = f"""
+import socket, time
+u = socket.socket(socket.AF_INET6 if ":" in {address!r} else socket.AF_INET, socket.SOCK_DGRAM)
+u.bind(({address!r}, 0))
+time.sleep({0.1 if address == "" else 1.0})
+s = socket.create_server(("", 8000))
+while True:
+    s.accept()
+"""
+    assert run_program(bell, ASK, server=server(code)).exit_code == 0
+
+
+def test_the_path_begins_when_the_server_listens(bell, server, tmp_path):
+    began = tmp_path / "began"
+    program = [sys.executable, "-c", f"import time; open({str(began)!r}, 'w').write(str(time.time_ns()))"]
+    code = "import socket, time; time.sleep(1.5); s = socket.create_server(('', 8000)); time.sleep(60)"
+    started = run_program(bell, program, server=server(code), offset_s=10.0).emulated.started
+    assert started["offset_ns"] == 10_000_000_000
+    # A Python takes some tenths of a second to start on a busy machine.
+    assert 0 <= int(began.read_text(encoding="utf-8")) - started["clock_unix_ns"] < 1_000_000_000
+
+
+def test_a_profile_is_not_spent_on_the_servers_start(server, tmp_path):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
+    lived = tmp_path / "lived"
+    program = ["sh", "-c", f"while :; do date +%s.%N >> {lived}; sleep 0.05; done"]
+    code = "import socket, time; time.sleep(1.5); s = socket.create_server(('', 8000)); time.sleep(60)"
+    stopped = run_program(short, program, server=server(code), at_end="stop", offset_s=0.0)
+    assert stopped.exit_code == 124
+    times = [float(line) for line in lived.read_text(encoding="utf-8").split()]
+    assert times[-1] - times[0] > 0.5
+
+
+def test_what_the_server_sends_before_the_path_goes_enters_it_then(bell, server):
+    code = """
+import socket, time
+s = socket.create_server(("", 80), backlog=1)
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+time.sleep(60)
+"""
+    early = "import socket; u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.sendto(b'x', ('100.64.0.2', 9))\n"
+    relay = run_program(bell, ["sleep", "0.3"], server=server(early + code)).emulated.done["relay"]
+    assert relay["delivered"] >= 1
+    assert relay["lost"] == relay["refused"] == relay["not_taken"] == 0
+
+
+def test_a_servers_descriptors_are_as_many_as_without_the_emulator(bell, tmp_path):
+    file = tmp_path / "limits"
+    code = f"import json, resource; json.dump(resource.getrlimit(resource.RLIMIT_NOFILE), open({str(file)!r}, 'w'))"
+    assert run_program(bell, [sys.executable, "-c", code]).exit_code == 0
+    import resource
+
+    assert json.loads(file.read_text(encoding="utf-8")) == list(resource.getrlimit(resource.RLIMIT_NOFILE))

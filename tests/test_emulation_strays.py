@@ -1,0 +1,159 @@
+"""What does not fit the path, and words and folders that are not as one expects."""
+
+import json
+import os
+import sys
+
+import pytest
+from emulation import bell_file, bentpipe, require_emulation
+
+from bentpipe.profiles import preset_profile, write_profile
+
+#: Sets the device's MTU inside to 9000, as `ip link set bentpipe mtu 9000` does (SIOCSIFMTU).
+LARGER = """
+import fcntl, json, socket, struct, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+fcntl.ioctl(s, 0x8922, struct.pack("16si12x", b"bentpipe", 9000))
+"""
+
+ECHO = (
+    f'exec {sys.executable} -c "'
+    "import socket; s=socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 7))\n"
+    'while True: d, a = s.recvfrom(65535); s.sendto(d, a)"'
+)
+
+
+@pytest.fixture
+def bell(tmp_path):
+    return bell_file(tmp_path)
+
+
+def record(out):
+    (file,) = out.rglob("run.json")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_packets_larger_than_the_path_are_told_so_and_the_run_is_not_valid(family, bell, tmp_path):
+    """The sender's kernel hears the path's MTU, and cuts up what comes after the first."""
+    code = (
+        LARGER
+        + f"""
+s = socket.socket(socket.AF_INET6 if {family} == 6 else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.5)
+s.connect(socket.getaddrinfo("server", 7, s.family, s.type)[0][4])
+found = 0
+for _ in range(5):
+    try:
+        s.send(bytes(4000))
+        found += len(s.recv(65536)) == 4000
+    except OSError:  # a time-out, or EMSGSIZE
+        pass
+print(found)
+"""
+    )
+    done = bentpipe("run", bell, "-o", tmp_path / "out", "--server", ECHO, "--", sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 3
+    run = record(tmp_path / "out")
+    relay = run["summary"]["emulator"]["relay"]
+    assert 1 <= relay["too_large"] <= 2
+    assert relay["malformed"] == 0
+    assert not run["valid"]
+    assert f"{relay['too_large']} packets were larger than the path's MTU and did not enter it" in run["why_invalid"]
+    assert "packets were larger than the path's MTU" in done.stderr
+
+
+def test_multicast_on_the_link_is_no_fault(bell, tmp_path):
+    code = (
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for _ in range(5): s.sendto(b'x', ('224.0.0.251', 5353))"
+    )
+    done = bentpipe("run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    run = record(tmp_path / "out")
+    assert run["summary"]["emulator"]["relay"]["not_forwarded"] >= 5
+    assert "larger" not in str(run["why_invalid"])
+    assert "apart" not in str(run["why_invalid"])
+
+
+def test_arguments_need_be_no_utf8(bell, tmp_path):
+    word = os.fsdecode(b"a\x80\xffb")
+    code = "import os, sys; os.write(1, os.fsencode(sys.argv[1]))"
+    command = ["run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code, word]
+    done = bentpipe(*command, encoding="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "a\x80\xffb"
+    assert record(tmp_path / "out")["program"]["command"][-1] == r"a\x80\xffb"
+    done = bentpipe("run", bell, "--", word)
+    assert done.returncode == 2
+    assert "cannot start it: No such file or directory" in done.stderr
+    assert "surrogate" not in done.stderr
+
+
+def test_a_server_and_a_folder_need_be_no_utf8(bell, tmp_path):
+    out = tmp_path / os.fsdecode(b"o\x80ut")
+    line = os.fsdecode(b"echo '\x80' >&2; exit 3")
+    done = bentpipe("run", bell, "-o", out, "--capture", "--server", line, "--", "true")
+    assert done.returncode == 2
+    assert "ended before it listened (exit code 3)" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["run", "P", "--seed", 2**64, "--", "true"], ["profile", "make", "--seed", 2**64]])
+def test_a_seed_that_the_core_does_not_take_is_refused(command, tmp_path):
+    done = bentpipe(*command, *(["-o", tmp_path / "x.parquet"] if command[0] == "profile" else []))
+    assert done.returncode == 2
+    assert "18446744073709551615" in done.stderr
+
+
+@pytest.mark.parametrize("folder", ["/no/such/folder", "", "/"])
+def test_no_folder_for_temporary_files_is_no_hindrance(folder, bell):
+    code = "import socket; print(sorted({a[4][0] for a in socket.getaddrinfo('server', 80)})[0])"
+    done = bentpipe("run", bell, "--", sys.executable, "-c", code, env={**os.environ, "TMPDIR": folder})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("100.64.")
+
+
+#: 200 segments of one connection, in order, whose checksums are wrong, by a raw socket.
+FORGED = """
+import socket, struct
+def summed(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+ends = [socket.inet_aton(a) for a in ("100.64.0.2", socket.gethostbyname("server"))]
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+s.connect((socket.inet_ntoa(ends[1]), 0))
+for i in range(200):
+    parts = ["!HHIIBBH", 4000, 9, 1 + 100 * i, 1, 5 << 4, 0x10, 1000]
+    front, back = struct.pack(*parts), struct.pack("!H", 0) + bytes(100)
+    right = summed(ends[0] + ends[1] + struct.pack("!HH", 6, 120) + front + b"\\0\\0" + back)
+    s.send(front + struct.pack("!H", right ^ 0x5555) + back)
+"""
+
+COUNTS = """
+import signal, socket, time
+def finish(*_):
+    names, values = [line.split() for line in open("/proc/net/snmp") if line.startswith("Tcp:")]
+    print(dict(zip(names, values))["InCsumErrors"], flush=True)
+    raise SystemExit
+signal.signal(signal.SIGTERM, finish)
+s = socket.create_server(("", 80))
+time.sleep(60)
+"""
+
+
+def test_a_checksum_that_a_sender_got_wrong_stays_so(tmp_path):
+    """Segments that leave the path together are handed over in one piece, whose checksum is made anew."""
+    require_emulation()
+    file, script = tmp_path / "P.parquet", tmp_path / "counts.py"
+    write_profile(preset_profile("dumbbell:rate=1gbit,rtt=10ms", 60.0, start_unix_ns=0, name="fast"), file)
+    script.write_text(COUNTS, encoding="utf-8")
+    server = f"exec {sys.executable} {script}"
+    program = [sys.executable, "-c", FORGED + "import time; time.sleep(0.3)"]
+    done = bentpipe("run", file, "-o", tmp_path / "out", "--server", server, "--", *program)
+    assert done.returncode == 0, done.stderr
+    (log,) = (tmp_path / "out").rglob("server.log")
+    assert int(log.read_text(encoding="utf-8")) == 200
+    assert record(tmp_path / "out")["summary"]["emulator"]["relay"]["joined"] == 0
