@@ -7,7 +7,10 @@ import pytest
 from analysis_series import shifting, slotted
 from typer.testing import CliRunner
 
+from bentpipe.analysis import analyze_handovers, latency_spikes, loss_episodes
+from bentpipe.analysis.tables import only_series
 from bentpipe.cli.main import app
+from bentpipe.plots.analysis_episodes import plot_loss, plot_spikes
 
 run = CliRunner().invoke
 
@@ -44,11 +47,57 @@ def test_none_is_an_answer(tmp_path):
 
 @pytest.mark.parametrize("what", ["latency", "loss", "spikes"])
 @pytest.mark.parametrize("how", [[], ["--json"]])
-def test_the_others_print(pings, what, how):
-    result = run(app, ["analyze", what, str(pings), "--target", "pop", *how])
+def test_the_others_print_and_draw(pings, tmp_path, what, how):
+    figure = tmp_path / "f.png"
+    result = run(app, ["analyze", what, str(pings), "--target", "pop", *how, "--plot", str(figure)])
     assert result.exit_code == 0, result.output
     if how:
         json.loads(result.stdout)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("what", ["loss", "spikes"])
+@pytest.mark.parametrize("rtt_ms", [[None] * 60, [20.0] * 60, [None, 5.0], [7.0]], ids=["lost", "whole", "two", "one"])
+def test_what_has_nothing_to_draw_is_drawn_so(tmp_path, what, rtt_ms):
+    file, figure = tmp_path / "p.parquet", tmp_path / "f.svg"
+    rows = {"unix_ns": [k * 10**9 for k in range(len(rtt_ms))], "rtt_ms": pl.Series(rtt_ms, dtype=pl.Float64)}
+    pl.DataFrame(rows).write_parquet(file)
+    result = run(app, ["analyze", what, str(file), "--plot", str(figure)])
+    assert result.exit_code == 0, result.output
+    assert figure.stat().st_size > 1000
+
+
+def test_figures_of_loss_and_spikes_say_what_was_found():
+    rows = slotted(loss=0.02).with_columns(
+        rtt_ms=pl.when(pl.int_range(pl.len()).is_between(6000, 6400)).then(400.0).otherwise("rtt_ms")
+    )
+    slots = analyze_handovers(rows)
+    lost = loss_episodes(rows, slots.period_s, slots.edge_unix_ns)
+    over_time, lengths, phases = plot_loss(only_series(rows), lost, slots.period_s).axes
+    title = f"{lost.lost} of {lost.probes} probes lost in {lost.episodes.height} episodes"
+    assert over_time.get_title("left") == title
+    assert over_time.lines[0].get_ydata().sum() == lost.lost
+    assert lengths.lines[0].get_ydata()[1] == pytest.approx(lost.multi_share)
+    assert [bar.get_height() for bar in phases.patches] == pytest.approx([100 * share for share in lost.by_phase])
+    spikes = latency_spikes(rows, slots.period_s)
+    lasting = spikes.spikes.filter("lasting")
+    assert lasting.height >= 1
+    left, right = plot_spikes(only_series(rows), spikes, slots.period_s).axes
+    assert left.get_title("left") == f"{spikes.spikes.height} spikes, of which {lasting.height} last"
+    shaded_s = [60 * patch.get_width() for patch in left.patches]
+    assert shaded_s == pytest.approx(lasting["duration_s"].to_list())
+    assert max(line.get_ydata()[0] for line in left.lines) == pytest.approx(spikes.threshold_ms)
+    assert sum(bar.get_height() for bar in right.patches) == lasting.height
+
+
+def test_throughput_of_nothing_at_peak_has_no_ratio(tmp_path):
+    file = tmp_path / "t.parquet"
+    rows = {"unix_ns": [h * 3600 * 10**9 for h in range(24)], "direction": ["down"] * 24}
+    bps = [0.0 if 19 <= h < 23 else 1e8 for h in range(24)]
+    pl.DataFrame({**rows, "throughput_bps": bps}).write_parquet(file)
+    result = run(app, ["analyze", "throughput", str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["summary"][0]["off_peak_over_peak"] is None
 
 
 def test_paths_orientation_and_throughput_draw(tmp_path):

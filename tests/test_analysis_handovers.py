@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe.analysis import analyze_handovers
+from bentpipe.analysis.evidence import Evidence
+from bentpipe.analysis.period import search
 from bentpipe.errors import UserError
 from bentpipe.validation.slots import NULLS, as_table, sources
 
@@ -153,15 +155,37 @@ def test_a_moving_obstructed_terminal_with_gaps_is_on_the_border():
     """15 % of the probes are lost, in 15 minutes: the clock is the best there is, but not significant at 1 %."""
     found = analyze_handovers(as_table(campaigns()["joint"]))
     best = found.windows.row(0, named=True)
-    assert found.p_value < 0.05
+    assert not found.found
     assert best["period_s"] == 15.0
     assert apart(best["phase_s"], 12.0, 15.0) <= 0.3
 
 
 @pytest.mark.parametrize("kind", NULLS)
 def test_the_campaigns_own_steps_without_a_clock_raise_no_alarm(kind):
-    """The quick version of `bentpipe validate slots`: 18 series of each kind; at 1 %, two alarms are 1.4 % likely."""
+    """The quick version of `bentpipe validate slots`: 18 series of each kind, 126 in all.
+
+    One alarm at most excludes, at 95 %, that a kind raises more than 24 % (two of 18 are 1.4 % likely at 1 %): this
+    finds what is broken, the claim's 500 of each what is wrong by a little.
+    """
     whole, rng = campaigns(), np.random.default_rng(3)
     makers = list(sources(whole).values())
     found = [analyze_handovers(as_table(NULLS[kind](make(rng), rng))).found for _ in range(3) for make in makers]
     assert sum(found) <= 1
+
+
+def changes_at(phases_s, *, block_s=120.0, height=3.0):
+    """Evidence with a peak every 15 s, at a phase of its own in each block, among noise."""
+    value = np.random.default_rng(4).exponential(1.0, int(len(phases_s) * block_s / 0.25))
+    for block, phase_s in enumerate(phases_s):
+        at = np.arange(block * block_s + phase_s, (block + 1) * block_s, 15.0)
+        value[(at / 0.25).astype(int)] += height
+    return Evidence(0.0, 0.25, value, 0.5)
+
+
+def test_one_stretch_with_a_phase_is_no_clock_however_clear_it_is():
+    """Three of eight blocks in a row, 360 s of 960, agree by themselves; one phase in all of them is found."""
+    of_a_stretch = search(changes_at([11, 5, 5, 5, 1.5, 8, 13, 3]), 5.0, 60.0, 0.01)
+    assert of_a_stretch.p_value > 0.01
+    throughout = search(changes_at([5] * 8), 5.0, 60.0, 0.01)
+    assert (throughout.period_s, throughout.edge_s) == (15.0, 5.0)
+    assert throughout.p_value < 1e-4

@@ -128,6 +128,20 @@ def test_paths_without_a_bent_pipe_or_an_end_are_told():
         path_segments(hops([("p", "8.8.8.8", 0, 1, "router.example", 1.0)]))
 
 
+def test_another_carriers_nat_is_no_bent_pipe():
+    """Four times 500 km at the speed of light are 6.7 ms: no satellite answers sooner."""
+    near = [
+        ("n", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 0.3), (2, "100.100.3.1", 3.0), (3, "8.8.8.8", 9.0))
+    ]
+    far = [("f", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 0.3), (2, "100.64.0.1", 7.1), (3, "8.8.8.8", 9.0))]
+    found = path_segments(hops(near + far))
+    assert dict(found.traces.select("probe", "bent_pipe").rows()) == {"n": False, "f": True}
+    assert found.segments["probe"].unique().to_list() == ["f"]
+    # The way home may be long by itself.
+    slow_wifi = [("s", "8.8.8.8", 0, 1, "192.168.1.1", 20.0), ("s", "8.8.8.8", 0, 2, "100.100.3.1", 23.0)]
+    assert path_segments(hops(slow_wifi)).traces["bent_pipe"].to_list() == [False]
+
+
 def test_ripe_atlas_traceroutes_pass_the_gateway():
     file = DATA / "traceroute_ripe_atlas" / "ripe_atlas_traceroute_2023.json"
     if not file.is_file():

@@ -52,6 +52,17 @@ def test_starlink_grpc_reads_the_history(other_client):
     assert np.allclose(theirs, np.where(drop >= 1, 0.0, latency_ms), rtol=1e-6)
 
 
+def test_the_history_tells_time_as_terminals_do():
+    """Outages in nanoseconds since the GPS epoch, the log of events since 1970: as recorded of real terminals."""
+    terminal, _ = at(47, firmware=2026, outages=True)
+    history = terminal._history(None)
+    assert history.event_log.current_timestamp_ns == terminal.start_unix_ns + 47 * 10**9
+    assert history.event_log.start_timestamp_ns == terminal.start_unix_ns + int(terminal._boot_s * 1e9)
+    assert history.outages[0].start_timestamp_ns < 2e18 - 315_964_800 * 10**9 < history.event_log.start_timestamp_ns * 2
+    apart_s = (history.event_log.current_timestamp_ns - history.outages[-1].start_timestamp_ns) / 1e9
+    assert 315_964_800 - 18 <= apart_s < 315_964_800 + 3600
+
+
 def test_starlink_grpc_reads_and_resets_the_obstruction_map(other_client):
     context, terminal = other_client
     before = np.array(starlink_grpc.obstruction_map(context))

@@ -73,6 +73,18 @@ def test_latency_of_ones_own_pings(tmp_path, simulated, monkeypatch):
     assert bases(result) == {"measured", "simulated"}  # nobody pinged a cache
 
 
+def test_a_median_of_zero_has_no_ratio(tmp_path, simulated, monkeypatch):
+    """A tool that prints whole milliseconds, on a local network."""
+    monkeypatch.setattr("bentpipe.studies.t3p_latency.simulated_probes", lambda *_: simulated)
+    rtt_ms = np.zeros(2000)
+    rtt_ms[::50] = 1.0
+    result = run_study("t3p-latency", tmp_path, quick=True, data=probes(tmp_path, rtt_ms)).result
+    assert ours(result, "median round trip, least") == 0.0
+    assert ours(result, "99th percentile over median: roof") is None
+    assert holds(result, "long tails") is None
+    assert holds(result, "order of magnitude") is None
+
+
 def test_spikes_of_whole_slots_hold_and_others_do_not(tmp_path):
     rng = np.random.default_rng(3)
     level = rng.choice([30.0, 34.0, 38.0, 80.0], 480, p=[0.3, 0.3, 0.3, 0.1])
@@ -131,6 +143,24 @@ def test_the_bent_pipes_share_is_that_of_the_traceroutes(tmp_path):
     result = run_study("t3p-path", tmp_path, data=far).result
     assert not holds(result, "largest")
     assert not holds(result, "52 to 65")
+
+
+@pytest.mark.parametrize(
+    "hops",
+    [[("192.168.2.1", 1.0), ("216.194.71.1", 15.0), ("8.8.8.8", 20.0)], [("192.168.1.1", 1.0), ("100.64.0.1", 28.0)]],
+    ids=["fibre", "no answer from the target"],
+)
+def test_traceroutes_without_a_bent_pipe_or_an_end_decide_nothing(tmp_path, hops):
+    file = tmp_path / "hops.parquet"
+    pl.DataFrame(
+        [
+            {"probe": "p", "target": "8.8.8.8", "unix_ns": START_NS, "ttl": k + 1, "address": address, "rtt_ms": rtt_ms}
+            for k, (address, rtt_ms) in enumerate(hops)
+        ]
+    ).write_parquet(file)
+    result = run_study("t3p-path", tmp_path, data=file).result
+    assert [verdict.holds for verdict in result.verdicts] == [None, None]
+    assert all(row.ours is None for row in result.rows)
 
 
 def test_a_path_without_measurements_is_simulated_hop_by_hop(tmp_path):

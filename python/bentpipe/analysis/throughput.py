@@ -26,9 +26,9 @@ class Throughput:
 
     Attributes:
         summary: One row a direction: `tests`, `failed`, `min_bps`, `p5_bps`, `median_bps`, `p95_bps`, `max_bps`,
-            `peak_bps`, `off_peak_bps` (medians), `off_peak_over_peak` (Huston's CUBIC: 3 to 4), `trend_per_month`: the
-            median of the slopes between daily medians (Theil and Sen) over 30 days, as a share of the median; null
-            below 30 days.
+            `peak_bps`, `off_peak_bps` (medians), `off_peak_over_peak` (Huston's CUBIC: 3 to 4; null where the peak's is
+            0), `trend_per_month`: the median of the slopes between daily medians (Theil and Sen) over 30 days, as a
+            share of the median; null below 30 days.
         months: One row a direction and calendar month: `month` (YYYY-MM, local), `tests`, `p5_bps`, `median_bps`,
             `p95_bps` (figure 2).
         hours: One row a direction and local hour: `hour`, `tests`, `median_bps`.
@@ -81,7 +81,11 @@ def throughput_series(tests: pl.DataFrame | pl.LazyFrame, zone: str = "UTC") -> 
             bps.filter(peak).median().alias("peak_bps"),
             bps.filter(~peak).median().alias("off_peak_bps"),
         )
-        .with_columns((pl.col("off_peak_bps") / pl.col("peak_bps")).alias("off_peak_over_peak"))
+        .with_columns(
+            pl.when(pl.col("peak_bps") > 0)
+            .then(pl.col("off_peak_bps") / pl.col("peak_bps"))
+            .alias("off_peak_over_peak")
+        )
         .sort("direction")
     )
     trends = [_trend_per_month(rows.filter(pl.col("direction") == name)) for name in summary["direction"]]

@@ -53,8 +53,10 @@ def latency(
         _save(plot_latency(analysis.cdf(table)), plot_file(plot, file, "latency"))
 
 
-@app.command()
-def spikes(file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False) -> None:
+@app.command(cls=PlotCommand)
+def spikes(
+    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+) -> None:
     """Spikes above twice the median that last for a slot or more.
 
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
@@ -63,13 +65,19 @@ def spikes(file: Table, site: Site = None, target: Target = None, as_json: optio
     from bentpipe.runs.measured.opening import open_measured
 
     table = open_measured(file, "probes", site, target)
-    found = analysis.latency_spikes(table, analysis.analyze_handovers(table).period_s)
+    period_s = analysis.analyze_handovers(table).period_s
+    found = analysis.latency_spikes(table, period_s)
     rows = found.spikes.to_dicts()
     if as_json:
         names = ("median_ms", "threshold_ms", "share_lasting", "near_multiple")
         _print({**{name: getattr(found, name) for name in names}, "spikes": rows}, as_json)
     else:
         _print([row for row in rows if row["lasting"]], as_json)
+    if plot:
+        from bentpipe.analysis.tables import only_series
+        from bentpipe.plots.analysis_episodes import plot_spikes
+
+        _save(plot_spikes(only_series(table), found, period_s), plot_file(plot, file, "spikes"))
 
 
 @app.command(cls=PlotCommand)
@@ -97,8 +105,10 @@ def handovers(
         _save(plot_handovers(only_series(table), found), plot_file(plot, file, "handovers"))
 
 
-@app.command()
-def loss(file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False) -> None:
+@app.command(cls=PlotCommand)
+def loss(
+    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+) -> None:
     """Loss episodes: how long, how far apart, at which second of the slot.
 
     Example: bentpipe analyze loss pings.parquet --json
@@ -115,6 +125,11 @@ def loss(file: Table, site: Site = None, target: Target = None, as_json: options
     else:
         counts = {"episodes": found.episodes.height, "silences": found.silences.height}
         _print([{"probes": found.probes, "lost": found.lost, **counts, "multi_share": found.multi_share}], as_json)
+    if plot:
+        from bentpipe.analysis.tables import only_series
+        from bentpipe.plots.analysis_episodes import plot_loss
+
+        _save(plot_loss(only_series(table), found, slots.period_s), plot_file(plot, file, "loss"))
 
 
 @app.command(cls=PlotCommand)
@@ -124,11 +139,22 @@ def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> Non
     Example: bentpipe analyze path hops.parquet
     """
     from bentpipe import analysis
+    from bentpipe.analysis.path import LEAST_BENT_PIPE_MS
+    from bentpipe.cli.console import note
     from bentpipe.runs.measured.opening import open_measured
 
     found = analysis.path_segments(open_measured(file, "hops"))
     rows = found.segments.to_dicts()
-    _print({"traces": found.traces.to_dicts(), "segments": rows} if as_json else rows, as_json)
+    if as_json:
+        _print({"traces": found.traces.to_dicts(), "segments": rows}, as_json)
+    elif rows:
+        _print(rows, as_json)
+    else:
+        traces, reached, through = found.traces.height, found.traces["reached"].sum(), found.traces["bent_pipe"].sum()
+        note(
+            f"no segments: of {traces} traceroutes {reached} reach their target and {through} pass a bent pipe (a "
+            f"carrier-grade NAT address, {LEAST_BENT_PIPE_MS:.1f} ms away or more); wanted both of one"
+        )
     if plot:
         from bentpipe.plots.analysis_maps import plot_path
 

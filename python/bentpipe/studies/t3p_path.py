@@ -29,6 +29,7 @@ ANSWERS = ("100.64.0.1", "172.16.0.1", GOOGLE_DNS)
 #: Probes by name drawn at most; chosen here: a page.
 MOST_DRAWN = 30
 _3C = "figure 3c, section 3.4"
+_NO_PIPE = "no traceroute passes a bent pipe and reaches its target"
 
 
 def _run(request: Request) -> Result:
@@ -70,17 +71,19 @@ def _run(request: Request) -> Result:
     verdicts = [
         Verdict(
             "the bent pipe (S2) is the largest part of the path at every terminal",
-            largest == 1.0,
+            largest == 1.0 if most.height else None,
             _3C,
             basis,
-            f"at {largest:.0%} of {most.height} probes",
+            f"at {largest:.0%} of {most.height} probes" if most.height else _NO_PIPE,
         ),
         Verdict(
             "the bent pipe takes 52 to 65 % of the one-way path at the median",
-            _within(scenario.published, bent if simulated else pl.Series([bent.median()])),
+            _within(scenario.published, bent if simulated else pl.Series([bent.median()], dtype=pl.Float64)),
             _3C,
             basis,
-            f"{_percent(bent.min())} to {_percent(bent.max())}, median {_percent(bent.median())}",
+            f"{_percent(bent.min())} to {_percent(bent.max())}, median {_percent(bent.median())}"
+            if bent.len()
+            else _NO_PIPE,
         ),
     ]
     names = most["probe"].head(MOST_DRAWN).implode()
@@ -88,8 +91,11 @@ def _run(request: Request) -> Result:
     return Result(rows, verdicts, lines, {"figure-3c": plot_path(drawn)}, notes)
 
 
-def _within(published: Mapping[str, Published], shares: pl.Series) -> bool:
-    """Whether all shares are between the paper's least and greatest."""
+def _within(published: Mapping[str, Published], shares: pl.Series) -> bool | None:
+    """Whether all shares are between the paper's least and greatest; None where there is none to say so."""
+    shares = shares.drop_nulls()
+    if shares.is_empty():
+        return None
     return bool(shares.is_between(published["share-least"].value, published["share-greatest"].value).all())
 
 

@@ -281,8 +281,9 @@ class Terminal:
             power_in=power,
             event_log=self._part(
                 "EventLog",
-                start_timestamp_ns=self._gps_ns(self._boot_s),
-                current_timestamp_ns=self._gps_ns(now_s),
+                # Unlike those of outages, these are nanoseconds since 1970.
+                start_timestamp_ns=self._unix_ns(self._boot_s),
+                current_timestamp_ns=self._unix_ns(now_s),
             ),
         )
 
@@ -319,7 +320,10 @@ class Terminal:
         )
 
     def _gps_ns(self, at_s: float) -> int:
-        return gps_ns_of_unix(self.start_unix_ns + round(at_s * 1e9))
+        return gps_ns_of_unix(self._unix_ns(at_s))
+
+    def _unix_ns(self, at_s: float) -> int:
+        return self.start_unix_ns + round(at_s * 1e9)
 
     def _device(self, _: Message) -> Message:
         return self._new("GetDeviceInfoResponse", device_info=self._info())

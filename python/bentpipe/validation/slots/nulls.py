@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -18,15 +19,21 @@ LEAST_S = 45.0
 _LEAST_REPLIES = 4
 
 
-def permuted(pings: Pings, rng: np.random.Generator) -> Pings:
-    """Cut into stretches of 45 to 90 s, put together in another order: each comes to lie at a phase of its own."""
+def permuted(pings: Pings, rng: np.random.Generator, least_s: float = LEAST_S, most_s: float = 2 * LEAST_S) -> Pings:
+    """Cut into stretches of 45 to 90 s, or so long, in another order: each comes to lie at a phase of its own.
+
+    No stretch keeps the one that followed it: of five in any order, one in 120 would be the record itself.
+    """
     t_s, _ = pings
     parts, at = [], float(t_s[0])
-    while at < t_s[-1] - LEAST_S:
-        length = rng.uniform(LEAST_S, 2 * LEAST_S)
+    while at < t_s[-1] - least_s:
+        length = rng.uniform(least_s, most_s)
         parts.append(_cut(pings, at, min(length, float(t_s[-1]) - at)))
         at += length
-    return _join([parts[i] for i in rng.permutation(len(parts))])
+    order = rng.permutation(len(parts))
+    while len(parts) > 1 and (np.diff(order) == 1).any():
+        order = rng.permutation(len(parts))
+    return _join([parts[i] for i in order])
 
 
 def redrawn(pings: Pings, rng: np.random.Generator) -> Pings:
@@ -95,6 +102,7 @@ def drifting(pings: Pings, rng: np.random.Generator) -> Pings:
 
 NULLS: Mapping[str, Callable[[Pings, np.random.Generator], Pings]] = {
     "stretches of 45 to 90 s in another order": permuted,
+    "stretches of 90 to 180 s in another order": partial(permuted, least_s=90.0, most_s=180.0),
     "stretches of 45 s and more from anywhere": redrawn,
     "stretches of 45 to 90 s, each turned around": rotated,
     "Poisson level shifts every 15 s": shifts(15.0),
