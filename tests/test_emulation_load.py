@@ -7,7 +7,8 @@ import sys
 import pytest
 from emulation import bentpipe, require_emulation
 
-from bentpipe.emulation.load import Second, bound
+from bentpipe.emulation.load import Second
+from bentpipe.emulation.load import bound as bound_of
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs.program import run_program
@@ -32,6 +33,10 @@ def window(t_s=1.0, **other):
         "drops_aqm": 0,
     }
     return {**row, **other}
+
+
+def bound(links, seconds, *, tcp_bytes=10**12):
+    return bound_of(links, seconds, tcp_bytes=tcp_bytes)
 
 
 def columns(*rows):
@@ -84,6 +89,15 @@ def test_bytes_are_weighed_and_counters_are_taken_apart():
     assert bound(columns(*rows), [FULL]).share == pytest.approx(1 / 3)
     lossy = window(drops_loss=7), window(2.0, delivered_bytes=250_000_000, drops_loss=7)
     assert bound(columns(*lossy), [FULL, Second(2.0, 0.95, 0.97, 2)]).share == pytest.approx(1 / 2)
+
+
+def test_what_paces_itself_is_told_of_by_its_lateness():
+    """Full processors beside UDP: only a relay that has no time left decides."""
+    busy = Second(1.0, relay=0.6, processors=1.0, count=2)
+    links = columns(window())
+    assert bound(links, [busy], tcp_bytes=0) is None
+    assert bound(links, [busy], tcp_bytes=100_000_000).share == 1.0
+    assert bound(links, [FULL], tcp_bytes=0).share == 1.0
 
 
 def test_of_a_path_without_a_rate_nobody_knows():

@@ -420,7 +420,8 @@ def emulate(
                 on_line(line)
         status = keeper.wait()
     result.stolen_share = processors.stolen_share_since() if processors else None
-    result.bound = bound(result.tables.get("links", {}), watch.seconds)
+    tcp_bytes = sum(flow["delivered_bytes"] for flow in (result.done or {}).get("flows", ()))
+    result.bound = bound(result.tables.get("links", {}), watch.seconds, tcp_bytes=tcp_bytes)
     if result.started is None:
         raise EmulationError(f"the emulation did not start (status {status}); see above")
     return result

@@ -40,6 +40,10 @@ Gbit/s on."""
 BOUND_SHARE = 0.25
 """Of the bytes, most that may pass while the machine is the limit, of a Run that is valid. Chosen here."""
 
+TCP_SHARE = 0.5
+"""Of the bytes, least that are TCP's where full processors make the machine the limit: TCP takes what it gets, and so
+hides it. What paces itself shows it by packets that are late or lost at the path's ends. Chosen here."""
+
 DROPS = ("drops_queue", "drops_loss", "drops_event", "drops_aqm")
 
 
@@ -127,12 +131,13 @@ class Watch:
         return None
 
 
-def bound(links: Mapping[str, Sequence[Any]], seconds: Iterable[Second]) -> Bound | None:
+def bound(links: Mapping[str, Sequence[Any]], seconds: Iterable[Second], *, tcp_bytes: int) -> Bound | None:
     """Where the machine was the limit; None if it never was, or nothing passed.
 
     Args:
         links: Columns of the table; of it the rows of all flows together (`flow` -1).
         seconds: How busy the machine was, of the windows of which that is known.
+        tcp_bytes: What connections of TCP carried in all. Where that is less than `TCP_SHARE` only a full relay counts.
     """
     full = {second.t_s: second for second in seconds if second.is_full}
     rows: dict[float, list[dict[str, Any]]] = defaultdict(list)
@@ -155,6 +160,8 @@ def bound(links: Mapping[str, Sequence[Any]], seconds: Iterable[Second]) -> Boun
         if t_s in full and most and not any(_limits(row, more, span_s) for row, more in there):
             capacities = [row["capacity_bps"] for row, _ in there if row["capacity_bps"]]
             found.append((full[t_s], span_s, most, min(capacities, default=None)))
+    if tcp_bytes < TCP_SHARE * total:
+        found = [second for second in found if second[0].relay >= BUSY]
     if not found:
         return None
     spans_s = sum(span_s for _, span_s, _, _ in found)
