@@ -10,6 +10,7 @@ truth is known, must come back as they are.
 import argparse
 import gzip
 import io
+import json
 import random
 import signal
 import sys
@@ -20,13 +21,16 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from pytest import approx  # noqa: PT013 - used outside of tests, too
 from reader_texts import TEXTS
 
 from bentpipe import _native
 from bentpipe.errors import UserError
+from bentpipe.profiles.measured.capacity import of_tables
 from bentpipe.readers.blocks import blocks
 from bentpipe.readers.measurement import Said
-from bentpipe.runs.measured.importing import FORMATS, assembled, read_file
+from bentpipe.runs.measured.importing import FORMATS, assembled, import_files, read_file
+from bentpipe.runs.measured.opening import open_measured
 
 SAID = Said(every_s=1.0)
 ABSURD = (
@@ -92,10 +96,9 @@ def harmless(path: Path, format_name: str | None):
             assert (rtt_ms >= 0).all()
             assert (rtt_ms <= 60_000).all() or name_of_format == "parquet"
             first = table.filter(~pl.col("duplicate").fill_null(value=False)).drop_nulls("seq")
-            assert not first.select("site", "target", "kind", "seq").is_duplicated().any() or name_of_format in (
-                "parquet",
-                "ripe-atlas",
-                "irtt",
+            # A number may come again where a prober began again, but not at the same time.
+            assert not first.select("site", "target", "kind", "seq", "unix_ns").is_duplicated().any() or (
+                name_of_format in ("parquet", "ripe-atlas", "irtt")
             ), "two probes with one number"
     return tables
 
@@ -204,6 +207,140 @@ def made_up(random_: random.Random) -> tuple[pl.DataFrame, dict[str, bytes]]:
     return truth, texts
 
 
+def made_up_folder(random_: random.Random) -> tuple[dict[str, list[tuple[int, float | None]]], dict[str, bytes]]:
+    """Probes by target, [µs] and [ms], and the files that several tools keep of them.
+
+    Each prober is started up to three times, by up to three targets; ping prints all into one file, with its headings
+    or without, irtt into files of one name.
+    """
+    truth: dict[str, list[tuple[int, float | None]]] = {}
+    printed: dict[str, list[tuple[int, str]]] = {"ping": [], "fping": [], "csv": []}
+    files: dict[str, bytes] = {}
+    headed = random_.random() < 0.5
+    for target in range(random_.randint(1, 3)):
+        names = {"ping": f"192.0.2.{target}", "fping": f"198.51.100.{target}", "csv": f"host{target}"}
+        at_us = random_.randint(1_400_000_000, 1_900_000_000) * 10**6
+        for again in range(random_.randint(1, 3)):
+            every_us = random_.choice((10_000, 200_000, 1_000_000))
+            longest = 90 if every_us == 10_000 else 1_500
+            count = random_.randint(2, 120)
+            probes: list[tuple[int, float | None]] = []
+            for n in range(count):
+                lost = 0 < n < count - 1 and random_.random() < 0.1
+                probes.append((at_us + n * every_us, None if lost else random_.randint(1, longest) / 10))
+            if headed:
+                printed["ping"].append((at_us - 1, f"PING pop{target} ({names['ping']}) 56(84) bytes of data."))
+            for n, (sent_us, rtt_ms) in enumerate(probes):
+                came_us = sent_us + round((rtt_ms or 0) * 1e3)
+                at = f"{came_us // 10**6}.{came_us % 10**6:06d}"
+                if rtt_ms is not None:
+                    text = f"[{at}] 64 bytes from {names['ping']}: icmp_seq={n + 1} ttl=57 time={rtt_ms} ms"
+                    printed["ping"].append((came_us, text))
+                    fping = f"[{at[:-1]}] {names['fping']} : [{n}], 64 bytes, {rtt_ms} ms (9.9 avg, 0% loss)"
+                    printed["fping"].append((came_us, fping))
+                elif random_.random() < 0.5:
+                    printed["fping"].append(
+                        (came_us, f"[{at[:-1]}] {names['fping']} : [{n}], timed out (9 avg, 1% loss)")
+                    )
+                value = "-1" if rtt_ms is None else rtt_ms
+                printed["csv"].append((sent_us, f"{sent_us},{value},{n + 1},{names['csv']}"))
+            irtt = f"203.0.113.{target}:{2112 + again}"
+            files[f"t{target}/r{again}/irtt.json"] = irtt_of(probes, irtt)
+            truth[irtt] = probes
+            for name in (f"pop{target}" if headed else names["ping"], names["fping"], names["csv"]):
+                truth.setdefault(name, []).extend(probes)
+            at_us = probes[-1][0] + 200_000 + round(10 ** random_.uniform(2, 6.8)) * 100
+    for name, lines in printed.items():
+        head = ["unix_us,rtt_ms,seq,host"] if name == "csv" else []
+        text = "\n".join([*head, *(line for _, line in sorted(lines, key=lambda line: line[0]))]) + "\n"
+        files[f"{name}.log"] = text.encode()
+    results, atlas = [], []
+    for n in range(random_.randint(1, 5)):
+        start_s = 1_500_000_000 + 240 * n
+        answers = random_.choices(({"rtt": 40.5}, {"x": "*"}, {"error": "sendto failed"}), (6, 1, 1), k=3)
+        about = {"type": "ping", "prb_id": 7, "msm_id": 1, "timestamp": start_s, "dst_addr": "atlas"}
+        results.append({**about, "result": answers})
+        sent = [answer for answer in answers if "error" not in answer]
+        atlas += [((start_s + k) * 10**6, answer.get("rtt")) for k, answer in enumerate(sent)]
+    files["atlas.json"] = json.dumps(results).encode()
+    if atlas:
+        truth["atlas"] = atlas
+    return truth, files
+
+
+def irtt_of(probes: list[tuple[int, float | None]], target: str) -> bytes:
+    """What irtt keeps of probes."""
+    trips = [
+        {
+            "seqno": n,
+            "lost": "true" if rtt_ms is None else "false",
+            "timestamps": {"client": {"send": {"wall": sent_us * 1000}}},
+            "delay": {} if rtt_ms is None else {"rtt": round(rtt_ms * 1e6)},
+        }
+        for n, (sent_us, rtt_ms) in enumerate(probes)
+    ]
+    version = {"irtt": "0.9.1", "json_format": 1}
+    return json.dumps(
+        {"version": version, "config": {"remote_address": target}, "stats": {}, "round_trips": trips}
+    ).encode()
+
+
+def iperf3_of(rates_bps: list[float], streams: int) -> bytes:
+    """What iperf3 keeps of a download, its streams some hundred microseconds apart."""
+    intervals = [
+        {
+            "streams": [
+                {
+                    "socket": 5 + s,
+                    "start": n + s * 4e-4,
+                    "end": n + 1 + s * 4e-4,
+                    "bytes": round(bps / 8 / streams),
+                    "bits_per_second": bps / streams,
+                    "omitted": False,
+                    "sender": False,
+                }
+                for s in range(streams)
+            ]
+        }
+        for n, bps in enumerate(rates_bps)
+    ]
+    test = {"protocol": "TCP", "reverse": 1}
+    start = {"version": "iperf 3.16", "timestamp": {"timesecs": 1_700_000_000}, "test_start": test, "connected": []}
+    return json.dumps({"start": start, "intervals": intervals, "end": {}}).encode()
+
+
+def folder_comes_back(random_: random.Random) -> None:
+    """Made-up measurements of several tools, in one folder, read as what they are."""
+    truth, files = made_up_folder(random_)
+    rates = {
+        f"day{day}/test.json": ([random_.randint(1, 300) * 1e6 for _ in range(random_.randint(1, 9))], day)
+        for day in range(1, random_.randint(2, 4))
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in {**files, **{name: iperf3_of(*about) for name, about in rates.items()}}.items():
+            (Path(folder) / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / "in" / name).write_bytes(data)
+        imported = import_files([Path(folder) / "in"], Path(folder) / "out")
+        assert not imported.skipped, imported.skipped
+        run = imported.run
+        probes, samples = run.probes, run.samples
+        tests = open_measured(run.path, "throughput").collect()
+    assert set(probes["target"].unique()) == set(truth), (probes["target"].unique(), truth.keys())
+    for target, wanted in truth.items():
+        found = probes.filter(target=target)
+        assert not found["duplicate"].any(), (target, "duplicates")
+        assert found["rtt_ms"].to_list() == [rtt_ms for _, rtt_ms in wanted], (target, found)
+        answered = found.filter(pl.col("rtt_ms").is_not_null())["unix_ns"] // 1000
+        assert answered.to_list() == [sent_us for sent_us, rtt_ms in wanted if rtt_ms is not None], (target, found)
+    means = {name: float(np.mean(bps)) for name, (bps, _) in rates.items()}
+    assert dict(tests.select("source", "throughput_bps").iter_rows()) == approx(means)
+    found_tests = samples.select("source", "test").unique()
+    assert found_tests["test"].n_unique() == found_tests.height == len(rates)
+    for capacity in of_tables(samples, None):
+        assert capacity.down is not None
+        assert capacity.down.value[capacity.down.valid].tolist() == approx(rates[capacity.source][0])
+
+
 def comes_back(random_: random.Random) -> None:
     """Made-up measurements read as what they are."""
     truth, texts = made_up(random_)
@@ -259,6 +396,8 @@ def main() -> int:
                 try:
                     if reader in ("ping", "csv") and count % 8 == 0:
                         comes_back(random_)
+                    elif reader in ("ping", "csv", "fping", "irtt", "iperf3", "ripe-atlas") and count % 40 == 1:
+                        folder_comes_back(random_)
                     else:
                         once(random_, names[count % len(names)], Path(folder))
                 except BaseException as error:

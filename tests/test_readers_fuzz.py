@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fuzzing import ABSURD, SAID, comes_back, harmless, other_ways
+from fuzzing import ABSURD, SAID, comes_back, folder_comes_back, harmless, other_ways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reader_texts import TEXTS
@@ -70,6 +70,11 @@ def test_pieces_and_the_careful_way_say_the_same(name: str, data: st.DataObject)
 @pytest.mark.parametrize("seed", range(12))
 def test_made_up_measurements_come_back(seed: int) -> None:
     comes_back(random.Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_made_up_folders_of_several_tools_come_back(seed: int) -> None:
+    folder_comes_back(random.Random(seed))
 
 
 @pytest.mark.parametrize("wanted", FORMATS)
