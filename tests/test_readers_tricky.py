@@ -240,6 +240,19 @@ def test_a_unit_that_may_be_either_is_refused(tmp_path):
         read(tmp_path, f"unix_s,DOWNLOAD_MBPS\n{START_S},100\n")
 
 
+@pytest.mark.parametrize(
+    ("heading", "said"),
+    [
+        ("timestamp,ping_avg", "'ping_avg' has no unit; say it: --units, as rtt_ms"),
+        ("timestamp,download", "'download' has no unit; say it: --units, as download_mbps"),
+        ("Timestamp,Y,X", "pixels of a terminal's obstruction map.* `bentpipe serving`"),
+    ],
+)
+def test_a_table_of_something_else_says_what_to_do(tmp_path, heading, said):
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, f"{heading}\n{','.join('5' for _ in heading.split(','))}\n")
+
+
 @pytest.mark.parametrize(("yes", "no"), [("Y", "n"), ("1.0", "0.0"), ("True", "FALSE"), ("t", "f"), ("1", "0")])
 def test_the_column_lost_has_words(tmp_path, yes, no):
     text = "unix_s,rtt_ms,lost\n" + "".join(f"{START_S + i},40,{no if i % 4 else yes}\n" for i in range(8))

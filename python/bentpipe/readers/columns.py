@@ -247,7 +247,12 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
         if bare is not None and heading is not None:
             raise UserError(
                 f"{where}: column {shown(heading[list(names).index(bare)])} has no unit; say it: --units, as "
-                f"{bare[:40]}_{'mbps' if _RATES.match(bare) else 'ms'}"
+                f"{_with_unit(bare)}"
+            )
+        if {"y", "x"} <= set(names):
+            raise UserError(
+                f"{where}: holds pixels of a terminal's obstruction map, and nothing for a Run: give it to "
+                "`bentpipe serving`"
             )
         raise UserError(
             f"{where}: no column is a round trip or a rate with its unit; wanted such as rtt_ms or down_mbps"
@@ -259,6 +264,13 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
         )
     if "time" not in kinds and "instant" not in kinds:
         raise UserError(f"{where}: no column says when; wanted such as unix_s, timestamp, or t_s")
+
+
+def _with_unit(bare: str) -> str:
+    """Such a name with a unit, for an example."""
+    rate = bool(_RATES.match(bare))
+    found = f"{bare[:40]}_{'mbps' if rate else 'ms'}"
+    return found if _meaning(found) else ("down_mbps" if rate else "rtt_ms")
 
 
 def _times(cells: Cells, known: Meanings, said: Said, notes: list[str]) -> tuple[pl.Series, bool]:
