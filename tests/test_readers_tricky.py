@@ -427,5 +427,8 @@ def test_a_database_that_is_written_to_says_what_to_do(tmp_path):
 
 def test_ping_in_another_language_says_so(tmp_path):
     text = "PING 8.8.8.8 (8.8.8.8) 56(84) octets de données.\n64 octets de 8.8.8.8 : icmp_seq=1 ttl=117 temps=20.0 ms\n"
-    with pytest.raises(UserError, match=r":1: .* is not a line of ping; wanted it in English: LC_ALL=C ping"):
-        read(tmp_path, text)
+    for told in (text, HEADING + reply(1, 0).replace("time=40.0", "time=40,5")):
+        with pytest.raises(UserError, match=r": .* is not a line of ping; wanted it in English: LC_ALL=C ping"):
+            read(tmp_path, told)
+    with pytest.raises(UserError, match=r"is not a line of ping$"):
+        read(tmp_path, HEADING + reply(1, 0).replace(" ms", " us"))

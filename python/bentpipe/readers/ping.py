@@ -29,6 +29,7 @@ _HEADING = re.compile(
 )
 #: The same in another language, of which replies are, too.
 _FOREIGN = re.compile(r"PING6? \S{1,255} ?\([0-9A-Fa-f.:%]{2,60}\)|(?:\[[0-9.]{1,20}\] )?\d{1,6} .{1,300}: icmp_seq=\d")
+_COMMA = re.compile(r"time=[0-9]+,[0-9]")
 #: BSD's and busybox's begin to count at 0, iputils' at 1; their headings differ in a colon.
 _FROM_ZERO = re.compile(r"PING6\(|PING .{0,600}\)?: \d+ data bytes")
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
@@ -160,7 +161,8 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
             elif count == last:  # no end of line behind it
                 notes.append(f"line {count} is cut off; left out")
             else:
-                wanted = "; wanted it in English: LC_ALL=C ping …" if _FOREIGN.match(line) else ""
+                foreign = _FOREIGN.match(line) and (" bytes" not in line or _COMMA.search(line))
+                wanted = "; wanted it in English: LC_ALL=C ping …" if foreign else ""
                 raise UserError(f"{place}: {shown(line)} is not a line of ping{wanted}")
     if not targets:
         raise UserError(f"{where}: has no line of `PING` and no reply")
