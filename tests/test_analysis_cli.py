@@ -11,6 +11,7 @@ from bentpipe.analysis import analyze_handovers, latency_spikes, loss_episodes
 from bentpipe.analysis.tables import only_series
 from bentpipe.cli.main import app
 from bentpipe.plots.analysis_episodes import plot_loss, plot_spikes
+from bentpipe.studies.measured import probe_series
 
 run = CliRunner().invoke
 
@@ -88,6 +89,24 @@ def test_figures_of_loss_and_spikes_say_what_was_found():
     assert shaded_s == pytest.approx(lasting["duration_s"].to_list())
     assert max(line.get_ydata()[0] for line in left.lines) == pytest.approx(spikes.threshold_ms)
     assert sum(bar.get_height() for bar in right.patches) == lasting.height
+
+
+def test_what_readers_noted_and_runs_that_are_not_valid_are_told_of(tmp_path):
+    log = tmp_path / "ping.txt"
+    lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time={30 + k % 9}.5 ms" for k in range(1, 100)]
+    end = "--- 8.8.8.8 ping statistics ---\n99 packets transmitted, 99 received, 0% packet loss, time 98000ms"
+    log.write_text("\n".join(["PING 8.8.8.8 (8.8.8.8) 56(84) bytes of data.", *lines, "", end, ""]))
+    result = run(app, ["analyze", "latency", str(log)])
+    assert "slots have no phase" in result.stderr
+    assert run(app, ["read", str(log), "-o", str(tmp_path / "r")]).exit_code == 0
+    file = next(tmp_path.glob("r/*/*/run.json"))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"valid": False, "why_invalid": "late"}))
+    result = run(app, ["analyze", "latency", str(tmp_path / "r"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert "the Run says it is not to be trusted: late" in result.stderr
+    assert "slots have no phase" in result.stderr
+    part = probe_series(tmp_path / "r")[0]
+    assert part.text.endswith("s by no wall clock; the Run says it is not to be trusted: late")
 
 
 def test_throughput_of_nothing_at_peak_has_no_ratio(tmp_path):

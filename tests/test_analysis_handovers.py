@@ -62,6 +62,18 @@ def test_loss_and_delay_at_edges_stand_out_where_they_do():
     assert edges.silence_ms > 2 * edges.silence_mid_ms
 
 
+def test_without_a_wall_clock_there_is_a_period_and_no_phase():
+    rows = slotted()
+    known, unknown = analyze_handovers(rows), analyze_handovers(rows, clock_known=False)
+    assert unknown.period_s == known.period_s == 15.0
+    assert unknown.edge_unix_ns == known.edge_unix_ns  # beside the series it is right
+    assert (known.phase_s, unknown.phase_s) == (pytest.approx(12.0, abs=0.1), None)
+    told = unknown.to_dict()
+    assert told["phase_s"] is told["edge_unix_ns"] is None
+    assert [window["phase_s"] for window in told["windows"]] == [None]
+    assert "no time of the day" in unknown.reason
+
+
 def test_one_probe_a_second_is_enough_over_an_hour():
     found = analyze_handovers(slotted(span_s=3600.0, every_s=1.0))
     assert found.period_s == 15.0

@@ -382,3 +382,40 @@ def test_a_netem_script_says_to_tc_what_its_schedule_says(tmp_path: Path) -> Non
     no_device = subprocess.run(["bash", script], check=False, env=environment, capture_output=True, text=True)
     assert no_device.returncode != 0
     assert "usage" in no_device.stderr
+
+
+# --- gaps
+# -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_a_gap(tmp_path: Path) -> Profile:
+    """Ten seconds, of which three are not known."""
+    rows = [
+        f"{t_s},path,{direction},{kind},{value},{known}"
+        for direction in ("up", "down")
+        for kind, value in (("delay_s", 0.02), ("capacity_bps", 1e7))
+        for t_s, known in ((0, "true"), (4, "false"), (7, "true"), (10, "true"))
+    ]
+    text = "\n".join(["t_s,hop,direction,kind,value,valid", *rows]) + "\n"
+    return read_as("csv", [put(tmp_path, text)]).profile
+
+
+@pytest.mark.parametrize("name", ["csv", "hypatia", "starrynet"])
+def test_gaps_come_back_as_gaps(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
+    assert PathView(with_a_gap).valid("up").mean() == pytest.approx(0.7)
+    written = write_as(name, with_a_gap, tmp_path / "out")
+    back = PathView(read_as(name, written.files).profile)
+    assert back.valid("up").mean() == pytest.approx(0.7, abs=0.011)
+    assert back.valid("down").mean() == pytest.approx(0.7, abs=0.011)
+    if name != "csv":
+        assert "30 of 100 steps are in gaps of the Profile: no path there" in written.notes
+
+
+@pytest.mark.parametrize("name", ["leoreplayer", "netem", "mahimahi"])
+def test_formats_without_gaps_say_what_they_filled(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
+    written = write_as(name, with_a_gap, tmp_path / "out")
+    assert [note for note in written.notes if note.startswith("3.000 of 10.000 s are gaps")]
+    assert len(set(written.notes)) == len(written.notes)
+    whole = write_as(name, preset_profile("dumbbell:rate=12mbit", 10.0), tmp_path / "whole")
+    assert not [note for note in whole.notes if "gaps" in note]

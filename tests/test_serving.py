@@ -289,6 +289,57 @@ def test_the_command_reads_pings(recording):
     assert len(read_pings(recording / "dish").t_s) > 100
 
 
+def test_a_measured_run_is_read_as_what_it_was_made_of(recording, others, tmp_path):
+    elements = ["--elements", str(recording / "elements.tle"), "--json"]
+    made = run(app, ["read", str(recording / "dish"), "-o", str(tmp_path / "r")])
+    assert made.exit_code == 0, made.output
+    of_run, of_recording = (run(app, ["serving", str(out), *elements]) for out in (tmp_path / "r", recording / "dish"))
+    assert of_run.exit_code == 0, of_run.output
+    assert json.loads(of_run.stdout) == json.loads(of_recording.stdout) != []
+    assert read_pings(tmp_path / "r").t_s.tolist() == read_pings(recording / "dish").t_s.tolist()
+    # LEOViz's maps, which do not say where it stood.
+    assert run(app, ["read", str(others / "obstruction_map-A.parquet"), "-o", str(tmp_path / "l")]).exit_code == 0
+    assert "wanted --site" in run(app, ["serving", str(tmp_path / "l"), *elements]).output
+    of_maps = run(app, ["serving", str(tmp_path / "l"), *elements, "--site", SITE])
+    assert of_maps.exit_code == 0, of_maps.output
+    assert [row["norad_id"] for row in json.loads(of_maps.stdout)] == list(truth().values())[:4]
+    # A Run of pings alone has no maps.
+    rows = "\n".join(f"{START / 1e9 + k},{20 + k % 7}" for k in range(60))
+    (tmp_path / "p.csv").write_text(f"unix_s,rtt_ms\n{rows}\n")
+    assert run(app, ["read", str(tmp_path / "p.csv"), "-o", str(tmp_path / "p")]).exit_code == 0
+    assert "holds no obstruction maps" in run(app, ["serving", str(tmp_path / "p"), *elements]).output
+
+
+def test_an_invalid_run_is_told_of(recording, tmp_path):
+    assert run(app, ["read", str(recording / "dish"), "-o", str(tmp_path / "r")]).exit_code == 0
+    file = next(tmp_path.glob("r/*/*/run.json"))
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps(record | {"valid": False, "why_invalid": "it was shaken"}))
+    result = run(app, ["serving", str(tmp_path / "r"), "--elements", str(recording / "elements.tle")])
+    assert result.exit_code == 0, result.output
+    assert "the Run says it is not to be trusted: it was shaken" in result.stderr
+
+
+def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recording, tmp_path):
+    log = tmp_path / "ping.txt"
+    lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time={30 + k % 9}.5 ms" for k in range(1, 200)]
+    end = "--- 8.8.8.8 ping statistics ---\n199 packets transmitted, 199 received, 0% packet loss, time 198000ms"
+    log.write_text("\n".join(["PING 8.8.8.8 (8.8.8.8) 56(84) bytes of data.", *lines, "", end, ""]))
+    where = ["--elements", str(recording / "elements.tle"), "--method", "rtt", "--site", SITE, "--gateway", "50.7,4.6"]
+    for out in (log, tmp_path / "r"):
+        result = run(app, ["serving", str(out), *where])
+        assert result.exit_code == 2
+        assert "no wall clock's" in result.output
+        run(app, ["read", str(log), "-o", str(tmp_path / "r")])
+    epoch = satellites().elements()["epoch_unix_ns"][0]
+    for days, refused in ((3, False), (6, True)):
+        table = pings().with_columns(unix_ns=pl.col("unix_ns") - START + int(epoch) + days * 86_400 * SECOND)
+        table.write_parquet(tmp_path / "later.parquet")
+        result = run(app, ["serving", str(tmp_path / "later.parquet"), *where])
+        assert result.exit_code == (2 if refused else 0), result.output
+        assert ("wanted 5 days at most" in result.output) == refused
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

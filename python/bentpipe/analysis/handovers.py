@@ -7,7 +7,7 @@ figures 3 to 5; T3P, section 3.3). None of that is assumed: period and phase are
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class Handovers:
             too short or too sparse to be searched.
         period_s: The period [s].
         phase_s: Time of an edge modulo the period [s since 1970]; for 15 s the same as seconds of the minute modulo 15.
+            None too where `clock_known` is false.
         phase_error_s: Its standard error [s].
         edge_unix_ns: An edge: the first at or after the first probe.
         periods_searched_s: Shortest and longest period looked for [s].
@@ -65,6 +66,8 @@ class Handovers:
         jitter_ms: Mean |difference| of successive replies in the same slot (Huston 2024: 6.7 ms).
         edges: Delay, loss and silence at edges.
         windows: One row a window searched: `start_unix_ns`, `p_value`, `period_s` and `phase_s` of its best clock.
+        clock_known: Whether the series' times are those of a wall clock. If not, they and `edge_unix_ns` count from an
+            unknown moment: edges can be set beside the series, and are no times of the day.
     """
 
     found: bool
@@ -85,10 +88,13 @@ class Handovers:
     jitter_ms: float | None
     edges: AtEdges | None
     windows: pl.DataFrame
+    clock_known: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """As `analyze handovers --json` prints it: tables are lists of objects, null is null."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if not self.clock_known:
+            plain["edge_unix_ns"] = None
         return plain | {
             "slots": self.slots.to_dicts(),
             "windows": self.windows.to_dicts(),
@@ -97,7 +103,11 @@ class Handovers:
 
 
 def analyze_handovers(
-    table: pl.DataFrame | pl.LazyFrame, shortest_s: float = SHORTEST_S, longest_s: float = LONGEST_S
+    table: pl.DataFrame | pl.LazyFrame,
+    shortest_s: float = SHORTEST_S,
+    longest_s: float = LONGEST_S,
+    *,
+    clock_known: bool = True,
 ) -> Handovers:
     """Find the scheduler's slots in the pings of one series.
 
@@ -106,11 +116,25 @@ def analyze_handovers(
             half a round trip of phase, when its reply came.
         shortest_s: Shortest period to look for [s]; sparse series raise it: see `Handovers.periods_searched_s`.
         longest_s: Longest [s].
+        clock_known: Whether `unix_ns` is a wall clock's; false: only differences mean anything, and no phase is given.
 
     Raises:
         UserError: Several series, or see `tables.series`.
     """
-    one = only_series(table)
+    found = _analyzed(only_series(table), shortest_s, longest_s)
+    if clock_known:
+        return found
+    reason = f"{found.reason}; without a wall clock, edges have no time of the day" if found.found else found.reason
+    return replace(
+        found,
+        reason=reason,
+        phase_s=None,
+        windows=found.windows.with_columns(pl.lit(None, pl.Float64).alias("phase_s")),
+        clock_known=False,
+    )
+
+
+def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
     replies_s, rtt_ms = one.replies()
     spacing = spacing_s(one.t_s)
     # Windows on both sides of an edge have to fit into a slot.

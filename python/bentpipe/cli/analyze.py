@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bentpipe.cli import options
 from bentpipe.cli.options import PlotCommand, plot_file
+
+if TYPE_CHECKING:
+    from bentpipe.runs.measured.opening import Opened, Wanted
 
 app = typer.Typer(
     no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
@@ -32,6 +35,8 @@ Plot = Annotated[
 ]
 #: Bins of a terminal's orientations that are printed; there may be thousands.
 _BUSIEST = 10
+#: Lines of readers that are passed on; of a folder of Runs there may be many.
+_MOST_NOTES = 5
 
 
 @app.command(cls=PlotCommand)
@@ -43,9 +48,8 @@ def latency(
     Example: bentpipe analyze latency pings.parquet
     """
     from bentpipe import analysis
-    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_measured(file, "probes", site, target)
+    table = _open(file, "probes", site, target).table
     _print(analysis.latency_summary(table).to_dicts(), as_json)
     if plot:
         from bentpipe.plots.analysis import plot_latency
@@ -62,9 +66,8 @@ def spikes(
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
     """
     from bentpipe import analysis
-    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_measured(file, "probes", site, target)
+    table = _open(file, "probes", site, target).table
     period_s = analysis.analyze_handovers(table).period_s
     found = analysis.latency_spikes(table, period_s)
     rows = found.spikes.to_dicts()
@@ -90,10 +93,10 @@ def handovers(
     """
     from bentpipe import analysis
     from bentpipe.analysis.tables import only_series
-    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_measured(file, "probes", site, target)
-    found = analysis.analyze_handovers(table)
+    measured = _open(file, "probes", site, target)
+    table = measured.table
+    found = analysis.analyze_handovers(table, clock_known=measured.clock_known)
     if as_json:
         _print(found.to_dict(), as_json)
     else:
@@ -114,9 +117,8 @@ def loss(
     Example: bentpipe analyze loss pings.parquet --json
     """
     from bentpipe import analysis
-    from bentpipe.runs.measured.opening import open_measured
 
-    table = open_measured(file, "probes", site, target)
+    table = _open(file, "probes", site, target).table
     slots = analysis.analyze_handovers(table)
     found = analysis.loss_episodes(table, slots.period_s, slots.edge_unix_ns)
     whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
@@ -141,9 +143,8 @@ def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> Non
     from bentpipe import analysis
     from bentpipe.analysis.path import LEAST_BENT_PIPE_MS
     from bentpipe.cli.console import note
-    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.path_segments(open_measured(file, "hops"))
+    found = analysis.path_segments(_open(file, "hops").table)
     rows = found.segments.to_dicts()
     if as_json:
         _print({"traces": found.traces.to_dicts(), "segments": rows}, as_json)
@@ -169,9 +170,8 @@ def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None)
     """
     from bentpipe import analysis
     from bentpipe.cli.console import note
-    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.orientation_maps(open_measured(file, "orientation"))
+    found = analysis.orientation_maps(_open(file, "orientation").table)
     names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
     if as_json:
         _print({**{name: getattr(found, name) for name in names}, "bins": found.bins.to_dicts()}, as_json)
@@ -198,9 +198,8 @@ def throughput(
     Example: bentpipe analyze throughput tests.parquet --zone Australia/Sydney
     """
     from bentpipe import analysis
-    from bentpipe.runs.measured.opening import open_measured
 
-    found = analysis.throughput_series(open_measured(file, "throughput"), zone)
+    found = analysis.throughput_series(_open(file, "throughput").table, zone)
     rows = found.summary.to_dicts()
     tables = {"summary": rows, "months": found.months.to_dicts(), "hours": found.hours.to_dicts()}
     _print(tables if as_json else rows, as_json)
@@ -208,6 +207,21 @@ def throughput(
         from bentpipe.plots.analysis_maps import plot_throughput
 
         _save(plot_throughput(found), plot_file(plot, file, "throughput"))
+
+
+def _open(file: Path, wanted: Wanted, site: str | None = None, target: str | None = None) -> Opened:
+    """The table, and on stderr what was said of it."""
+    from bentpipe.cli.console import note, warn
+    from bentpipe.runs.measured.opening import opened
+
+    measured = opened(file, wanted, site, target)
+    for line in measured.warnings:
+        warn(line)
+    for line in measured.notes[:_MOST_NOTES]:
+        note(line)
+    if len(measured.notes) > _MOST_NOTES:
+        note(f"{len(measured.notes) - _MOST_NOTES} notes more: bentpipe read says all")
+    return measured
 
 
 def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anything

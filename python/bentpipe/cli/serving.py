@@ -23,7 +23,10 @@ class Method(StrEnum):
 
 
 def serving(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A recording, maps or pings (docs/reference/serving.md).")],
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="A recording, measured Run, maps or pings (docs/reference/serving.md)."),
+    ],
     elements: Annotated[
         Path, typer.Option(help="Orbital elements of the day: TLE, OMM (CSV, JSON, XML), plain or gzipped.")
     ],
@@ -70,14 +73,16 @@ def serving(
 
 
 def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float | None) -> list[Answer]:
-    from bentpipe.cli.console import note, progress
+    from bentpipe.cli.console import note, progress, warn
     from bentpipe.errors import UserError
-    from bentpipe.orbit import load_satellites
     from bentpipe.serving import by_map, read_maps
+    from bentpipe.serving.elements import load_elements
     from bentpipe.serving.finding import MIN_ELEVATION_DEG
     from bentpipe.serving.frames import to_sky
 
     maps = read_maps(out)
+    for line in maps.warnings:
+        warn(line)
     place = place or maps.place
     if place is None:
         raise UserError(f"{out}: does not say where the terminal stood; wanted --site")
@@ -86,7 +91,7 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
         raise UserError(
             f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then"
         )
-    satellites = load_satellites(elements, None, slots[len(slots) // 2].start_unix_ns)
+    satellites = load_elements(elements, slots[len(slots) // 2].start_unix_ns)
     with progress("matching") as on_progress:
         answers, standing = by_map(
             maps.painted,
@@ -108,12 +113,12 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
 def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place]) -> list[Answer]:
     from bentpipe.cli.console import progress
     from bentpipe.errors import UserError
-    from bentpipe.orbit import load_satellites
     from bentpipe.serving import by_rtt, read_pings
+    from bentpipe.serving.elements import load_elements
 
     if place is None:
         raise UserError("--site: needed with --method rtt; pings do not say where the terminal stood")
     pings = read_pings(out)
-    satellites = load_satellites(elements, None, pings.start_unix_ns + round(pings.duration_s / 2 * 1e9))
+    satellites = load_elements(elements, pings.start_unix_ns + round(pings.duration_s / 2 * 1e9))
     with progress("matching") as on_progress:
         return by_rtt(pings, satellites, place, gateways=gateways, on_progress=on_progress)

@@ -64,7 +64,8 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
         left.set_title(found.reason)
-        left.set_xlabel(f"Seconds since {format_utc(series.start_unix_ns)}")
+        begin = format_utc(series.start_unix_ns) if found.clock_known else "the first probe"
+        left.set_xlabel(f"Seconds since {begin}")
         left.set_ylabel("Round-trip time [ms]")
         left.set_ylim(bottom=0)
         if found.found:

@@ -11,6 +11,7 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.importing import assembled, read_file
+from bentpipe.runs.measured.opening import trusted
 from bentpipe.runs.measured.store import UNKNOWN_SITE
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def _run(path: Path) -> _Opened:
     notes = _jumps(int(run.summary.get("clock_jumps") or 0))
     if any(one.get("clock") == "relative" for one in sources):
         notes += ("its times are no wall clock's: the phase of slots means nothing",)
-    if not run.record["valid"]:
-        notes += (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
+    notes += trusted(run)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
     names = ", ".join(str(one.get("name")) for one in sources[:3])
     return _Opened(tables, names or "a measured Run", notes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
-from bentpipe.dish.recording import maps, scan_recording
+from bentpipe.dish.recording import drawn, maps, scan_recording
+from bentpipe.dish.recording.tables import TABLES
 from bentpipe.errors import UserError, shown
-from bentpipe.runs.measured.opening import open_measured
+from bentpipe.runs.measured import read_measured
+from bentpipe.runs.measured.opening import opened, trusted
 from bentpipe.scenarios import Place, parse_place
 from bentpipe.serving.frames import Attitudes
 from bentpipe.serving.sightings import Painted, painted, pointed
@@ -35,16 +37,18 @@ class Maps:
         frame: FRAME_EARTH, FRAME_UT or FRAME_UNKNOWN.
         attitudes: How it stood, if that was recorded.
         place: Where it stood, if that was recorded.
+        warnings: Why it is not to be trusted, a line each.
     """
 
     painted: Painted
     frame: str
     attitudes: Attitudes | None = None
     place: Place | None = None
+    warnings: Sequence[str] = ()
 
 
 def read_maps(path: str | os.PathLike[str]) -> Maps:
-    """The maps of a recording (`bentpipe dish record`), of LEOViz, or of SatInView.
+    """The maps of a recording (`bentpipe dish record`), of a measured Run, of LEOViz, or of SatInView.
 
     LEOViz keeps `obstruction_map-WHEN.parquet` (timestamp, obstruction_map, frame_type), and beside it
     `GRPC_STATUS-WHEN.csv` with the terminal's quaternions. SatInView, and LEOViz after it, keep a CSV table of the
@@ -62,27 +66,62 @@ def read_maps(path: str | os.PathLike[str]) -> Maps:
             return _leoviz(found[0])
         if found:
             raise UserError(f"{path}: holds {len(found)} files obstruction_map-*.parquet; wanted one of them")
-        return _recording(root)
+        return _run(root) if _holds_runs(root) else _recording(root)
     return _pixels(root) if root.suffix == ".csv" else _leoviz(root)
 
 
 def _recording(root: Path) -> Maps:
-    about = scan_recording(root, "maps").select("rows", "columns", "max_theta_deg", "frame").collect()
+    tables = {name: scan_recording(root, name) for name in ("maps", "samples", "events")}
+    return _told(root, tables, maps(root), "`bentpipe dish record --map-every 1`")
+
+
+def _run(root: Path) -> Maps:
+    """Of the tables that a measured Run has of a terminal."""
+    run = read_measured(root)
+    tables = {
+        name: run.scan(f"dish_{name}") if f"dish_{name}" in run.tables else pl.LazyFrame(schema=dict(TABLES[name]))
+        for name in TABLES
+    }
+    whole = {name: table.sort("t_unix_ns", maintain_order=True) for name, table in tables.items() if table is not None}
+    wanted = "a Run that was read from obstruction maps or a recording"
+    found = _told(run.path, whole, drawn([whole["maps"].collect()]), wanted)
+    _with_clock(run.path, all(source.get("clock") != "relative" for source in run.record["sources"]))
+    return replace(found, warnings=trusted(run))
+
+
+def _holds_runs(root: Path) -> bool:
+    return any(next(root.glob(f"{depth}run.json"), None) is not None for depth in ("", "*/", "*/*/"))
+
+
+def _with_clock(path: Path, known: bool) -> None:
+    if not known:
+        raise UserError(
+            f"{path}: its times are no wall clock's, and satellites are somewhere else at each; wanted times, or "
+            "`bentpipe read --start` when it began"
+        )
+
+
+def _told(
+    root: Path, tables: Mapping[str, pl.LazyFrame], looks: Iterator[tuple[int, NDArray[np.float32]]], wanted: str
+) -> Maps:
+    """What the tables of a terminal tell, of its maps one after the other."""
+    about = tables["maps"].select("rows", "columns", "max_theta_deg", "frame").collect()
     if about.is_empty():
-        raise UserError(f"{root}: the recording holds no obstruction maps; wanted `bentpipe dish record --map-every 1`")
+        raise UserError(f"{root}: holds no obstruction maps; wanted {wanted}")
     frames = about["frame"].unique().drop_nulls().to_list()
     if len(frames) > 1:
         raise UserError(f"{root}: maps in {' and '.join(sorted(frames))}; wanted a recording in one frame")
-    samples = scan_recording(root, "samples").select("t_unix_ns", *_QUATERNION).drop_nulls().collect()
+    samples = tables["samples"].select("t_unix_ns", *_QUATERNION).drop_nulls().collect()
     rim = about["max_theta_deg"].drop_nulls().drop_nans()
     rim_deg = float(rim[-1]) if len(rim) else RIM_DEG
-    found = painted(maps(root), rim_deg if 0 < rim_deg <= 180 else RIM_DEG)
-    return Maps(found, frames[0] if frames else "FRAME_UNKNOWN", _attitudes(samples), _place(root))
+    found = painted(looks, rim_deg if 0 < rim_deg <= 180 else RIM_DEG)
+    place = _place(tables["events"])
+    return Maps(found, frames[0] if frames else "FRAME_UNKNOWN", _attitudes(samples), place)
 
 
-def _place(root: Path) -> Place | None:
-    events = scan_recording(root, "events").filter(pl.col("kind") == "location").select("text").collect()
-    for text in reversed(events["text"].drop_nulls().to_list()):
+def _place(events: pl.LazyFrame) -> Place | None:
+    told = events.filter(pl.col("kind") == "location").select("text").collect()
+    for text in reversed(told["text"].drop_nulls().to_list()):
         try:
             return parse_place(text)
         except UserError:  # it says why the terminal did not tell
@@ -188,14 +227,24 @@ def read_pings(path: str | os.PathLike[str]) -> Series:
     A recording's are the terminal's own pings to its PoP, one a second and smoothed: worse than any other.
 
     Raises:
-        UserError: It is none of these, or holds several series.
+        UserError: It is none of these, holds several series, or has no wall clock.
     """
     root = Path(path)
     if not root.is_dir() or any(root.rglob("probes.parquet")):
-        return only_series(open_measured(root, "probes"))
+        found = opened(root, "probes")
+        _with_clock(root, found.clock_known)
+        return only_series(found.table)
+    samples = None
+    if _holds_runs(root):
+        run = read_measured(root)
+        _with_clock(run.path, all(source.get("clock") != "relative" for source in run.record["sources"]))
+        samples = run.scan("dish_samples")
+        if samples is None:
+            raise UserError(f"{root}: holds {', '.join(run.tables)} and no pings; wanted probes or dish_samples")
     latency = pl.col("pop_ping_latency_ms")
     heard = (pl.col("pop_ping_drop_rate") < 1) & (latency > 0) & latency.is_finite()
-    samples = scan_recording(root).select(
-        pl.col("t_unix_ns").alias("unix_ns"), pl.when(heard).then(latency.cast(pl.Float64)).alias("rtt_ms")
+    return only_series(
+        (scan_recording(root) if samples is None else samples).select(
+            pl.col("t_unix_ns").alias("unix_ns"), pl.when(heard).then(latency.cast(pl.Float64)).alias("rtt_ms")
+        )
     )
-    return only_series(samples)

@@ -49,7 +49,10 @@ def _run(request: Request) -> Result:
     dense = dense or [simulated.flood()]
     long = long or [simulated.paced()]
     request.on_progress(0.8)
-    floods = [_Flood(part, only_series(part.table), analyze_handovers(part.table)) for part in dense]
+    floods = [
+        _Flood(part, only_series(part.table), analyze_handovers(part.table, clock_known=part.clock_known))
+        for part in dense
+    ]
     losses = [(part, float(latency_summary(part.table)["loss"][0])) for part in long]
     rows = [row for flood in floods for row in _flood_rows(scenario, flood)]
     rows += [scenario.published["loss"].row(loss, part.basis, of=part.name) for part, loss in losses]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +13,7 @@ from bentpipe.analysis.path import HOPS
 from bentpipe.analysis.tables import PINGS, check_columns
 from bentpipe.dish.dumps import is_recording
 from bentpipe.runs.measured import MeasuredRun, find_measured
-from bentpipe.runs.measured.opening import Wanted, open_measured
+from bentpipe.runs.measured.opening import Opened, Wanted, opened
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
 
@@ -48,21 +48,26 @@ class Part:
         basis: ``measured: FILE``, or ``simulated: …`` for what stands in for it.
         table: As the analysis reads it.
         losses_known: Whether lost probes have rows: some probers leave them out.
+        clock_known: Whether its times are those of a wall clock.
+        warnings: Why it is not to be trusted, a line each.
     """
 
     name: str
     basis: str
     table: pl.DataFrame
     losses_known: bool = True
+    clock_known: bool = True
+    warnings: Sequence[str] = ()
 
     @property
     def text(self) -> str:
         """One line for a result's basis: whose, from where, how much."""
         line = f"{self.name}: {self.basis}, {self.table.height} rows"
-        if not self.basis.startswith("measured") or "unix_ns" not in self.table.columns:
-            return line
-        start, end = (int(value) for value in self.table["unix_ns"].sort()[[0, -1]])
-        return f"{line}, {(end - start) / 1e9:.0f} s from {format_utc(start // 10**9 * 10**9)}"
+        if self.basis.startswith("measured") and "unix_ns" in self.table.columns:
+            start, end = (int(value) for value in self.table["unix_ns"].sort()[[0, -1]])
+            since = f"from {format_utc(start // 10**9 * 10**9)}" if self.clock_known else "by no wall clock"
+            line += f", {(end - start) / 1e9:.0f} s {since}"
+        return "; ".join([line, *self.warnings])
 
 
 def together(parts: Sequence[Part]) -> str:
@@ -109,22 +114,24 @@ def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
     if data is None:
         return
     if data.is_file() or is_recording(data):
-        lazy = open_measured(data, wanted)
-        check_columns(lazy, _COLUMNS[wanted], f"{data}: {wanted}")
-        yield _part(data.name, f"measured: {data}", lazy.collect())
+        measured = opened(data, wanted)
+        check_columns(measured.table, _COLUMNS[wanted], f"{data}: {wanted}")
+        yield _part(data.name, f"measured: {data}", measured)
         return
     for campaign in load_campaigns():
         file = data / campaign.file
         if campaign.table == wanted and file.is_file():
-            table = open_measured(file, wanted).collect()
+            measured = opened(file, wanted)
+            table = measured.table
             for key, value in (("site", campaign.site), ("target", campaign.target)):
-                if value is not None and key in table.columns:
+                if value is not None and key in table.collect_schema():
                     table = table.with_columns(pl.lit(value).alias(key))
-            yield _part(campaign.site or campaign.file, f"measured: {campaign.file}", table)
+            measured = replace(measured, table=table)
+            yield _part(campaign.site or campaign.file, f"measured: {campaign.file}", measured)
     for run in _runs(data):
         if _KEPT[wanted] in run.tables:
             place = run.path.relative_to(data) if run.path != data else run.path
-            yield _part(run.site, f"measured: {place}", open_measured(run.path, wanted).collect())
+            yield _part(run.site, f"measured: {place}", opened(run.path, wanted))
 
 
 def _runs(data: Path) -> list[MeasuredRun]:
@@ -133,9 +140,10 @@ def _runs(data: Path) -> list[MeasuredRun]:
     return find_measured(data) if there else []
 
 
-def _part(name: str, basis: str, table: pl.DataFrame) -> Part:
+def _part(name: str, basis: str, measured: Opened) -> Part:
+    table = measured.table.collect()
     known = "rtt_ms" not in table.columns or table["rtt_ms"].null_count() > 0
-    return Part(name, basis, table, known)
+    return Part(name, basis, table, known, measured.clock_known, measured.warnings)
 
 
 def _series(part: Part) -> Iterator[Part]:
@@ -145,4 +153,4 @@ def _series(part: Part) -> Iterator[Part]:
         return
     for rows in part.table.partition_by(keys, maintain_order=True):
         name = " → ".join(str(rows[key][0]) for key in keys if rows[key][0] is not None)
-        yield Part(name or part.name, part.basis, rows, part.losses_known)
+        yield replace(part, name=name or part.name, table=rows)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bentpipe.dish.recording.reading import maps, scan_recording
+from bentpipe.dish.recording.reading import drawn, maps, scan_recording
 
-__all__ = ["maps", "scan_recording"]
+__all__ = ["drawn", "maps", "scan_recording"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
@@ -44,10 +44,20 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
     Raises:
         UserError: As `scan_recording`.
     """
+
+    def segments() -> Iterator[pl.DataFrame]:
+        for path in parts(Path(directory) / "maps", LAYOUT):
+            _check(path)
+            yield pl.read_parquet(path)
+
+    return drawn(segments())
+
+
+def drawn(tables: Iterable[pl.DataFrame]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The maps of tables ``maps`` that follow each other, as `maps` gives them: a row has what changed, or all."""
     quality = np.empty((0, 0), dtype=np.float32)
-    for path in parts(Path(directory) / "maps", LAYOUT):
-        _check(path)
-        for row in pl.read_parquet(path).iter_rows(named=True):
+    for table in tables:
+        for row in table.iter_rows(named=True):
             if row["whole"]:
                 quality = np.full((row["rows"], row["columns"]), -1.0, dtype=np.float32)
             quality.ravel()[np.asarray(row["pixel"], dtype=np.int64)] = row["quality"]

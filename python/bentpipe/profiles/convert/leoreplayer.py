@@ -17,7 +17,7 @@ from bentpipe.files import atomic_write, read_unpacked
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.mahimahi import capacity_of, write_mahimahi
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
-from bentpipe.profiles.convert.writing import WriteOptions, Written, sibling
+from bentpipe.profiles.convert.writing import WriteOptions, Written, filled_notes, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
 from bentpipe.readers.measurement import Said
@@ -55,6 +55,7 @@ def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Wr
         traces = write_mahimahi(profile, path, options)
         files += traces.files
         notes += [note for note in traces.notes if "mm-delay" not in note]
+    notes += [note for note in filled_notes(view) if note not in notes]
     lost = [view.loss(direction).mean() for direction in DIRECTIONS]
     notes.append(
         f"loss is not in the format: mm-loss uplink {lost[0]:.5f}, downlink {lost[1]:.5f} lose as much, evenly"

@@ -18,7 +18,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_unpacked
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
-from bentpipe.profiles.convert.writing import WriteOptions, Written, limited_capacity, sibling
+from bentpipe.profiles.convert.writing import WriteOptions, Written, filled_notes, limited_capacity, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.show import delay_times_s, known_at
 from bentpipe.profiles.table import DIRECTIONS, Direction
@@ -66,7 +66,7 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
         f"delay, loss and queues are not in the format; median one-way delays are {up_ms:.2f} ms up and "
         f"{down_ms:.2f} ms down (mm-delay takes one for both)"
     )
-    return Written(files, notes)
+    return Written(files, notes + filled_notes(view))
 
 
 def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:

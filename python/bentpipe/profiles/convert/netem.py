@@ -20,7 +20,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import Points, Provenance, Side, duration_to_ns, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
-from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, limited_capacity, sibling
+from bentpipe.profiles.convert.writing import WriteOptions, Written, filled_notes, grid_s, limited_capacity, sibling
 from bentpipe.profiles.path import PathView, Steps
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc, parse_utc
@@ -80,7 +80,11 @@ def write_netem(profile: Profile, path: Path, options: WriteOptions) -> Written:
             file.write((head + "".join(f"{line}\n" for line in _schedule(view, direction, options)) + _TAIL).encode())
         files.append(target)
     return Written(
-        files, ["netem holds each step, draws loss per packet and lets packets overtake: see the head of the scripts"]
+        files,
+        [
+            "netem holds each step, draws loss per packet and lets packets overtake: see the head of the scripts",
+            *filled_notes(view),
+        ],
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
-from bentpipe.profiles.path import PathView, Steps
-from bentpipe.profiles.table import Direction
+from bentpipe.profiles.path import PathView, Steps, held
+from bentpipe.profiles.table import DIRECTIONS, Direction
 
 
 @dataclass(frozen=True)
@@ -65,3 +65,37 @@ def grid_s(view: PathView, options: WriteOptions) -> NDArray[np.float64]:
     if not 0.001 <= options.step_s <= 3600:
         raise UserError(f"step: {options.step_s:g} s; wanted 0.001 to 3600")
     return np.arange(0.0, view.duration_s - 1e-9, options.step_s)
+
+
+def delay_known(view: PathView, at_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether the delays of both directions are known at each of `at_s`; where there is no path, they are."""
+    known = np.ones(at_s.shape, bool)
+    for start, end, hops in view.routes():
+        inside = (at_s >= start) & (at_s < end)
+        for hop in hops:
+            for direction in DIRECTIONS:
+                if (points := view.points(hop, direction, "delay_s")) is not None:
+                    known[inside] &= held(points.t_s, points.valid.astype(np.float64), at_s[inside]) > 0
+    return known
+
+
+def unknown_s(view: PathView) -> float:
+    """For how long something of either direction is not known [s]: the longer of the two."""
+    return max((1.0 - view.valid(direction).mean()) * view.duration_s for direction in DIRECTIONS)
+
+
+def filled_notes(view: PathView) -> list[str]:
+    """A line for a format without gaps, where the Profile has some."""
+    seconds = unknown_s(view)
+    if seconds <= 0:
+        return []
+    return [
+        f"{seconds:.3f} of {view.duration_s:.3f} s are gaps in the Profile, of which nothing is known; the format has "
+        "none, and they are filled with what stands around them"
+    ]
+
+
+def no_path_notes(view: PathView, at_s: NDArray[np.float64]) -> list[str]:
+    """A line for a format that says no path where the delay is not known."""
+    steps = int((~delay_known(view, at_s)).sum())
+    return [f"{steps} of {at_s.size} steps are in gaps of the Profile: no path there"] if steps else []

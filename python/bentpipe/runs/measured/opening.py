@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,9 @@ from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
+
+    from bentpipe.runs.measured.store import MeasuredRun
 
 Wanted = Literal["probes", "hops", "orientation", "throughput"]
 
@@ -25,10 +29,25 @@ _ANALYSES = {
 _PARQUET = b"PAR1"
 
 
-def open_measured(
-    path: str | os.PathLike[str], wanted: Wanted, site: str | None = None, target: str | None = None
-) -> pl.LazyFrame:
-    """The table that an analysis reads.
+@dataclass(frozen=True)
+class Opened:
+    """A table, and what those who wrote or read it said of it.
+
+    Attributes:
+        table: As its analysis reads it.
+        clock_known: Whether its times are those of a wall clock; else only their differences mean anything.
+        notes: What is missing in it or was assumed, a line each.
+        warnings: Why it is not to be trusted, a line each.
+    """
+
+    table: pl.LazyFrame
+    clock_known: bool = True
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def opened(path: str | os.PathLike[str], wanted: Wanted, site: str | None = None, target: str | None = None) -> Opened:
+    """The table that an analysis reads, and what was said of it.
 
     Args:
         path: A Parquet file with its columns (`docs/reference/analyze.md`); a measured Run, or a folder above some,
@@ -41,34 +60,60 @@ def open_measured(
         UserError: Nothing that can be read, no such rows, or none for this analysis; the message says which there are.
     """
     path = Path(path)
+    found = None
     if path.is_file() and _begins_with(path, _PARQUET):
         table = scan_file(path)
-        if wanted == "orientation" and "azimuth_deg" not in table.collect_schema():
-            table = _prepared(_read(path, wanted), wanted)
-        elif wanted == "probes" and "duplicate" in table.collect_schema():
+        if wanted == "probes" and "duplicate" in table.collect_schema():
             table = table.filter(~pl.col("duplicate").fill_null(value=False))
-    else:
-        table = _prepared(_read(path, wanted), wanted)
-    return chosen(table, path, site, target)
+        if wanted != "orientation" or "azimuth_deg" in table.collect_schema():
+            found = Opened(table)
+    if found is None:
+        found = _read(path, wanted)
+        found = replace(found, table=_prepared(found.table, wanted))
+    return replace(found, table=chosen(found.table, path, site, target))
 
 
-def _read(path: Path, wanted: Wanted) -> pl.LazyFrame:
+def open_measured(
+    path: str | os.PathLike[str], wanted: Wanted, site: str | None = None, target: str | None = None
+) -> pl.LazyFrame:
+    """The table of `opened`."""
+    return opened(path, wanted, site, target).table
+
+
+def trusted(run: MeasuredRun) -> tuple[str, ...]:
+    """Why a measured Run is not to be trusted, in one line; empty: it is."""
+    if run.record["valid"]:
+        return ()
+    return (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
+
+
+def _read(path: Path, wanted: Wanted) -> Opened:
     from bentpipe.dish.dumps import is_recording, measure_recording
     from bentpipe.runs.measured.importing import assembled, read_file
     from bentpipe.runs.measured.store import UNKNOWN_SITE, find_measured
     from bentpipe.runs.measured.tables import TABLES, filled
 
     name = _TABLE[wanted]
+    clock_known, notes, warnings = True, list[str](), list[str]()
     if path.is_dir() and not is_recording(path):
         runs = find_measured(path)
-        found = [table for run in runs if (table := run.scan(name)) is not None]
+        found = []
+        for run in runs:
+            if (table := run.scan(name)) is None:
+                continue
+            found.append(table)
+            clock_known &= all(source.get("clock") != "relative" for source in run.record["sources"])
+            notes += [str(note) for source in run.record["sources"] for note in source.get("notes") or ()]
+            warnings += trusted(run)
         there = [table for table in TABLES if any(table in run.tables for run in runs)]
     elif path.is_dir():
         tables = measure_recording(path).tables
         there = list(tables)
         found = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
-        tables = assembled([read_file(path)], UNKNOWN_SITE)
+        part = read_file(path)
+        clock_known, notes = part.measurement.clock != "relative", list(part.measurement.notes)
+        tables = assembled([part], UNKNOWN_SITE)
         there = list(tables)
         found = [tables[name].lazy()] if name in tables else []
     if not found:
@@ -76,7 +121,8 @@ def _read(path: Path, wanted: Wanted) -> pl.LazyFrame:
         raise UserError(
             f"{path}: holds {', '.join(there)} and no {name}; it can be analysed for: {possible or 'nothing'}"
         )
-    return pl.concat(found)
+    # A prober writes the same of each of its Runs.
+    return Opened(pl.concat(found), clock_known, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(warnings)))
 
 
 def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
