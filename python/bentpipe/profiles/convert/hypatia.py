@@ -15,7 +15,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.profiles.convert.writing import WriteOptions, Written, delay_known, grid_s, no_path_notes
+from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_path_notes, stepped_rtt_ms
 from bentpipe.profiles.path import PathView
 from bentpipe.readers.checked import MAX_RTT_MS
 
@@ -23,17 +23,18 @@ from bentpipe.readers.checked import MAX_RTT_MS
 def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Written:
     """Writes ``path``: the round trip of a lone small packet every `options.step_s` (Hypatia's default is 0.1 s).
 
-    0, which is no path, stands for gaps too.
+    0, which is no path, stands for gaps of a step or more too.
 
     Raises:
         UserError: A step that is not usable.
     """
     view = PathView(profile)
     times = grid_s(view, options)
-    rtt_ns = np.where(delay_known(view, times), np.nan_to_num(view.rtt_ms(times)), 0.0) * 1e6
+    rtt_ms, known = stepped_rtt_ms(view, times, options)
+    rtt_ns = np.where(known, np.nan_to_num(rtt_ms), 0.0) * 1e6
     with atomic_write(path) as file:
         file.writelines(f"{round(t * 1e9)},{rtt:.10f}\n".encode() for t, rtt in zip(times, rtt_ns, strict=True))
-    return Written([path], ["capacity, loss and queues are not in the format", *no_path_notes(view, times)])
+    return Written([path], ["capacity, loss and queues are not in the format", *no_path_notes(known)])
 
 
 def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:

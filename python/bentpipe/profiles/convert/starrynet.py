@@ -24,7 +24,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.profiles.convert.writing import WriteOptions, Written, delay_known, grid_s, no_path_notes
+from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_path_notes, stepped_rtt_ms
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
 from bentpipe.readers.checked import MAX_RTT_MS, member, number, parse_json
@@ -46,7 +46,7 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
     """Writes the folder `path`: ``config.json`` and the link files of every step.
 
     Half of the one-way delay (of a round trip's half: StarryNet's links are alike in both ways) is the terminal's link,
-    half the server's. Without a path, and in gaps, both have none.
+    half the server's. Without a path, and in gaps of a step or more, both have none.
 
     Raises:
         UserError: `path` is there already, a step that is not usable, or more than a day of steps.
@@ -57,7 +57,8 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
         raise UserError(f"{profile.name}: {times.size} steps; wanted at most {_MOST_STEPS}: give a longer --step")
     if path.exists():
         raise UserError(f"{path}: is there already; StarryNet's files are a folder of their own, name a new one")
-    link_ms = np.where(delay_known(view, times), view.rtt_ms(times), np.nan) / 4
+    rtt_ms, known = stepped_rtt_ms(view, times, options)
+    link_ms = np.where(known, rtt_ms, np.nan) / 4
     satellite = np.searchsorted([event["at_ns"] / 1e9 for event in view.handovers()], times, side="right") % 2
     capacity = [view.capacity(direction) for direction in DIRECTIONS]
     mean_bps = min((float(c.mean()) for c in capacity if np.isfinite(c.value).all()), default=5e9)
@@ -101,7 +102,7 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
             "capacity and loss are one number each in StarryNet (config.json): the lower mean, and the higher mean "
             "over two links",
             "positions are not in a Profile: those written are placeholders; add your machines to config.json",
-            *no_path_notes(view, times),
+            *no_path_notes(known),
         ],
     )
 

@@ -33,6 +33,13 @@ class Written:
     notes: Sequence[str] = ()
 
 
+#: Parts of a step in which one is looked for in which the delay is known.
+PARTS = 50
+
+Rtts = NDArray[np.float64]
+Knowns = NDArray[np.bool_]
+
+
 def sibling(path: Path, ending: str) -> Path:
     """`path` with `ending` added to its name."""
     return path.with_name(path.name + ending)
@@ -67,7 +74,7 @@ def grid_s(view: PathView, options: WriteOptions) -> NDArray[np.float64]:
     return np.arange(0.0, view.duration_s - 1e-9, options.step_s)
 
 
-def delay_known(view: PathView, at_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+def delay_known(view: PathView, at_s: NDArray[np.float64]) -> Knowns:
     """Whether the delays of both directions are known at each of `at_s`; where there is no path, they are."""
     known = np.ones(at_s.shape, bool)
     for start, end, hops in view.routes():
@@ -95,7 +102,25 @@ def filled_notes(view: PathView) -> list[str]:
     ]
 
 
-def no_path_notes(view: PathView, at_s: NDArray[np.float64]) -> list[str]:
-    """A line for a format that says no path where the delay is not known."""
-    steps = int((~delay_known(view, at_s)).sum())
-    return [f"{steps} of {at_s.size} steps are in gaps of the Profile: no path there"] if steps else []
+def stepped_rtt_ms(view: PathView, at_s: NDArray[np.float64], options: WriteOptions) -> tuple[Rtts, Knowns]:
+    """Round trip of each step that begins at one of `at_s` [ms], and whether any is known in it.
+
+    It is that of the step's beginning or, where that is not known, of the first moment of the step that is: a gap of a
+    tenth of a second is not to become one of a step. Looked for in `PARTS` parts of a step, of 1 ms at least.
+    """
+    looked, known = at_s.copy(), delay_known(view, at_s)
+    parts = max(1, min(PARTS, round(options.step_s / 1e-3)))
+    for part in range(1, parts):
+        if known.all():
+            break
+        later = at_s + options.step_s * part / parts
+        found = ~known & delay_known(view, later) & (later < view.duration_s)
+        looked[found] = later[found]
+        known |= found
+    return view.rtt_ms(looked), known
+
+
+def no_path_notes(known: Knowns) -> list[str]:
+    """A line for a format that says no path where the delay is not known; `known` of each step."""
+    steps = int((~known).sum())
+    return [f"{steps} of {known.size} steps are in gaps of the Profile: no path there"] if steps else []
