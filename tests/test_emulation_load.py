@@ -58,9 +58,7 @@ def test_a_full_machine_and_an_empty_path():
     [
         {"backlog_max_bytes": 10e9 / 8 * 1.1e-3},  # a millisecond's worth stood
         {"capacity_bps": 1.1e9},  # nearly all of it was used
-        {"drops_loss": 1},
         {"drops_queue": 1},
-        {"drops_event": 1},
         {"drops_aqm": 1},
         {"capacity_bps": 0.0},  # interrupted, and something waits
     ],
@@ -83,12 +81,17 @@ def test_what_fills_a_machine(second, is_full):
     assert second.is_full == is_full
 
 
+@pytest.mark.parametrize("chance", [{"drops_loss": 12}, {"drops_event": 12}])
+def test_what_is_lost_by_chance_does_not_hold_back(chance):
+    assert bound(columns(window(**chance)), [FULL]).share == 1.0
+
+
 def test_bytes_are_weighed_and_counters_are_taken_apart():
-    """Two seconds of 1 Gbit/s of which one was the machine's; the path then begins anew, and so do its counters."""
-    rows = window(), window(2.0, delivered_bytes=250_000_000), window(3.0, delivered_bytes=125_000_000, drops_loss=7)
+    """Three seconds of 1 Gbit/s of which one was the machine's."""
+    rows = window(), window(2.0, delivered_bytes=250_000_000), window(3.0, delivered_bytes=375_000_000)
     assert bound(columns(*rows), [FULL]).share == pytest.approx(1 / 3)
-    lossy = window(drops_loss=7), window(2.0, delivered_bytes=250_000_000, drops_loss=7)
-    assert bound(columns(*lossy), [FULL, Second(2.0, 0.95, 0.97, 2)]).share == pytest.approx(1 / 2)
+    full = window(drops_queue=7), window(2.0, delivered_bytes=250_000_000, drops_queue=7)
+    assert bound(columns(*full), [FULL, Second(2.0, 0.95, 0.97, 2)]).share == pytest.approx(1 / 2)
 
 
 def test_what_paces_itself_is_told_of_by_its_lateness():

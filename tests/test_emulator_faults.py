@@ -13,7 +13,8 @@ def test_kill_at_any_moment_leaves_nothing(victim, tmp_path):
     """`bentpipe validate emulator-faults` does this a hundred times each."""
     file = bell_file(tmp_path)
     for attempt in range(3):
-        killed = kill_once(victim, file, random.Random(f"{victim} {attempt}").uniform(0.0, 0.8), tmp_path)
+        after_s = random.Random(f"{victim} {attempt}").uniform(0.0, 0.8)
+        killed = kill_once(victim, file, after_s, tmp_path, busy=attempt == 1)
         assert killed.hit
         assert not killed.left
         assert "Traceback" not in killed.said

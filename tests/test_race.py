@@ -130,7 +130,10 @@ def test_seeds_that_change_nothing_are_one_result(tmp_path):
     assert result_rows(summarise(differing.runs))[0][-1] == "3"
 
 
-@pytest.mark.parametrize(("key", "said"), [("build", "another build of"), ("bentpipe", "another version of")])
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("build", "another build of"), ("bentpipe", "another version of"), ("kernel", "another kernel, whose figures")],
+)
 def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key, said):
     (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=2.0).runs
     assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1

@@ -66,6 +66,9 @@ Aqm = Annotated[
         show_default=False,
     ),
 ]
+ListenWithin = Annotated[
+    float, typer.Option(min=0.1, max=3600.0, help="How long the server may take until it listens [s].")
+]
 Capture = Annotated[
     bool,
     typer.Option(
@@ -93,6 +96,7 @@ def run(
     gateway_cc: GatewayCc = None,
     aqm: Aqm = None,
     capture: Capture = False,
+    listen_within: ListenWithin = 10.0,
 ) -> None:
     """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
 
@@ -131,6 +135,7 @@ def run(
             gateway_controller=gateway_cc,
             queues=aqm or [],
             capture=capture,
+            listen_within_s=listen_within,
         )
     _tell(result)
     raise typer.Exit(result.exit_code)
@@ -147,6 +152,7 @@ def shell(
     gateway_cc: GatewayCc = None,
     aqm: Aqm = None,
     capture: Capture = False,
+    listen_within: ListenWithin = 10.0,
 ) -> None:
     """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
 
@@ -157,7 +163,7 @@ def shell(
 
     note("a shell behind the path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
-    run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture)
+    run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture, listen_within)
 
 
 def note_if_fast(paths: Iterable[Profile]) -> None:

@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
-from bentpipe.emulation.load import BOUND_SHARE, Bound, Watch, bound
+from bentpipe.emulation.load import BOUND_SHARE, Bound, Second, Watch, bound
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.seeds import LARGEST_SEED
 from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
@@ -224,7 +224,12 @@ class Emulated:
                 f"SYNs and datagrams found no place at the gateway, which has {count('places')} for connections and as "
                 "many for flows (`ulimit -Hn`, a quarter of it)",
             ),
-            (count("flows_evicted"), "flows of datagrams lost their place at the gateway to others"),
+            (count("flows_evicted"), "flows of datagrams in use lost their place at the gateway to others"),
+            (count("dropped_outside"), "packets were not taken by this machine's own network, behind the path"),
+            (
+                count("dropped_echo_not_allowed"),
+                "echo requests were not let out by this machine (net.ipv4.ping_group_range)",
+            ),
             (count("dropped_fragments"), "fragments were too many at once for the gateway to put together"),
             (done.get("rows_lost"), "rows of its tables are missing, since this command stood still"),
         )
@@ -364,6 +369,16 @@ class Emulated:
             for column, kind in self.types[name].items()
         }
 
+    def tell_stolen(self, seconds: Iterable[Second]) -> None:
+        """Add to the events in which of these windows the hypervisor took time from the processors, and how much."""
+        if "events" not in self.types:  # it ended before it said what there is
+            return
+        events = self.tables.setdefault("events", {name: [] for name in self.types["events"]})
+        stolen = [(one.t_s, -1, "stolen", f"{1e3 * one.stolen_s:.0f} ms") for one in seconds if one.stolen_s > 0]
+        rows = sorted([*zip(*(events[name] for name in ("t_s", "flow", "kind", "detail")), strict=True), *stolen])
+        for place, name in enumerate(("t_s", "flow", "kind", "detail")):
+            events[name] = [row[place] for row in rows]
+
     def _renumber(self, flows: Sequence[int | None]) -> None:
         """Give flows the numbers that the Experiment has; `flows` are theirs in the tables. All others come after."""
         columns = [self.tables[name]["flow"] for name in ("samples", "links") if name in self.tables]
@@ -421,6 +436,7 @@ def emulate(
         status = keeper.wait()
     result.stolen_share = processors.stolen_share_since() if processors else None
     tcp_bytes = sum(flow["delivered_bytes"] for flow in (result.done or {}).get("flows", ()))
+    result.tell_stolen(watch.seconds)
     result.bound = bound(result.tables.get("links", {}), watch.seconds, tcp_bytes=tcp_bytes)
     if result.started is None:
         raise EmulationError(f"the emulation did not start (status {status}); see above")

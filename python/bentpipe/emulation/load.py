@@ -44,17 +44,23 @@ TCP_SHARE = 0.5
 """Of the bytes, least that are TCP's where full processors make the machine the limit: TCP takes what it gets, and so
 hides it. What paces itself shows it by packets that are late or lost at the path's ends. Chosen here."""
 
-DROPS = ("drops_queue", "drops_loss", "drops_event", "drops_aqm")
+DROPS = ("drops_queue", "drops_aqm")
+"""Of a hop that held back. Random loss and handovers do not: a packet in 100,000 is one in every second of a machine that
+is full, and what loss holds back does not fill one."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """One window: its end in the Run [s], what share of it the relay worked, and all of so many processors."""
+    """One window: its end in the Run [s], what share of it the relay worked, and all of so many processors.
+
+    `stolen_s`: processor time that the hypervisor gave to others [s], in the kernel's ticks.
+    """
 
     t_s: float
     relay: float
     processors: float
     count: int
+    stolen_s: float = 0.0
 
     @property
     def is_full(self) -> bool:
@@ -116,7 +122,8 @@ class Watch:
                 if busy is not None:
                     relay = (now[1] - relay_s) / (now[0] - at)
                     count = len(os.sched_getaffinity(0))
-                    self.seconds.append(Second(line["columns"]["t_s"][-1], relay, busy, count))
+                    stolen_s = (now[2].stolen - ticks.stolen) / os.sysconf("SC_CLK_TCK")
+                    self.seconds.append(Second(line["columns"]["t_s"][-1], relay, busy, count, stolen_s))
             self._last = now
 
     def _look(self) -> tuple[float, float, ProcessorTime] | None:
@@ -178,11 +185,8 @@ def bound(links: Mapping[str, Sequence[Any]], seconds: Iterable[Second], *, tcp_
 
 
 def _grown(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, int]:
-    """Counters of this window alone; they begin anew with each passage through the Profile."""
-    return {
-        name: row[name] - before[name] if before is not None and row[name] >= before[name] else row[name]
-        for name in ("delivered_bytes", *DROPS)
-    }
+    """Counters of this window alone."""
+    return {name: row[name] - (before[name] if before else 0) for name in ("delivered_bytes", *DROPS)}
 
 
 def _limits(row: Mapping[str, Any], more: Mapping[str, int], span_s: float) -> bool:

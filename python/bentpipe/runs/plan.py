@@ -69,17 +69,17 @@ class Work:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a finished Run to stand for this work."""
-        versions = record.versions("simulated", guests_of(self.experiment))
+        versions = record.versions(self.world, guests_of(self.experiment))
         return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
 
 
 def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
     """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes, and what ran it.
 
-    Of `versions` both count: two builds of one version may differ in what they simulate.
+    Two builds of one version may differ in what they simulate, two kernels or processors in what they send.
     """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
-    ran = {key: versions.get(key) for key in ("bentpipe", "build")} | {
+    ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {
         key: value for key, value in versions.items() if key.startswith(record.GUEST)
     }
     whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "versions": ran}))

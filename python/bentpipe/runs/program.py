@@ -60,6 +60,7 @@ def run_program(
     gateway_controller: str | None = None,
     queues: Sequence[str] = (),
     capture: bool = False,
+    listen_within_s: float = 10.0,
 ) -> ProgramRun:
     """Run `command` behind the Profile, with the terminal of this process, as the same user.
 
@@ -79,6 +80,7 @@ def run_program(
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
         queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` reads them.
         capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
+        listen_within_s: How long the server may take until it listens [s].
 
     Raises:
         UserError: what cannot be run.
@@ -107,6 +109,7 @@ def run_program(
         mtu=mtu,
         gateway_controller=gateway_controller,
         queues=tuple(parse_queue(text) for text in queues),
+        listen_within_s=listen_within_s,
     )
     if folder is None or out is None:
         return ProgramRun(emulate(drawn, spec), None)

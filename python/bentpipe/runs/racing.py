@@ -255,6 +255,18 @@ def _kept(work: Sequence[planning.Work], out: Path) -> dict[Path, store.Run]:
     return kept
 
 
+class OtherRunError(UserError):
+    """A Run is in the place of another: `found` says where, and what it is of."""
+
+    def __init__(self, folder: Path, other: str) -> None:
+        self.found = f"{folder}: holds a Run of another {other}"
+        super().__init__(f"{self.found}; choose another folder with -o, or replace it with --fresh")
+
+
+_OTHER = {"bentpipe": "version of bentpipe", "build": "build of bentpipe", "kernel": "kernel", "machine": "processor"}
+"""What a Run is of, by what differs in its versions."""
+
+
 def _already_there(item: planning.Work) -> store.Run | None:
     if not item.folder.exists():
         return None
@@ -269,11 +281,9 @@ def _already_there(item: planning.Work) -> store.Run | None:
         ours, theirs = wanted.pop("versions"), found.pop("versions")
         other = "Experiment or Profile"
         if found == wanted:  # but for what ran it
-            alike = theirs["bentpipe"] == ours["bentpipe"]
-            other = f"{'build' if alike else 'version'} of bentpipe, whose figures may differ"
-        raise UserError(
-            f"{item.folder}: holds a Run of another {other}; choose another folder with -o, or replace it with --fresh"
-        )
+            differs = next((key for key in ours if ours[key] != theirs.get(key)), "bentpipe")
+            other = f"{_OTHER.get(differs, 'version of the controller')}, whose figures may differ"
+        raise OtherRunError(item.folder, other)
     return run
 
 

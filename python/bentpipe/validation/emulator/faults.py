@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import signal
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs.program import run_program
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.emulator import leaks
+from bentpipe.validation.emulator.traffic import LOAD_PORT, prober
 
 Victim = Literal["emulator", "keeper", "program", "parent"]
 VICTIMS: tuple[Victim, ...] = ("emulator", "keeper", "program", "parent")
@@ -31,6 +33,12 @@ STARTS = 200
 UP_S = 0.8
 """A kill comes uniformly within this time of the victim's start; of the command: of the emulator's, before which there
 would be little to leave."""
+
+BUSY_S = 2.0
+"""The same of every second kill, which comes while a server is started, packets flow, and a Run with a capture of them
+is written."""
+
+BUSY_BPS = 20e6
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
@@ -53,19 +61,20 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         for victim, starting in plans:
             left = hits = 0
             kills = STARTING_KILLS if starting else KILLS
-            within_s = statistics.median(took_s) if starting else UP_S
             for attempt in range(kills):
+                busy = not starting and attempt % 2 == 1
+                within_s = BUSY_S if busy else statistics.median(took_s) if starting else UP_S
                 after_s = random.Random(f"{victim} {attempt}").uniform(0.0, within_s)
-                killed = kill_once(victim, file, after_s, folder, starting=starting)
+                killed = kill_once(victim, file, after_s, folder, starting=starting, busy=busy)
                 left += bool(killed.left)
                 hits += killed.hit
-                took_s += [killed.there_s] if victim == "parent" and not starting else []
+                took_s += [killed.there_s] if victim == "parent" and not (starting or busy) else []
                 done += 1
                 on_progress(done / total)
             if starting:
-                what = f"kill -9 of the {victim} while it starts, {kills} times within {1e3 * within_s:.0f} ms"
+                what = f"kill -9 of the {victim} while it starts, {kills} times"
             else:
-                what = f"kill -9 of the {victim}, {hits} times while the emulation was there"
+                what = f"kill -9 of the {victim}, {hits} times while the emulation was there, half of them in traffic"
             within = left == 0 and (starting or hits == kills)
             rows.append(Row(f"{what}: ends that left a process", str(left), "0", "0", within))
         failed = 0
@@ -122,8 +131,18 @@ class Killed:
     there_s: float
 
 
-def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path, *, starting: bool = False) -> Killed:
+def kill_once(
+    victim: Victim,
+    profile: Path,
+    after_s: float,
+    folder: str | Path,
+    *,
+    starting: bool = False,
+    busy: bool = False,
+) -> Killed:
     """`bentpipe run` of a program that waits; `kill -9` `after_s` after the victim is there; then up to 10 s to go.
+
+    `busy`: beside it datagrams go to a server, and a Run with a capture is kept below `folder`.
 
     The program waits for this process to close a pipe, or to end, however it does. The command's time begins when the
     emulator is there; `starting`: at its own first moment.
@@ -131,7 +150,7 @@ def kill_once(victim: Victim, profile: Path, after_s: float, folder: str | Path,
     mark = f"bentpipe-{os.getpid()}-{victim}-{after_s}"
     waits, ours = os.pipe()
     with os.fdopen(waits) as standard_input, os.fdopen(ours):
-        return _kill_once(victim, profile, after_s, folder, mark, standard_input, starting)
+        return _kill_once(victim, profile, after_s, folder, mark, standard_input, starting=starting, busy=busy)
 
 
 def _kill_once(
@@ -141,10 +160,17 @@ def _kill_once(
     folder: str | Path,
     mark: str,
     standard_input: IO[str],
+    *,
     starting: bool,
+    busy: bool,
 ) -> Killed:
-    program = ["sh", "-c", f": {mark}; read -r _; :"]
-    command = [sys.executable, "-m", "bentpipe", "run", str(profile), "--", *program]
+    command = [sys.executable, "-m", "bentpipe", "run", str(profile)]
+    beside = ""
+    if busy:
+        server = prober("count", Path(folder, f"{mark}.count"), LOAD_PORT)
+        command += ["--server", f": {mark}; exec {shlex.join(server)}", "--capture", "-o", str(Path(folder, mark))]
+        beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT))} & "
+    command += ["--", "sh", "-c", f": {mark}; {beside}read -r _; :"]
     begin = time.monotonic()
     with subprocess.Popen(
         command, stdin=standard_input, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder

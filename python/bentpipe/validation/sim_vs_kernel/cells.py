@@ -53,7 +53,7 @@ class Effort:
     pairs: int = 10
     alone_again: int = 10
     pairs_again: int = 20
-    repeated: int = 10
+    repeated: int = 20
     insist: bool = True
 
     def duration_s(self, cell: Cell) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ class Figures:
         delay_ms: Mean one-way delay of the data as the elements saw it, weighted by packets, summed over the hops [ms].
         retransmit_rate: Segments sent again / segments sent.
         lateness_ms: How late the emulator was, 99th and 99.9th percentile; None: simulated.
+        seconds: By window of a second (its end, rounded): delay spent by its packets [ms], and how many there were.
+        stolen: Windows in which the hypervisor took time from the processors.
     """
 
     goodput_bps: float
@@ -39,15 +42,28 @@ class Figures:
     delay_ms: float
     retransmit_rate: float
     lateness_ms: tuple[float, float] | None
+    seconds: Mapping[int, tuple[float, int]] = field(default_factory=dict)
+    stolen: frozenset[int] = frozenset()
 
     @property
     def first_share(self) -> float:
         """The first flow's."""
         return self.shares[0]
 
+    @property
+    def calm(self) -> frozenset[int]:
+        """Windows in which nothing was stolen, nor in the one before, whose queue may still stand."""
+        return frozenset(second for second in self.seconds if not {second, second - 1} & self.stolen)
 
-def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
-    """The figures of a Run from its tables `samples` and `links`.
+    def delay_in_ms(self, seconds: Collection[int]) -> float:
+        """As `delay_ms`, in these windows only; NaN: no packet came through in them."""
+        found = [self.seconds[second] for second in seconds if second in self.seconds]
+        packets = sum(count for _, count in found)
+        return sum(spent_ms for spent_ms, _ in found) / packets if packets else float("nan")
+
+
+def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame, events: pl.DataFrame) -> Figures:
+    """The figures of a Run from its tables.
 
     Raises `DamagedRunError` for a Run that ended before its end, and for a flow of which nothing follows the warm-up.
     """
@@ -68,12 +84,16 @@ def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame) -> Figures:
         span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
     total_bytes = sum(got_bytes)
     sent = total_bytes / MSS_BYTES + sum(again)
+    seconds = _delays_by_second(links, direction)
+    packets = sum(count for _, count in seconds.values())
     return Figures(
         goodput_bps=sum(8 * count / span for count, span in zip(got_bytes, span_s, strict=True)),
         shares=tuple(count / total_bytes if total_bytes else 0.0 for count in got_bytes),
-        delay_ms=one_way_delay_ms(links, direction),
+        delay_ms=sum(ms for ms, _ in seconds.values()) / packets if packets else float("nan"),
         retransmit_rate=sum(again) / sent if sent else 0.0,
         lateness_ms=lateness_ms(run) if "emulator" in run.record["summary"] else None,
+        seconds=seconds,
+        stolen=frozenset(round(t_s) for t_s in events.filter(pl.col("kind") == "stolen")["t_s"].to_list()),
     )
 
 
@@ -96,11 +116,11 @@ HALF_STEP_S = 0.05
 """Half the time between samples: the kernel's are taken a little after the tenth of a second [s]."""
 
 
-def one_way_delay_ms(links: pl.DataFrame, direction: str) -> float:
-    """Mean delay of the packets that came through, over all flows [ms].
+def _delays_by_second(links: pl.DataFrame, direction: str) -> dict[int, tuple[float, int]]:
+    """By window: delay of the packets that came through, of all flows together [ms], and their number.
 
     A path's hops take turns (satellites) and follow each other (satellite, gateway, exchange): the delay of all packets
-    in all hops, over the packets that left the last one.
+    in all hops, and the packets that left the last one.
     """
     # A window's row is written at its end, the kernel's a little later.
     rows = links.filter(
@@ -110,11 +130,13 @@ def one_way_delay_ms(links: pl.DataFrame, direction: str) -> float:
         & (pl.col("delay_n") > 0)
     )
     if rows.is_empty():
-        return float("nan")
-    spent_ms = float((rows["delay_mean_ms"] * rows["delay_n"].cast(pl.Float64)).sum())
+        return {}
     # Whatever hop a packet took in between, all come through the one that every route has: the one with most packets.
-    packets = int(rows.group_by("hop").agg(pl.col("delay_n").sum())["delay_n"].max())  # type: ignore[arg-type]
-    return spent_ms / packets
+    packets = rows.group_by("hop").agg(pl.col("delay_n").sum()).sort("delay_n", "hop")
+    spent_ms = (pl.col("delay_mean_ms") * pl.col("delay_n").cast(pl.Float64)).sum()
+    counted = pl.col("delay_n").filter(pl.col("hop") == packets["hop"][-1]).sum()
+    found = rows.group_by(pl.col("t_s").round().cast(pl.Int64)).agg(spent_ms.alias("ms"), counted).sort("t_s")
+    return {int(second): (float(ms), int(count)) for second, ms, count in found.rows()}
 
 
 ALL_FLOWS = -1

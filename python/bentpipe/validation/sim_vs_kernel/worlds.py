@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_text
 from bentpipe.runs import run_experiment
 from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import ExperimentFile
 from bentpipe.runs.plan import drawn_phase_ns
+from bentpipe.runs.racing import OtherRunError
 from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
 from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
 
@@ -33,6 +36,9 @@ CALM_P999_MS = 2.0
 """A Run with a later p99.9 is repeated too, and kept if it does not get better: the relay stood still for a while, and
 what it then handed on at once is a burst that the path's queue may not hold. Chosen here: a tenth of the shortest queue
 (fibre) [ms]."""
+
+TAKEN = "taken.txt"
+"""File with the content hashes of the kernel's Runs that a look was content with."""
 
 STAGGER_S = 1.0
 """A second flow starts up to this long after the first [s]. Chosen here: more than the longest round trip, so that
@@ -75,6 +81,7 @@ def run_cell(
         UserError: what this machine cannot run.
     """
     seeds = effort.seeds(cell, second_look=second_look)
+    out = _folder(out, cell)
     simulated = _race(cell, path, effort, seeds, out / "simulated", on_kernel=False)
     return Worlds(cell, tuple(simulated), tuple(_calm(cell, path, effort, seeds, out / "kernel", heard)))
 
@@ -82,22 +89,38 @@ def run_cell(
 def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None]) -> Worlds:
     """The same with the kernel's Runs of the first seeds once more, kept below `out` like the others."""
     many = min(effort.repeated, len(worlds.kernel))
-    return replace(worlds, repeated=tuple(_calm(worlds.cell, path, effort, many, out / "kernel-repeated", heard)))
+    out = _folder(out, worlds.cell) / "kernel-repeated"
+    return replace(worlds, repeated=tuple(_calm(worlds.cell, path, effort, many, out, heard)))
+
+
+def _folder(out: Path, cell: Cell) -> Path:
+    """Where a cell's Runs go: those of lone flows and of pairs meet paths of one name and of another length."""
+    return out / ("alone" if cell.alone else "pairs")
 
 
 def _calm(
     cell: Cell, path: Profile, effort: Effort, seeds: int, out: Path, heard: Callable[[float], None]
 ) -> list[Run]:
+    # What an earlier look took is not drawn again, however late it was: that would be to choose among results.
+    taken = set(read_text(out / TAKEN).split()) if (out / TAKEN).exists() else set[str]()
     for _ in range(ATTEMPTS - 1):
         runs = _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
         spoilt = [
-            run for run in runs if not run.record["valid"] or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS)
+            run
+            for run in runs
+            if not run.record["valid"]
+            or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS and run.record["content_hash"] not in taken)
         ]
         if not spoilt:
-            return runs
+            break
         for run in spoilt:
             shutil.rmtree(run.path)
-    return _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
+    else:
+        runs = _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
+    taken |= {run.record["content_hash"] for run in runs if run.record["valid"]}
+    with atomic_write(out / TAKEN) as file:
+        file.write("".join(f"{one}\n" for one in sorted(taken)).encode())
+    return runs
 
 
 def _race(
@@ -120,7 +143,11 @@ def _race(
                 heard((before + share) / seeds)
 
             file = ExperimentFile(experiment_of(cell, path, effort.duration_s(cell), seed), {ROLE: Path(cell.profile)})
-            runs += run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told).runs
+            try:
+                found = run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told)
+            except OtherRunError as error:
+                raise UserError(f"{error.found}; choose another folder with -o, or remove {out}") from error
+            runs += found.runs
     return runs
 
 
@@ -147,7 +174,7 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
 
 def side(runs: Sequence[Run]) -> Side:
     """The figures of one world's Runs."""
-    return Side(tuple(figures_of(run, table(run, "samples"), table(run, "links")) for run in runs))
+    return Side(tuple(figures_of(run, *(table(run, name) for name in ("samples", "links", "events"))) for run in runs))
 
 
 def table(run: Run, name: str) -> pl.DataFrame:
