@@ -19,6 +19,7 @@ from bentpipe.profiles.path import PathView
 from bentpipe.runs import Run, race
 from bentpipe.runs.store import DamagedRunError
 from bentpipe.validation import sim_vs_kernel
+from bentpipe.validation.sim_vs_kernel import worlds as worlds_of
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
 from bentpipe.validation.sim_vs_kernel.explanations import (
     CHANCE,
@@ -27,7 +28,6 @@ from bentpipe.validation.sim_vs_kernel.explanations import (
     explained_by,
 )
 from bentpipe.validation.sim_vs_kernel.figures import Figures, Side, figures_of
-from bentpipe.validation.sim_vs_kernel import worlds as worlds_of
 from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.machine import check_buffers
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
@@ -132,7 +132,7 @@ def test_a_run_that_is_not_whole_is_one_line(tmp_path):
         figures_of(run, samples.clear(), links, run.events())
 
 
-def test_a_machine_that_stands_still_now_and_then_makes_bbr_queue_in_those_seconds(tmp_path):
+def test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds(tmp_path):
     """What a hypervisor does to BBR (`explanations`), done to a simulated path; CUBIC hardly minds."""
     still_s, every_s, span_s = 0.015, 5.0, 60.0
     at_s = np.arange(12.4, span_s, every_s)
@@ -179,7 +179,7 @@ def test_a_reason_explains_only_its_kind_and_only_where_time_was_stolen():
             seconds = {t: ((stolen_ms if t in disturbed else delay_ms) * 1000, 1000) for t in range(11, 41)}
             mean_ms = sum(ms for ms, _ in seconds.values()) / 30_000
             theirs.append(Figures(1e8, (1.0,), mean_ms, again, (0.1, 0.5), seconds, frozenset(stolen)))
-        ours = Figures(1e8, (1.0,), 40.0, 0.0, None, {t: (40_000.0, 1000) for t in range(11, 41)})
+        ours = Figures(1e8, (1.0,), 40.0, 0.0, None, dict.fromkeys(range(11, 41), (40000.0, 1000)))
         return explained_by(judge(Cell("fibre", flows), Side((ours,) * len(calm_ms)), Side(tuple(theirs))))
 
     some = range(12, 40, 4)

@@ -45,8 +45,8 @@ TCP_SHARE = 0.5
 hides it. What paces itself shows it by packets that are late or lost at the path's ends. Chosen here."""
 
 DROPS = ("drops_queue", "drops_aqm")
-"""Of a hop that held back. Random loss and handovers do not: a packet in 100,000 is one in every second of a machine that
-is full, and what loss holds back does not fill one."""
+"""Of a hop that held back. Random loss and handovers do not: a packet in 100,000 is one in every second of a machine
+that is full, and what loss holds back does not fill one."""
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,7 @@ class OtherRunError(UserError):
     """A Run is in the place of another: `found` says where, and what it is of."""
 
     def __init__(self, folder: Path, other: str) -> None:
+        """In `folder`, and of which `other` thing."""
         self.found = f"{folder}: holds a Run of another {other}"
         super().__init__(f"{self.found}; choose another folder with -o, or replace it with --fresh")
 

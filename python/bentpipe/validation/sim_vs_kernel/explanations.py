@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.validation.sim_vs_kernel.figures import Side
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
-STANDS_STILL = (
-    "tests/test_sim_vs_kernel.py::test_a_machine_that_stands_still_now_and_then_makes_bbr_queue_in_those_seconds"
-)
+STANDS_STILL = "tests/test_sim_vs_kernel.py::test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds"
 """A machine whose processors the hypervisor takes away for a part of a round trip hands on at once what came meanwhile.
 Acknowledgements bunch, BBR takes that for bandwidth, and queues what it sends too fast until the sample is ten round
 trips old. So a flow alone may meet more delay on the kernel than in the simulator: in the seconds in which time was
@@ -35,7 +33,7 @@ SURE = 0.95
 """Of the intervals that `CHANCE` rests on."""
 
 EXCUSED = 2.0
-"""Limits by which means may be apart at most where chance is the reason: however much a kernel scatters. Chosen here."""
+"""Limits by which means may be apart at most where chance is the reason, however a kernel scatters. Chosen here."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
