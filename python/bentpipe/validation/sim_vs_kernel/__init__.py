@@ -118,8 +118,8 @@ def compare(
     look(first, effort.first_look(), 0.0, FIRST_LOOK_SHARE)
     more = {cell: effort.seeds(cell, second_look=True) - effort.seeds(cell) for cell in CELLS}
     look(second, {cell: n for cell, n in more.items() if n and found[cell][1].in_doubt}, FIRST_LOOK_SHARE, THIRD_LOOK)
-    outside = [cell for cell in CELLS if effort.repeated and not found[cell][1].within]
-    look(itself, dict.fromkeys(outside, effort.repeated), THIRD_LOOK, 1.0)
+    unexplained = [cell for cell in CELLS if not found[cell][1].within and explained_by(found[cell][1]) is None]
+    look(itself, dict.fromkeys(unexplained, effort.repeated) if effort.repeated else {}, THIRD_LOOK, 1.0)
     on_progress(1.0)
     verdicts = [found[cell][1] for cell in CELLS]
     comparison = Comparison(verdicts, notes)
