@@ -1,6 +1,6 @@
 """Results of RIPE Atlas (atlas.ripe.net/docs, "Measurement result format"), ping and traceroute, as its API gives them.
 
-A list of objects, one object, or an object a line.
+Lists of objects, objects, or both behind each other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import MAX_RTT_MS, count_of, member, number, parse_json, text_of
+from bentpipe.readers.checked import MAX_RTT_MS, count_of, documents, member, number, text_of
 from bentpipe.readers.measurement import Measurement, Said
 
 _MARKS = (b'"prb_id"', b'"msm_id"')
@@ -41,7 +41,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     other: dict[str, int] = {}
     unsent = 0
     for place, result in _results(data, where):
-        kind = text_of(place, result, "type")
+        kind = text_of(place, result, "type") if "type" in result else _kind(result)
         if kind == "ping":
             pings += _ping(place, result)
             unsent += sum(_unsent(answer) for answer in member(place, result, "result", list))
@@ -74,19 +74,24 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
 
 
 def _results(data: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    text = data.strip()
-    if text.startswith(b"{") and b"\n{" in text:
-        entries = [
-            parse_json(f"{where}:{count}", line) for count, line in enumerate(text.split(b"\n"), 1) if line.strip()
-        ]
-    else:
-        whole = parse_json(where, text)
-        entries = whole if isinstance(whole, list) else [whole]
+    entries = (
+        entry
+        for document, _ in documents(where, data)
+        for entry in (document if isinstance(document, list) else [document])
+    )
     for index, entry in enumerate(entries):
         place = f"{where}: [{index}]"
         if not isinstance(entry, dict):
             raise UserError(f"{place}: {shown(entry)} is no result")
         yield place, entry
+
+
+def _kind(result: dict[str, Any]) -> str:
+    """What a result of the first firmwares is, which do not say: a traceroute has hops, a ping counts."""
+    answers = result.get("result")
+    if isinstance(answers, list) and any(isinstance(answer, dict) and "hop" in answer for answer in answers):
+        return "traceroute"
+    return "ping" if "sent" in result and "rcvd" in result else "unknown"
 
 
 def _when_ns(place: str, result: dict[str, Any]) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from bentpipe.errors import UserError, shown
@@ -23,9 +25,42 @@ def parse_json(where: str, data: bytes | str) -> Any:  # noqa: ANN401 - JSON is 
     try:
         return json.loads(data)
     except json.JSONDecodeError as error:
-        raise UserError(f"{where}:{error.lineno}: is not JSON ({error.msg.lower()} at column {error.colno})") from None
+        raise UserError(_no_json(where, error)) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: is not usable JSON ({error})") from None
+
+
+_MORE = re.compile(r"\S")
+
+
+def documents(where: str, data: bytes) -> Iterator[tuple[Any, int]]:
+    """The JSON documents in `data`, each with the byte where it ends.
+
+    They stand behind each other: one a line, or as ``>>`` appends them.
+
+    Raises:
+        UserError: One of them is none, or this is not UTF-8; the line is named.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
+    decoder, place, ended = json.JSONDecoder(), 0, 0
+    while more := _MORE.search(text, place):
+        try:
+            found, end = decoder.raw_decode(text, more.start())
+        except json.JSONDecodeError as error:
+            raise UserError(_no_json(where, error)) from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where}: is not usable JSON ({error})") from None
+        ended += end - place if text.isascii() else len(text[place:end].encode())
+        place = end
+        yield found, ended
+
+
+def _no_json(where: str, error: json.JSONDecodeError) -> str:
+    return f"{where}:{error.lineno}: is not JSON ({error.msg.lower()} at column {error.colno})"
 
 
 def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401 - JSON is anything

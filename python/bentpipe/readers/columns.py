@@ -69,7 +69,7 @@ _CLOCK_NS = 10**17
 _SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: The note on times that are none of a wall clock.
 COUNTED = "its times count from its beginning"
-BOM = b"\xef\xbb\xbf"
+_ASIDE = r"^(?:$|#|(?i:sep)=.$)"
 #: Largest number of a probe: a double holds it exactly.
 MOST_SEQ = 2**53
 #: Most columns; chosen here.
@@ -81,12 +81,12 @@ Meanings = Mapping[int, tuple[str, float]]
 def is_table(head: bytes) -> bool:
     """Whether a text that begins so may be such a table: a heading with a time or a unit, or rows of numbers."""
     try:
-        text = head.decode("utf-8-sig")
+        text = head.decode()
     except UnicodeDecodeError as error:
         if error.start < len(head) - 4:  # else cut in the middle of a character
             return False
-        text = head[: error.start].decode("utf-8-sig", errors="ignore")
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        text = head[: error.start].decode(errors="ignore")
+    lines = [line for line in text.splitlines() if not is_aside(line)]
     if len(lines) < 2:
         return False
     fields = _split(lines[0], separator_of(lines[0]))
@@ -182,7 +182,7 @@ def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, p
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
-    rows = worded(lines_of(data.removeprefix(BOM)).to_frame("text").with_row_index("line", 1))
+    rows = worded(lines_of(data).to_frame("text").with_row_index("line", 1))
     if not rows.height:
         raise UserError(f"{where}: the table has no row")
     first = str(rows["text"][0])
@@ -199,9 +199,9 @@ def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, p
 
 
 def worded(rows: pl.DataFrame) -> pl.DataFrame:
-    """Lines (`line`, `text`) without blanks around, without empty ones and comments."""
+    """Lines (`line`, `text`) without blanks around, without those that are aside (`is_aside`)."""
     rows = rows.with_columns(pl.col("text").str.strip_chars("\r "))
-    return rows.filter((pl.col("text") != "") & ~pl.col("text").str.starts_with("#"))
+    return rows.filter(~pl.col("text").str.contains(_ASIDE))
 
 
 def cells_of(rows: pl.DataFrame, separator: str, width: int, where: str) -> pl.DataFrame:
@@ -524,8 +524,13 @@ def _split(line: str, separator: str) -> list[str]:
 
 def is_heading(text: bytes) -> bool:
     """Whether the first line of a table that begins so is a heading."""
-    line = next((line for line in text.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")), b"")
-    return _is_heading([line.decode("utf-8", "replace").strip()])
+    lines = (line.decode("utf-8", "replace") for line in text.split(b"\n"))
+    return _is_heading([next((line for line in lines if not is_aside(line)), "").strip()])
+
+
+def is_aside(line: str) -> bool:
+    """Whether a line is neither a row nor a heading: empty, a comment, or Excel's word on the separator (``sep=;``)."""
+    return re.match(_ASIDE, line.strip("\r ")) is not None
 
 
 def _is_heading(fields: list[str]) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import MAX_COUNT, count_if, member, number_of
+from bentpipe.readers.checked import MAX_COUNT, count_if, documents, member, number_of
 from bentpipe.readers.reading import Arrivals, Flow, Reading
 
 _MARKS = (b'"time_total":', b'"size_download":', b'"response_code":')
-_MORE = re.compile(r"\S")
 #: Moments of a transfer, each counted from its beginning.
 _TIMES = ("namelookup", "connect", "appconnect", "pretransfer", "starttransfer", "total")
 #: Longest transfer accepted [s]: 30 days.
@@ -66,24 +63,11 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
 
 def _objects(data: bytes, where: str) -> list[tuple[dict[str, Any], int]]:
     """The JSON objects one behind the other, each with the byte where it ends."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{where}: byte {error.start} is not UTF-8 text") from None
-    decoder = json.JSONDecoder()
     found: list[tuple[dict[str, Any], int]] = []
-    place = bytes_before = 0
-    while more := _MORE.search(text, place):
-        where_now = f"{where}: transfer {len(found) + 1}"
-        try:
-            entry, end = decoder.raw_decode(text, more.start())
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where_now}: is not JSON ({error})") from None
+    for entry, end in documents(where, data):
         if not isinstance(entry, dict):
-            raise UserError(f"{where_now}: {shown(entry)} is no object")
-        bytes_before += len(text[place:end].encode())
-        place = end
-        found.append((entry, bytes_before))
+            raise UserError(f"{where}: transfer {len(found) + 1}: {shown(entry)} is no object")
+        found.append((entry, end))
     if not found:
         raise UserError(f"{where}: is empty")
     return found

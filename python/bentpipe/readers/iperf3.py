@@ -1,4 +1,7 @@
-"""JSON of iperf3 (github.com/esnet/iperf): ``-J``, a document at the end, and ``--json-stream``, a line per event."""
+"""JSON of iperf3 (github.com/esnet/iperf): ``-J``, a document at the end, and ``--json-stream``, a line per event.
+
+A file may hold several tests behind each other, as a shell's ``>>`` leaves them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from bentpipe.readers.checked import (
     MAX_RTT_MS,
     count_if,
     count_of,
+    documents,
     member,
     number,
     number_of,
@@ -74,20 +78,43 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     time 0 is late by some round trips; `Flow.start_early_s` says how much earlier it may have been.
 
     Raises:
-        UserError: Not such a document, a test that failed before its first interval; the place is named.
+        UserError: Not such a document, several tests, or one that failed before its first interval; the place is named.
     """
-    return _reading(_parsed(data, where), where, arrivals)
+    tests = _parsed(data, where)
+    if len(tests) > 1:
+        raise UserError(f"{where}: holds {len(tests)} tests; wanted one")
+    return _reading(tests[0], where, arrivals)
 
 
 def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """The intervals of all streams, as rows of `samples`.
+    """The intervals of all streams of all tests, as rows of `samples`.
 
-    The client is taken for the end behind the path: what it sends goes up. Counts are those of the interval.
+    The client is taken for the end behind the path: what it sends goes up. Counts are those of the interval. Of several
+    tests those that failed are left out, with a note.
 
     Raises:
         UserError: See `read`.
     """
-    document = _parsed(data, where)
+    tests = _parsed(data, where)
+    if len(tests) == 1:
+        tables, notes = _rows(tests[0], where, 0)
+        return Measurement({"samples": tables}, notes=tuple(notes))
+    found: list[pl.DataFrame] = []
+    notes = []
+    for index, document in enumerate(tests):
+        if document.error is not None and not document.intervals:
+            notes.append(f"test {index + 1} failed and is left out: {shown(document.error)}")
+            continue
+        table, more = _rows(document, f"{where}: test {index + 1}", index)
+        found.append(table)
+        notes += [f"test {index + 1}: {note}" for note in more]
+    if not found:
+        raise UserError(f"{where}: none of its {len(tests)} tests has an interval; {notes[0]}")
+    return Measurement({"samples": pl.concat(found, how="diagonal_relaxed")}, notes=tuple(notes))
+
+
+def _rows(document: _Document, where: str, test: int) -> tuple[pl.DataFrame, list[str]]:
+    """A test's intervals, and notes."""
     reading = _reading(document, where, None)
     served = "accepted_connection" in document.start
     peer = document.start.get("accepted_connection" if served else "connecting_to")
@@ -103,7 +130,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
             table.with_columns(
                 begin_ns.alias("unix_ns"),
                 pl.lit(str(host)[:200] if host else None, pl.String).alias("target"),
-                pl.lit(0, pl.Int64).alias("test"),
+                pl.lit(test, pl.Int64).alias("test"),
                 pl.lit(number_of_flow, pl.Int64).alias("flow"),
                 pl.lit("up" if flow.sends != served else "down").alias("direction"),
                 pl.lit(str(controller)[:40] if isinstance(controller, str) else None, pl.String).alias("controller"),
@@ -112,11 +139,19 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     notes = [*reading.notes]
     if served:
         notes.append("written by the server: what it received is taken for up")
-    return Measurement({"samples": pl.concat(tables, how="diagonal_relaxed")}, notes=tuple(notes))
+    return pl.concat(tables, how="diagonal_relaxed"), notes
 
 
-def _parsed(data: bytes, where: str) -> _Document:
-    return _streamed(data, where) if data.lstrip().startswith(_STREAM) else _whole(data, where)
+def _parsed(data: bytes, where: str) -> list[_Document]:
+    """The tests in a text: at least one."""
+    if data.lstrip().startswith(_STREAM):
+        return _streamed(data, where)
+    found = [_whole(document, where, end) for document, end in documents(where, data)]
+    if not found:
+        raise UserError(f"{where}: is empty; wanted a test of iperf3")
+    if len(found) == 1 and (error := found[0].error) is not None and not found[0].start:
+        raise UserError(f"{where}: the test failed: {shown(error)}")
+    return found
 
 
 def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Reading:
@@ -142,24 +177,24 @@ def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Read
     return Reading("iperf3", version, flows, document.end or {}, notes)
 
 
-def _whole(data: bytes, where: str) -> _Document:
-    document = parse_json(where, data)
+def _whole(document: Any, where: str, end_byte: int) -> _Document:  # noqa: ANN401 - JSON is anything
     error = document.get("error") if isinstance(document, dict) else None
     if error is not None and "intervals" not in document:
-        raise UserError(f"{where}: the test failed: {shown(error)}")
+        return _Document({}, [], [], None, str(error))
     intervals = member(where, document, "intervals", list)
     end = document.get("end")
     return _Document(
         member(where, document, "start", dict),
         intervals,
-        [len(data)] * len(intervals),
+        [end_byte] * len(intervals),
         end if isinstance(end, dict) and end else None,
         None if error is None else str(error),
     )
 
 
-def _streamed(data: bytes, where: str) -> _Document:
+def _streamed(data: bytes, where: str) -> list[_Document]:
     found = _Document({}, [], [], None, None)
+    tests = [found]
     place = 0
     lines = data.split(b"\n")
     for count, line in enumerate(lines, 1):
@@ -173,6 +208,9 @@ def _streamed(data: bytes, where: str) -> _Document:
                 break
             raise
         kind = text_of(f"{where}:{count}", event, "event")
+        if kind == "start" and (found.start or found.intervals or found.error is not None):
+            found = _Document({}, [], [], None, None)
+            tests.append(found)
         if kind in ("start", "end"):
             setattr(found, kind, member(f"{where}:{count}", event, "data", dict))
         elif kind == "interval":
@@ -180,7 +218,7 @@ def _streamed(data: bytes, where: str) -> _Document:
             found.ends.append(min(place, len(data)))
         elif kind == "error":
             found.error = str(event.get("data"))
-    return found
+    return tests
 
 
 _Streams = dict[int, tuple[bool, dict[str, Column], list[tuple[float, int]]]]

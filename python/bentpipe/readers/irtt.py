@@ -1,14 +1,18 @@
-"""JSON of irtt (Isochronous Round-Trip Tester, github.com/heistp/irtt): ``irtt client -o -``."""
+"""JSON of irtt (Isochronous Round-Trip Tester, github.com/heistp/irtt): ``irtt client -o -``.
+
+A file may hold several tests behind each other, as a shell's ``>>`` leaves them.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import MAX_RTT_MS, count_if, member, number, parse_json, text_of
+from bentpipe.readers.checked import MAX_RTT_MS, count_if, documents, member, number, text_of
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
@@ -31,7 +35,19 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     Raises:
         UserError: Not such a document; the place is named.
     """
-    document = parse_json(where, data)
+    tests = _tests(data, where)
+    if len(tests) > 1:
+        raise UserError(f"{where}: holds {len(tests)} tests; wanted one")
+    return _reading(tests[0], where)
+
+
+def _tests(data: bytes, where: str) -> list[Any]:
+    if not (found := [document for document, _ in documents(where, data)]):
+        raise UserError(f"{where}: is empty; wanted a test of irtt")
+    return found
+
+
+def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is anything
     version = text_of(f"{where}: version", member(where, document, "version", dict), "irtt")
     trips = member(where, document, "round_trips", list)
     if not trips:
@@ -70,12 +86,25 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
 
 
 def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """The probes of one test. Duplicates are in irtt's counts only: it keeps no times of theirs.
+    """The probes of all tests. Duplicates are in irtt's counts only: it keeps no times of theirs.
 
     Raises:
         UserError: See `read`.
     """
-    reading = read(data, where)
+    tests = _tests(data, where)
+    places = [where if len(tests) == 1 else f"{where}: test {index + 1}" for index in range(len(tests))]
+    parts = [_probes(_reading(document, place)) for document, place in zip(tests, places, strict=True)]
+    # A test that begins before the one before it: the clock was set, or files were put together in no order.
+    back = sum(int(ahead[0]["unix_ns"][-1] > behind[0]["unix_ns"][0]) for ahead, behind in pairwise(parts))
+    return Measurement(
+        {"probes": pl.concat([table for table, _, _ in parts]).sort("unix_ns", maintain_order=True)},
+        clock_jumps=sum(jumps for _, jumps, _ in parts) + back,
+        notes=tuple(dict.fromkeys(note for _, _, notes in parts for note in notes)),
+    )
+
+
+def _probes(reading: Reading) -> tuple[pl.DataFrame, int, list[str]]:
+    """A test's probes, how often the clock went back in it, and notes."""
     (flow,) = reading.flows
     samples = flow.samples
     rtt_ms = np.array(samples["rtt_ms"], np.float64)
@@ -102,8 +131,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
         notes.append("its one-way delays are between two clocks: right only as far as those agree")
     if duplicates := flow.counts.get("duplicates"):
         notes.append(f"irtt counted {duplicates} duplicates, and keeps no times of theirs")
-    back = int((np.diff(sent_ns) < 0).sum())
-    return Measurement({"probes": table}, clock_jumps=back, notes=tuple(notes))
+    return table, int((np.diff(sent_ns) < 0).sum()), notes
 
 
 def _sent_ns(place: str, trip: Any) -> int:  # noqa: ANN401 - JSON is anything

@@ -88,7 +88,7 @@ def _ended(blocks: Iterable[bytes], cut: list[str]) -> Iterator[bytes]:
         if not piece.endswith(b"\n"):
             whole, end, _ = piece.rpartition(b"\n")
             before = rows + len(_worded(whole))
-            if before > 1 or (before == 1 and not columns.is_heading((whole or piece).removeprefix(columns.BOM))):
+            if before > 1 or (before == 1 and not columns.is_heading(whole or piece)):
                 cut.append(cut_note(first + piece.count(b"\n")))
                 piece = whole + end
         if piece:
@@ -98,9 +98,9 @@ def _ended(blocks: Iterable[bytes], cut: list[str]) -> Iterator[bytes]:
 
 
 def _worded(text: bytes) -> list[bytes]:
-    """The lines of a text that are neither empty nor comments, `_HEAD_LINES` at most."""
+    """The lines of a text that are rows or its heading, `_HEAD_LINES` at most."""
     lines = text.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    return [line for line in lines if line.strip(b"\r ") and not line.strip(b"\r ").startswith(b"#")]
+    return [line for line in lines if not columns.is_aside(line.decode("utf-8", "replace"))]
 
 
 def _joined(pieces: Iterator[bytes], where: str) -> bytes:
@@ -116,7 +116,7 @@ def _joined(pieces: Iterator[bytes], where: str) -> bytes:
 
 def _plan(head: bytes, where: str, said: Said) -> _Plan | None:
     """What the first lines tell; None: not a table of times, round trips and numbers only, or none at all."""
-    worded = _worded(head.removeprefix(columns.BOM))
+    worded = _worded(head)
     try:
         table, heading, _ = columns.table_of(b"\n".join(worded[:2]), where)
         known, notes = columns.meanings(table, heading, where, said)
@@ -157,8 +157,6 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
         except UnicodeDecodeError as error:
             number = first + piece.count(b"\n", 0, error.start)
             raise UserError(f"{where}:{number}: is not UTF-8 text (byte 0x{piece[error.start]:02x})") from None
-    if first == 1:
-        piece = piece.removeprefix(columns.BOM)
     line, found, (missed, left) = _native.table_rows(piece, first, plan.separator, plan.kinds)
     named = {name: values for (name, _), values in zip(_named(plan), found, strict=True)}
     milli = next(unit for what, unit in plan.known.values() if what == "rtt") * 1e3

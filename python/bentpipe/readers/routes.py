@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import MAX_RTT_MS, member, number, number_of, parse_json, text_of
+from bentpipe.readers.checked import MAX_RTT_MS, documents, member, number, number_of, text_of
 from bentpipe.readers.measurement import Measurement, Said
 
 _HEADING = re.compile(r"traceroute6? to (\S{1,255}) \(([0-9A-Fa-f.:]{2,45})\)")
@@ -89,24 +89,25 @@ def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
 
 
 def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
-    """The hops of a report of mtr: of each the best round trip, as mtr keeps no others.
+    """The hops of one or more reports of mtr: of each the best round trip, as mtr keeps no others.
 
     Raises:
         UserError: Not such a document; the place is named.
     """
-    report = member(where, parse_json(where, data), "report", dict)
-    about = member(f"{where}: report", report, "mtr", dict)
-    target = text_of(f"{where}: report.mtr", about, "dst")
     rows = []
-    for index, hub in enumerate(member(f"{where}: report", report, "hubs", list)):
-        place = f"{where}: report.hubs[{index}]"
-        host = text_of(place, hub, "host")
-        answered = _is_address(host)
-        rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
-        ttl = _ttl(place, hub, index + 1)
-        rows.append((target, said.start_unix_ns or 0, ttl, host if answered else None, rtt_ms))
+    for number_of_report, (document, _) in enumerate(documents(where, data)):
+        here = f"{where}: report {number_of_report + 1}"
+        report = member(here, document, "report", dict)
+        target = text_of(f"{here}: mtr", member(here, report, "mtr", dict), "dst")
+        at_ns = (said.start_unix_ns or 0) + number_of_report * 10**9
+        for index, hub in enumerate(member(here, report, "hubs", list)):
+            place = f"{here}: hubs[{index}]"
+            host = text_of(place, hub, "host")
+            answered = _is_address(host)
+            rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
+            rows.append((target, at_ns, _ttl(place, hub, index + 1), host if answered else None, rtt_ms))
     if not rows:
-        raise UserError(f"{where}: report.hubs is empty")
+        raise UserError(f"{where}: has no hub of a report")
     notes = (_no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
     return Measurement(
         {"hops": pl.DataFrame(rows, schema=_SCHEMA, orient="row")}, _clock(said), notes=notes, counted=True

@@ -7,7 +7,6 @@ an enumeration has not here stays the terminal's word.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -16,10 +15,10 @@ import polars as pl
 from bentpipe.dish.extra import require_extra
 from bentpipe.dish.recording.tables import EVENTS, MAPS, SAMPLES
 from bentpipe.errors import UserError, shown
+from bentpipe.readers.checked import documents
 from bentpipe.readers.measurement import Measurement, Said
 
 _MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":')
-_MORE = re.compile(r"\S")
 _SECOND_NS = 10**9
 
 Rows = list[dict[str, Any]]
@@ -67,18 +66,8 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
 
 def _answers(data: bytes, where: str) -> list[dict[str, Any]]:
     """The objects one behind the other."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{where}: byte {error.start} is not UTF-8 text") from None
-    decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
-    place = 0
-    while more := _MORE.search(text, place):
-        try:
-            entry, place = decoder.raw_decode(text, more.start())
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: answer {len(found) + 1}: is not JSON ({error})") from None
+    for entry, _ in documents(where, data):
         if not isinstance(entry, dict):
             raise UserError(f"{where}: answer {len(found) + 1}: {shown(entry)} is no object")
         found.append(entry)

@@ -25,6 +25,9 @@ from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.runs.measured.store import UNKNOWN_SITE, MeasuredRun, Source, write_measured
 from bentpipe.runs.measured.tables import filled
 
+#: The byte-order mark that Windows puts before UTF-8, and those of UTF-16, which its shell writes.
+_MARK, _WIDE = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+
 #: What says most about itself first: a CSV of a terminal is a CSV too.
 FORMATS: dict[str, Format] = {**DISH_FORMATS, **TOOL_FORMATS}
 
@@ -238,14 +241,14 @@ def read_file(
             if entry.measure_blocks is not None:
                 text: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
                 found = entry.measure_blocks(
-                    _limited(blocks(text), path, MAX_BYTES if packed else None), str(path), said
+                    _unmarked(_limited(blocks(text), path, MAX_BYTES if packed else None)), str(path), said
                 )
                 while file.read(1 << 20):  # behind the end of what is packed
                     pass
             elif entry.measure is not None:
                 if size > MAX_BYTES:
                     raise UserError(f"{path}: is too large ({size} bytes); wanted at most {MAX_BYTES} bytes")
-                found = entry.measure(unpacked(file.read(-1), path, MAX_BYTES), str(path), said)
+                found = entry.measure(unpacked(file.read(-1), path, MAX_BYTES).removeprefix(_MARK), str(path), said)
     except (OSError, EOFError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UserError(f"{path}: cannot be read: {reason}") from error
@@ -257,6 +260,9 @@ def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
     """The name of the format of a file that begins so. Raises `UserError` if it is none of `FORMATS`."""
     if not head.strip():
         raise UserError(f"{path}: is empty; wanted a measurement")
+    if head.startswith(_WIDE):
+        raise UserError(f"{path}: is UTF-16 text; wanted UTF-8 (iconv -f UTF-16 -t UTF-8)")
+    head = head.removeprefix(_MARK)
     found = next((name for name, entry in FORMATS.items() if entry.is_it(head)), None)
     if found is None:
         raise UserError(
@@ -336,6 +342,13 @@ def _unpacked_head(head: bytes) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     except zlib.error:
         return b""
+
+
+def _unmarked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    first = next(pieces, None)
+    if first is not None:
+        yield first.removeprefix(_MARK)
+        yield from pieces
 
 
 def _limited(pieces: Iterator[bytes], path: Path, limit: int | None) -> Iterator[bytes]:

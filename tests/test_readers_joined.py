@@ -1,0 +1,113 @@
+"""Files as shells and editors leave them: tests behind each other, byte-order marks, a spreadsheet's own line."""
+
+import json
+
+import polars as pl
+import pytest
+from reader_texts import ATLAS, CSV, MTR, TEXTS
+
+from bentpipe.errors import UserError
+from bentpipe.readers import read as read_output
+from bentpipe.runs.measured.importing import read_file
+
+IRTT, IPERF3, STREAM = (TEXTS[name][0] for name in ("irtt", "iperf3", "iperf3 stream"))
+FAILED = json.dumps({"start": {"version": "iperf 3.16"}, "intervals": [], "end": {}, "error": "refused"}).encode()
+
+
+def read(tmp_path, text):
+    path = tmp_path / "file"
+    path.write_bytes(text)
+    return read_file(path).measurement
+
+
+@pytest.mark.parametrize("name", [name for name, (_, of) in TEXTS.items() if of not in ("dish-sqlite", "parquet")])
+def test_a_byte_order_mark_is_no_content(tmp_path, name):
+    text = TEXTS[name][0]
+    plain, marked = read(tmp_path, text), read(tmp_path, b"\xef\xbb\xbf" + text)
+    assert marked.notes == plain.notes
+    assert all(marked.tables[table].equals(plain.tables[table]) for table in plain.tables)
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_wide_text_is_refused_by_its_name(tmp_path, coding):
+    mark = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}[coding]
+    with pytest.raises(UserError, match="is UTF-16 text; wanted UTF-8"):
+        read(tmp_path, mark + CSV.decode().encode(coding))
+
+
+@pytest.mark.parametrize("between", [b"", b"\n", b"\r\n\n"])
+@pytest.mark.parametrize("name", ["iperf3", "iperf3 stream"])
+def test_iperf3_tests_behind_each_other_are_told_apart(tmp_path, name, between):
+    text = TEXTS[name][0]
+    once = read(tmp_path, text).tables["samples"]
+    joint = b"\n" if name.endswith("stream") else between
+    twice = read(tmp_path, text.rstrip() + joint + text).tables["samples"]
+    assert twice.filter(pl.col("test") == 0).equals(once)
+    assert twice.filter(pl.col("test") == 1).drop("test").equals(once.drop("test"))
+
+
+def test_an_iperf3_test_that_failed_among_others_is_named(tmp_path):
+    found = read(tmp_path, IPERF3 + FAILED + IPERF3)
+    assert found.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
+    assert "test 2 failed and is left out: 'refused'" in found.notes
+    with pytest.raises(UserError, match="none of its 2 tests has an interval"):
+        read(tmp_path, FAILED.replace(b'"start"', b'"start":{"connected":[]},"a"') + FAILED)
+
+
+def test_irtt_tests_behind_each_other(tmp_path):
+    once = read(tmp_path, IRTT)
+    later = json.loads(IRTT)
+    for trip in later["round_trips"]:
+        sent = trip["timestamps"]["client"]["send"]
+        sent["wall"] += 60 * 10**9
+    found = read(tmp_path, IRTT + json.dumps(later).encode())
+    probes = once.tables["probes"]
+    assert found.tables["probes"].height == 2 * probes.height
+    assert found.tables["probes"]["unix_ns"][probes.height :].to_list() == (probes["unix_ns"] + 60 * 10**9).to_list()
+    assert found.clock_jumps == once.clock_jumps
+    assert read(tmp_path, json.dumps(later).encode() + IRTT).clock_jumps == once.clock_jumps + 1
+
+
+@pytest.mark.parametrize("text", [IPERF3, STREAM, IRTT])
+def test_a_programs_output_is_one_test(text):
+    tool = "irtt" if text is IRTT else "iperf3"
+    with pytest.raises(UserError, match="holds 2 tests; wanted one"):
+        read_output(tool, text.rstrip() + b"\n" + text, "standard output")
+
+
+def test_reports_of_mtr_behind_each_other_are_as_many_traceroutes(tmp_path):
+    once, twice = read(tmp_path, MTR).tables["hops"], read(tmp_path, MTR + MTR).tables["hops"]
+    assert twice["unix_ns"].unique().sort().to_list() == [0, 10**9]
+    assert twice[: once.height].equals(once)
+
+
+@pytest.mark.parametrize("between", [b"", b"\n"])
+def test_atlas_results_in_any_bundle(tmp_path, between):
+    results = json.loads(ATLAS)
+    texts = [json.dumps(result, indent=1).encode() for result in results]
+    whole = read(tmp_path, ATLAS).tables
+    for text in (between.join(texts), between.join([ATLAS[:0], *(b"[" + text + b"]" for text in texts)])):
+        found = read(tmp_path, text).tables
+        assert all(found[name].equals(whole[name]) for name in whole)
+
+
+def test_atlas_results_without_a_type_are_known_by_what_they_hold(tmp_path):
+    results = json.loads(ATLAS)
+    whole = read(tmp_path, ATLAS).tables
+    for result in results:
+        if result.pop("type") == "ping":
+            result |= {"sent": 3, "rcvd": 2}
+    found = read(tmp_path, json.dumps(results).encode()).tables
+    assert all(found[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("hint", [b"sep=,\r\n", b"SEP=,\n"])
+def test_a_spreadsheets_word_on_its_separator_is_no_row(tmp_path, hint):
+    assert read(tmp_path, hint + CSV).tables["probes"].equals(read(tmp_path, CSV).tables["probes"])
+
+
+def test_what_is_no_json_is_named_by_its_line(tmp_path):
+    with pytest.raises(UserError, match=r"file:\d+: is not JSON"):
+        read(tmp_path, IRTT + b"\n" + IRTT[:-20])
+    with pytest.raises(UserError, match=r"is not UTF-8 text \(byte 0xff\)"):
+        read(tmp_path, IRTT.replace(b"}", b"\xff}", 1))
