@@ -8,6 +8,7 @@ from reader_texts import ATLAS, CSV, MTR, TEXTS
 
 from bentpipe.errors import UserError
 from bentpipe.readers import read as read_output
+from bentpipe.readers.measurement import Said
 from bentpipe.runs.measured.importing import read_file
 
 IRTT, IPERF3, STREAM = (TEXTS[name][0] for name in ("irtt", "iperf3", "iperf3 stream"))
@@ -17,7 +18,7 @@ FAILED = json.dumps({"start": {"version": "iperf 3.16"}, "intervals": [], "end":
 def read(tmp_path, text):
     path = tmp_path / "file"
     path.write_bytes(text)
-    return read_file(path).measurement
+    return read_file(path, said=Said(every_s=1.0)).measurement
 
 
 @pytest.mark.parametrize("name", [name for name, (_, of) in TEXTS.items() if of not in ("dish-sqlite", "parquet")])
