@@ -19,7 +19,7 @@ from bentpipe.readers.blocks import lines_of
 from bentpipe.readers.checked import MAX_BPS, MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.probes import Answers, series
-from bentpipe.readers.restarts import WRAP
+from bentpipe.readers.restarts import BACK_S, WRAP
 
 _S = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 _BPS = MappingProxyType(
@@ -69,6 +69,8 @@ _CLOCK_NS = 10**17
 _SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: The note on times that are none of a wall clock.
 COUNTED = "its times count from its beginning"
+#: The note on instants that do not say theirs.
+NO_ZONE = "its times have no zone: taken for UTC"
 _ASIDE = r"^(?:$|#|(?i:sep)=.$)"
 #: Largest number of a probe: a double holds it exactly.
 MOST_SEQ = 2**53
@@ -332,8 +334,9 @@ def _instants(cells: Cells, place: int, notes: list[str]) -> pl.Series:
     if unit is not None:
         notes.append(by_size(unit))
         scale = 10**9 // _SCALES[unit]
-        whole = text.str.extract(r"^([0-9]{1,19})").cast(pl.Int64, strict=False)
-        part = text.str.extract(r"^[0-9]+(\.[0-9]{1,15})$").fill_null(".0")
+        parts = text.str.extract_groups(r"^([0-9]{1,19})(?:(\.[0-9]{1,15})[0-9]*)?$").struct.unnest()
+        whole = parts.to_series(0).cast(pl.Int64, strict=False)
+        part = parts.to_series(1).fill_null(".0")
         low, high = (edge * _SCALES[unit] for edge in _ERA_S)
         cells.refuse(
             ~whole.is_between(low, high).fill_null(value=False),
@@ -345,7 +348,7 @@ def _instants(cells: Cells, place: int, notes: list[str]) -> pl.Series:
     found, naive = parse_instants(text)
     cells.refuse(found.is_null() & (text != "\0"), text, "wanted a time as 2026-05-10T09:00:00Z, or seconds since 1970")
     if naive:
-        notes.append("its times have no zone: taken for UTC")
+        notes.append(NO_ZONE)
     return found
 
 
@@ -412,14 +415,15 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         notes: Lines on what was assumed go here.
     """
     frame = frame.with_columns(pl.lit("icmp").alias("kind"))
+    keys = [name for name in ("site", "target") if name in frame.columns]
     if "seq" not in frame.columns:
         if not frame["rtt_ms"].null_count():
             notes.append("no row is a lost probe: if they are absent, they are counted as gaps only")
-        back = int((np.diff(frame["unix_ns"].to_numpy()) < 0).sum())
+        steps = pl.col("unix_ns").diff()
+        back = frame.select((steps.over(keys) if keys else steps) < -BACK_S * 1e9).sum().item()
         return frame.with_columns(
             pl.lit(value=False).alias("duplicate"), pl.lit(value=False).alias("out_of_order")
-        ), back
-    keys = [name for name in ("site", "target") if name in frame.columns]
+        ), int(back)
     parts, jumps = [], 0
     for part in frame.partition_by(keys, maintain_order=True) if keys else [frame]:
         if part["rtt_ms"].null_count() == part.height:

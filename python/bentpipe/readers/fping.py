@@ -26,7 +26,10 @@ _LINE = (
     rf"(?:[0-9]{{1,6}} bytes, ({_NUMBER}) ms.*|timed out.*)$"
 )
 _LIST = re.compile(rf"(\S{{1,255}})\s+:((?: (?:-|{_NUMBER}))+)$")
-_COUNTS = re.compile(r"(\S{1,255})\s+: xmt/rcv/%loss = (\d{1,9})/(\d{1,9})/")
+#: How many came back, in percent, stands there where more came back than were sent.
+_COUNTS = re.compile(r"(\S{1,255})\s+: xmt/rcv/%(?:loss|return) = (\d{1,9})/(\d{1,9})/")
+#: A time in JSON with ``-D``, as its ``--timestamp-format`` is by default.
+_TIME = re.compile(r"([0-9]{1,10})\.([0-9]{1,9})")
 _ASIDE = re.compile(
     r"\[\d\d:\d\d:\d\d\]|\s*$|ICMP .* from .* for ICMP Echo|.{1,255} error while sending|\^C|\s+[-\d.]+ "
 )
@@ -59,10 +62,11 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     for piece in pieces:
         table, others = _block(piece, first)
         first += piece.count(b"\n")
+        events: list[tuple[str, int, int | None, float | None]] = []
         for count, line in others:
             place = f"{where}:{count}"
             if _JSON.match(line):
-                tables.append(_event(line, place, lists, sent))
+                events += _event(line, place, lists, sent)
             elif match := _LIST.match(line):
                 lists[match[1]] = [None if value == "-" else float(value) for value in match[2].split()]
             elif match := _COUNTS.match(line):
@@ -71,7 +75,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
                 notes.append(f"line {count} is cut off; left out")
             elif not _ASIDE.match(line):
                 raise UserError(f"{place}: {shown(line)} is not a line of fping")
-        tables.append(table)
+        tables += [table, pl.DataFrame(events, schema=_SCHEMA, orient="row")]
     whole = pl.concat(tables) if tables else pl.DataFrame(schema=_SCHEMA)
     over = max([float(whole["rtt_ms"].max() or 0)] + [value or 0 for values in lists.values() for value in values])  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
@@ -111,24 +115,38 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
 
 def _event(
     line: str, place: str, lists: dict[str, list[float | None]], sent: dict[str, tuple[int, ...]]
-) -> pl.DataFrame:
-    """A line of JSON: what is unknown is to be ignored (fping-json.md)."""
+) -> list[tuple[str, int, int | None, float | None]]:
+    """Rows of `_SCHEMA` from a line of JSON: what is unknown is to be ignored (fping-json.md)."""
     try:
         event: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{place}: is not JSON ({error})") from None
-    rows = []
+    rows: list[tuple[str, int, int | None, float | None]] = []
     for kind, entry in event.items() if isinstance(event, dict) else ():
         host = entry.get("host") if isinstance(entry, dict) else None
         if not isinstance(host, str):
             continue
         if kind in ("resp", "timeout"):
-            rows.append((host[:255], _count(entry.get("seq"), place), None, _rtt(entry.get("rtt"), place)))
+            at_ns, rtt_ms = _stamp_ns(entry.get("timestamp"), place), _rtt(entry.get("rtt"), place)
+            rows.append((host[:255], _count(entry.get("seq"), place), at_ns, rtt_ms))
         elif kind == "vSum" and isinstance(entry.get("values"), list):
             lists[host[:255]] = [_rtt(value, place) for value in entry["values"]]
         elif kind == "summary" and entry.get("xmt") is not None:
             sent[host[:255]] = (*sent.get(host[:255], ()), _count(entry["xmt"], place))
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    return rows
+
+
+def _stamp_ns(value: Any, place: str) -> int | None:  # noqa: ANN401 - JSON is anything
+    """When it was printed [ns since 1970]; None: it does not say."""
+    if value is None:
+        return None
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise UserError(
+            f"{place}: a time of {shown(value)}; wanted seconds since 1970, which fping prints without "
+            "--timestamp-format"
+        )
+    return int(found[1]) * 10**9 + int(found[2].ljust(9, "0"))
 
 
 def _count(value: Any, place: str) -> int:  # noqa: ANN401 - JSON is anything

@@ -10,6 +10,9 @@ import polars as pl
 
 Clock = Literal["utc", "relative"]
 
+#: What lies between the end of one measurement and the next [ns] where nothing says how long that was; chosen here.
+SECOND_NS = 10**9
+
 
 @dataclass(frozen=True)
 class Said:

@@ -20,8 +20,8 @@ from bentpipe import _native
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import WORKERS, Growing, blocks_of, lines_of
 from bentpipe.readers.checked import MAX_COUNT, MAX_RTT_MS
-from bentpipe.readers.measurement import Measurement, Said
-from bentpipe.readers.probes import Answers, series, unwrapped
+from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
+from bentpipe.readers.probes import Answers, series, silent_series, unwrapped
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 _HEADING = re.compile(
@@ -49,9 +49,10 @@ _STATISTICS = re.compile(r"(?:\^C)?--- (.{0,300}) ping6? statistics ---$")
 _FROM = re.compile(rb" bytes from ([^\n=]{1,600}?)[:,] (?:icmp_)?seq=")
 _FROM_LINE = r" bytes from ([^=]+?)[:,] (?:icmp_)?seq="
 _INSIDE = r"^.*\((\S+)\)$"
+#: busybox has no + before its duplicates; iputils prints the share of lost ones as C's ``%g`` does.
 _TOTALS = re.compile(
-    r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+(\d{1,18}) duplicates)?"
-    r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}% packet loss"
+    r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+?(\d{1,18}) duplicates)?"
+    r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}(?:e[-+]\d{1,3})?% packet loss"
     r"(?:, time (\d{1,18})ms|, \d{1,18} packets out of wait time)?$"
 )
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
@@ -70,6 +71,8 @@ _ASIDE = re.compile(
 #: Lines are numbered in 32 bits.
 MOST_LINES = 2**32 - 1
 NO_STAMP = -(2**63)
+#: The note on pings without times.
+_BEHIND = "no times in it: of several pings to one target each is put behind the one before"
 KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")
 _REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
 
@@ -212,13 +215,16 @@ def _address(text: str) -> str:
 def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> list[Target]:
     """The same, each reply with the target that it is from.
 
-    A log whose headings were left out has a target for each address. With headings a reply goes to the one that names
-    its address, and if none does (another interface of the target, a broadcast) to the last before it.
+    A log whose headings were left out has a target for each address. With headings a reply goes to the last before it
+    that names its address (two pings that are started again and again print into one file), and if none does (another
+    interface of the target, a broadcast) to the last of all.
     """
     found: list[Target] = []
     moved: dict[int, list[Columns]] = {}
-    headed = {target.address: place for place, target in enumerate(targets) if target.address}
-    for target in targets:
+    headed: dict[str, int] = {}
+    for place, target in enumerate(targets):
+        if target.address:
+            headed[target.address] = place
         host = target.rows["host"]
         names = np.flatnonzero(np.bincount(host, minlength=1)[1:]) + 1 if host.size else host[:0]
         if target.first is None and names.size > 1:
@@ -236,8 +242,8 @@ def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> li
             moved.setdefault(headed[hosts[name]], []).append(_only(target.rows, host == name))
         # Of a line without an address nobody knows whose it is.
         target.rows = _only(target.rows, ~np.isin(host, [0, *others]))
-    for place, parts_of in moved.items():
-        target = targets[place]
+    for to, parts_of in moved.items():
+        target = targets[to]
         rows = {
             name: np.concatenate([column, *(part[name] for part in parts_of)]) for name, column in target.rows.items()
         }
@@ -361,29 +367,45 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     """The probes of all targets in a text, which comes in pieces.
 
     Times are those at which a probe was sent: what ``-D`` prints, less the round trip. Replies whose payload was
-    damaged, or that have no round trip, are lost probes.
+    damaged, or that have no round trip, are lost probes. Of several pings to one target without times each lies behind
+    the one before. One of several that got no reply is lost probes where its lines have times, and else left out.
 
     Raises:
         UserError: See `parse`; or no reply, or no times.
     """
     targets, notes = parse(blocks, where)
-    tables = []
+    tables: list[pl.DataFrame] = []
     clock_jumps, clock, counted = 0, "utc", False
     several = len(targets) > 1
+    ends: dict[str, int] = {}
     while targets:
         target = targets.pop(0)
         place = f"{where}:{target.line}" if several else where
         name, answers = target.name, [_answers(target, place)]
         del target  # what was printed is not needed any more, and large
+        if (ends or targets) and np.isnan(answers[0].rtt_ms).all():
+            if (silent := silent_series(answers[0])) is not None:
+                tables.append(_named(silent, name))
+            else:
+                notes.append(f"no reply from {shown(name)}, and nothing says when it was asked: left out")
+            continue
         found = series(answers.pop(), said, place)
-        tables.append(
-            found.table.with_columns(pl.lit(name or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
-        )
+        table = found.table
+        if found.counted and name in ends:
+            after = ends[name] + SECOND_NS - int(table["unix_ns"][0])
+            table = table.with_columns(pl.col("unix_ns") + max(0, after))
+            notes += [] if _BEHIND in notes else [_BEHIND]
+        ends[name] = max(ends.get(name, 0), int(table["unix_ns"][-1]))
+        tables.append(_named(table, name))
         clock_jumps += found.clock_jumps
         counted |= found.counted
         clock = found.clock if found.clock != "utc" else clock
         notes += [note for note in found.notes if note not in notes]
     return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes), counted)  # type: ignore[arg-type]
+
+
+def _named(table: pl.DataFrame, target: str) -> pl.DataFrame:
+    return table.with_columns(pl.lit(target or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
 
 
 def _answers(target: Target, where: str) -> Answers:
@@ -393,15 +415,16 @@ def _answers(target: Target, where: str) -> Answers:
     whole = bool(answered.all())
     if not whole:
         rtt_ms = np.where(answered, rtt_ms, np.nan)
-    without = int(((stamps == NO_STAMP) & answered).sum())
+    timed = stamps != NO_STAMP
+    without = int((~timed & answered).sum())
     if 0 < without < int(answered.sum()):
         raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
     sent_ns = None
-    if not without and answered.any():
+    if not without and timed.any():
         trips_ns = np.round(rtt_ms * 1e6)
-        sent_ns = stamps if whole else np.where(stamps == NO_STAMP, 0, stamps)
+        sent_ns = stamps if whole else np.where(timed, stamps, 0)
         sent_ns = sent_ns - (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
-        if (sent_ns if whole else sent_ns[answered]).min() < 0:
+        if (sent_ns if whole else sent_ns[timed]).min() < 0:
             raise UserError(f"{where}: a reply's time is before 1970")
     return Answers(
         target.rows.pop("seq").astype(np.int64),

@@ -170,7 +170,7 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
             whole=True,
         )
         if np.isnan(part.rtt_ms).all():
-            silent = _silent_series(part)
+            silent = silent_series(part)
             tables += [] if silent is None else [silent]
             continue
         one = series(part, replace(said, every_s=every_s), where)
@@ -196,7 +196,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _silent_series(part: Answers) -> pl.DataFrame | None:
+def silent_series(part: Answers) -> pl.DataFrame | None:
     """Lost probes of a series without a reply, where the lines have times; None: nothing says when."""
     if part.sent_ns is None or not (part.sent_ns > 0).any():
         return None

@@ -79,37 +79,64 @@ def restarts(
     number = seq[lines]
     down = np.flatnonzero(number[1:] <= number[:-1]) + 1
     at = None if sent_ns is None else sent_ns[lines]
-    usual = None if at is None else usual_ns(number, at)
+    # Of lines without an answer between the replies (`ping -O`) no two numbers follow each other.
+    usual = None if at is None or sent_ns is None else usual_ns(seq[~silent], sent_ns[~silent])
+    trips = rtt_ms[lines[down - 1]], rtt_ms[lines[down]]
+    down, later = _may_begin(down, number, at, *trips, exact=exact, every_s=every_s)
     found: list[int] = []
     start = 0
-    for i in down.tolist():
+    for i, comes_later in zip(down.tolist(), later.tolist(), strict=True):
         n, before, first = int(number[i]), int(number[i - 1]), int(number[start])
         dropped = before - n
         forward = (n - before) % WRAP
         elapsed = None if at is None else int(at[i] - at[i - 1])
         if wraps and dropped > 0 and _wrapped(n, forward, elapsed, usual):
             continue
-        if dropped >= 2 and i + 1 < number.size and 0 < int(number[i + 1]) - before <= MOST_LACKING:
-            continue  # the old series goes on
-        rtt = rtt_ms[lines[i]]
-        if at is None or elapsed is None:
-            rather = every_s is not None and dropped * every_s * 1e3 > rtt - rtt_ms[lines[i - 1]] + BACK_S * 1e3
-            lacking = MOST_LACKING
-            ages = False
-        else:
-            if np.isnan(rtt):
-                slack_ns = SILENT_S * 1e9
-            else:
-                slack_ns = BACK_S * 1e9 + (0 if exact and dropped else rtt * 1e6)
+        lacking, ages = MOST_LACKING, False
+        if at is not None and elapsed is not None:
             earlier_ns = JUMP_S * 1e9 + max(0, first - n) * 2 * (usual or 0.0)  # it may be late itself
             back = dropped > 0 and elapsed < 0 and int(at[i]) < int(at[start]) - earlier_ns
-            rather = elapsed > slack_ns or back
-            lacking = MOST_LACKING + (0 if usual is None else round(1.5 * max(0, elapsed) / usual))
+            if not (comes_later or back):
+                continue
+            lacking += 0 if usual is None else round(1.5 * max(0, elapsed) / usual)
             ages = elapsed > MAX_RTT_MS * 1e6
-        if rather and (n <= 1 + lacking or abs(n - first) <= lacking or ages):
+        if n <= 1 + lacking or abs(n - first) <= lacking or ages:
             found.append(_with_silent(seq, silent, int(lines[i]), int(lines[i - 1])))
             start = i
     return found
+
+
+def _may_begin(
+    down: Ints,
+    number: Ints,
+    at: Ints | None,
+    rtt_before_ms: Floats,
+    rtt_ms: Floats,
+    *,
+    exact: bool,
+    every_s: float | None,
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The lines among `down`, whose number is not above the one before, that may begin a series; and which come late.
+
+    One may that comes later than a late reply or a silence of the same series explains. Of the others one may that is
+    of an earlier time than lines before it by more than a late reply is, and after which the old numbers do not go on.
+    With `ping -O` at 10 ms every second of millions of lines is in `down`: all are looked at at once.
+    """
+    dropped = number[down - 1] - number[down]
+    if at is None:
+        if every_s is None:
+            return down[:0], np.zeros(0, bool)
+        later = np.zeros(down.size, bool)
+        rather = dropped * every_s * 1e3 > rtt_ms - rtt_before_ms + BACK_S * 1e3
+    else:
+        late_ns = np.where(exact & (dropped != 0), 0.0, rtt_ms * 1e6)
+        slack_ns = np.where(np.isnan(rtt_ms), SILENT_S * 1e9, BACK_S * 1e9 + late_ns)
+        later = at[down] - at[down - 1] > slack_ns
+        rather = later | (at[down] < np.maximum.accumulate(at)[down - 1] - JUMP_S * 1e9)
+    after = number[np.minimum(down + 1, number.size - 1)] - number[down - 1]
+    goes_on = ~later & (dropped >= 2) & (after > 0) & (after <= MOST_LACKING)
+    may = rather & ~goes_on
+    return down[may], later[may]
 
 
 def _wrapped(n: int, forward: int, elapsed_ns: int | None, usual: float | None) -> bool:

@@ -14,6 +14,8 @@ from bentpipe.readers.measurement import Measurement, Said
 
 _HEADING = re.compile(r"traceroute6? to (\S{1,255}) \(([0-9A-Fa-f.:]{2,45})\)")
 _HOP = re.compile(r"\s{0,3}(\d{1,3})\s+(\S.{0,2000})$")
+#: Another address of the same hop, as BSD's and macOS' traceroute prints it.
+_MORE = re.compile(r"\s{2,8}(\S.{0,2000})$")
 _WORD = re.compile(
     r"\*|(?P<rtt>\d{1,6}(?:\.\d{1,6})?) ms|\((?P<inside>[0-9A-Fa-f.:]{2,45}(?:%\w{1,15})?)\)|(?P<mark>!\S{0,4})"
     r"|\[[^\]]{1,60}\]|(?P<word>\S{1,255})"
@@ -41,18 +43,19 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     rows: list[tuple[Any, ...]] = []
     notes = [_no_times(said)]
     target = None
-    traces = -1
+    traces, ttl = -1, 0
     lines = data.decode("utf-8", "replace").split("\n")
     for count, line in enumerate(lines, 1):
         text = line.rstrip("\r")
         if heading := _HEADING.match(text):
-            target, traces = heading[2], traces + 1
-        elif hop := _HOP.match(text):
+            target, traces, ttl = heading[2], traces + 1, 0
+        elif hop := _HOP.match(text) or (_MORE.match(text) if ttl else None):
             if target is None:
                 raise UserError(f"{where}:{count}: a hop before any line of `traceroute to`")
+            ttl, answers = (int(hop[1]), hop[2]) if hop.re is _HOP else (ttl, hop[1])
             at = (said.start_unix_ns or 0) + traces * 10**9
             try:
-                rows += [(target, at, int(hop[1]), *answer) for answer in _answers(hop[2], f"{where}:{count}")]
+                rows += [(target, at, ttl, *answer) for answer in _answers(answers, f"{where}:{count}")]
             except UserError:
                 if count < len(lines):
                     raise
