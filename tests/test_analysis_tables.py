@@ -142,6 +142,13 @@ def test_another_carriers_nat_is_no_bent_pipe():
     assert path_segments(hops(slow_wifi)).traces["bent_pipe"].to_list() == [False]
 
 
+def test_a_slow_router_at_home_hides_no_bent_pipe():
+    """The terminal's own router answers late; what it passes on is no later for that."""
+    slow = [("r", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 1.0), (2, "192.168.100.1", 25.0), *ROUTE[1:])]
+    traces = path_segments(hops(slow)).traces
+    assert traces.select("bent_pipe", "S1_end_ms", "S2_end_ms").row(0) == (True, 25.0, 31.0)
+
+
 def test_ripe_atlas_traceroutes_pass_the_gateway():
     file = DATA / "traceroute_ripe_atlas" / "ripe_atlas_traceroute_2023.json"
     if not file.is_file():

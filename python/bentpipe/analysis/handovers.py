@@ -58,16 +58,18 @@ class Handovers:
         edge_unix_ns: An edge: the first at or after the first probe.
         periods_searched_s: Shortest and longest period looked for [s].
         probes, lost, duration_s, spacing_s: The series.
-        slots: One row a slot with probes: `start_unix_ns`, `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`,
-            `jitter_ms` (mean |difference| of successive replies), `step_ms` (median minus that of the slot before, if
-            that has one).
+        slots: One row a slot with probes: `start_unix_ns`, `start_s` (since the first probe; the first slot may begin
+            before it), `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`, `jitter_ms` (mean |difference| of successive
+            replies), `step_ms` (median minus that of the slot before, if that has one).
         step_ms: Median |step| between successive slots' medians.
         step_p95_ms: Its 95th percentile.
         jitter_ms: Mean |difference| of successive replies in the same slot (Huston 2024: 6.7 ms).
         edges: Delay, loss and silence at edges.
-        windows: One row a window searched: `start_unix_ns`, `p_value`, `period_s` and `phase_s` of its best clock.
-        clock_known: Whether the series' times are those of a wall clock. If not, they and `edge_unix_ns` count from an
-            unknown moment: edges can be set beside the series, and are no times of the day.
+        windows: One row a window searched: `start_unix_ns`, `start_s`, `p_value`, `period_s` and `phase_s` of its best
+            clock.
+        clock_known: Whether the series' times are those of a wall clock. If not, they, `edge_unix_ns` and all
+            `start_unix_ns` count from an unknown moment: they can be set beside the series, and are no times of the
+            day.
     """
 
     found: bool
@@ -91,13 +93,19 @@ class Handovers:
     clock_known: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """As `analyze handovers --json` prints it: tables are lists of objects, null is null."""
+        """As `analyze handovers --json` prints it: tables are lists of objects, null is null.
+
+        Without a wall clock no time is one since 1970: those are null, and `start_s` says where a slot begins.
+        """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        slots, windows = self.slots, self.windows
         if not self.clock_known:
             plain["edge_unix_ns"] = None
+            no = pl.lit(None, pl.Int64).alias("start_unix_ns")
+            slots, windows = slots.with_columns(no), windows.with_columns(no)
         return plain | {
-            "slots": self.slots.to_dicts(),
-            "windows": self.windows.to_dicts(),
+            "slots": slots.to_dicts(),
+            "windows": windows.to_dicts(),
             "edges": asdict(self.edges) if self.edges else None,
         }
 
@@ -235,7 +243,10 @@ def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, f
         pl.when(pl.col("slot").diff() == 1).then(pl.col("median_ms").diff()).alias("step_ms"),
         pl.when(pl.col("changes") > 0).then(pl.col("change_ms") / pl.col("changes")).alias("jitter_ms"),
         # In whole nanoseconds: float seconds since 1970 would round them.
-        (one.start_unix_ns + (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9))).alias("start_unix_ns"),
+        (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9)).alias("start_ns"),
+    )
+    slots = slots.with_columns(
+        (one.start_unix_ns + pl.col("start_ns")).alias("start_unix_ns"), (pl.col("start_ns") / 1e9).alias("start_s")
     ).select(*_SLOTS)
     return slots, change_ms / changes if changes else None
 
@@ -263,11 +274,12 @@ def _some_slots(since_edge_s: Floats, rtt_ms: Floats, period_s: float) -> pl.Dat
 
 _SLOTS = {
     "start_unix_ns": pl.Int64,
+    "start_s": pl.Float64,
     "probes": pl.UInt32,
     "lost": pl.UInt32,
     **dict.fromkeys(("min_ms", "median_ms", "p95_ms", "jitter_ms", "step_ms"), pl.Float64),
 }
-_WINDOWS = {"start_unix_ns": pl.Int64, "p_value": pl.Float64, "period_s": pl.Float64, "phase_s": pl.Float64}
+_WINDOWS = {"start_unix_ns": pl.Int64, **dict.fromkeys(("start_s", "p_value", "period_s", "phase_s"), pl.Float64)}
 
 
 def _window_table(one: Series, windows: list[tuple[float, Clock]]) -> pl.DataFrame:
@@ -275,6 +287,7 @@ def _window_table(one: Series, windows: list[tuple[float, Clock]]) -> pl.DataFra
         [
             {
                 "start_unix_ns": one.start_unix_ns + round(start_s * 1e9),
+                "start_s": start_s,
                 "p_value": clock.p_value,
                 "period_s": clock.period_s,
                 "phase_s": (one.start_unix_ns + round(clock.edge_s * 1e9)) % round(clock.period_s * 1e9) / 1e9,

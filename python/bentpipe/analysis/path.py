@@ -4,8 +4,9 @@ S1 is host to terminal, S2 the bent pipe (terminal, satellite, gateway), S3 to S
 S6 the wide area. The paper tells them apart by mapping addresses to AS numbers; so does this, with `networks.toml`:
 
 - S1 ends at the last private address before the gateway; a host that sits on the dish has none;
-- S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway), if the way there takes as long as one over
-  a satellite at least (`LEAST_BENT_PIPE_MS`): other carriers' NATs have such addresses too, a few milliseconds away;
+- S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway), if the way there from the private address
+  that answered soonest takes as long as one over a satellite at least (`LEAST_BENT_PIPE_MS`): other carriers' NATs have
+  such addresses too, a few milliseconds away;
 - S3 ends at the last private address behind it (172.16.0.0/12: the PoP);
 - S4 ends at the first public address of Starlink's network, S5 at the last;
 - S6 ends at the target.
@@ -120,7 +121,8 @@ def path_segments(hops: pl.DataFrame | pl.LazyFrame) -> PathShares:
 def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, object]:
     """The end of each segment in one traceroute, by the rules at the head of this file."""
     ends: dict[str, object] = {"reached": False, "bent_pipe": False, **{f"{s}_end_ms": None for s in SEGMENTS}}
-    state, home_ms = "home", 0.0
+    state = "home"
+    home_ms: list[float] = []
     least = trace.group_by("ttl", "address", maintain_order=True).agg(pl.col("rtt_ms").min())
     for address, rtt_ms in least.select("address", "rtt_ms").iter_rows():
         part = parts[address]
@@ -128,12 +130,14 @@ def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, 
             ends |= {"reached": True, "S6_end_ms": rtt_ms}
             break
         if part == "access" and state == "home":
-            if rtt_ms - home_ms < LEAST_BENT_PIPE_MS:
+            # A router at home may take its time to answer; what it passes on is no later for that.
+            if rtt_ms - min(home_ms, default=0.0) < LEAST_BENT_PIPE_MS:
                 continue  # no satellite is so near
             state = "inside"
             ends |= {"bent_pipe": True, "S2_end_ms": rtt_ms}
         elif part == "private" and state == "home":
-            ends["S1_end_ms"] = home_ms = rtt_ms
+            ends["S1_end_ms"] = rtt_ms
+            home_ms.append(rtt_ms)
         elif part == "private" and ends["S4_end_ms"] is None and state == "inside":
             ends["S3_end_ms"] = rtt_ms
         elif part == "inside" and state == "inside":

@@ -31,8 +31,8 @@ LENGTHS = (12, 20, 32, 52, 100, 200)
 PHASE_ERROR_S = 0.3
 #: Where others put the edges, modulo 15 s.
 KNOWN_PHASE_S = {"victoria 2": 11.75, "victoria 3": 11.75, "seattle": 12.0}
-#: Campaigns in which slots are on the border of being found: a moving, obstructed terminal for 15 minutes.
-BORDER = ("joint",)
+#: Campaigns too poor for slots to be found: of a moving, obstructed terminal, for 15 minutes (p = 0.4).
+TOO_POOR = ("joint",)
 
 
 def as_table(pings: Pings) -> pl.DataFrame:
@@ -114,7 +114,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     for name, pings in whole.items():
         handovers = analyze_handovers(as_table(pings))
         best = handovers.windows.sort("p_value").row(0, named=True)
-        if name in BORDER:
+        if name in TOO_POOR:
             clock = f"{best['period_s']:g} s, {best['phase_s']:.2f} s, p = {best['p_value']:.2g}"
             notes.append(f"{name}: {handovers.reason}; the best is {clock}")
             continue
