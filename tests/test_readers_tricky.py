@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
+from datetime import datetime
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_texts import DISH_CSV, START_S, STATUS, TEXTS, TRACEROUTE
+from reader_texts import DISH_CSV, START_S, STATUS, TEXTS, TRACEROUTE, parquet_bytes
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.measured.capacity import of_tables
@@ -308,6 +309,60 @@ def test_sky_that_was_not_seen_is_not_blocked(tmp_path):
     found = read(tmp_path, TEXTS["Parquet of maps"][0])
     assert found.tables["dish_maps"].select("pixel", "quality").row(0) == ([1, 3], [1.0, 1.0])
     assert "not seen" in found.notes[0]
+
+
+def test_maps_are_taken_apart_some_at_a_time(tmp_path, monkeypatch):
+    draw = np.random.default_rng(5)
+    maps = [draw.choice([0.0, -1.0, 0.5, 1.0], 25).tolist() for _ in range(7)]
+    maps[2], maps[4][3] = [0.0] * 25, float("nan")  # nothing is known; no number
+    rows = {"timestamp": [float(START_S + n) for n in range(7)], "obstruction_map": maps, "frame_type": [1] * 7}
+    for at_once in (2, 256):
+        monkeypatch.setattr("bentpipe.dish.dumps.tables._AT_ONCE", at_once)
+        found = read(tmp_path, parquet_bytes(rows)).tables["dish_maps"]
+        assert found["pixel"].to_list() == [[n for n, q in enumerate(one) if q > 0] for one in maps]
+        assert found["quality"].to_list() == [[q for q in one if q > 0] for one in maps]
+        assert found["t_unix_ns"].to_list() == [(START_S + n) * NS for n in range(7)]
+    rows["obstruction_map"] = [["clear"] * 25] * 7
+    with pytest.raises(UserError, match="obstruction_map: "):
+        read(tmp_path, parquet_bytes(rows))
+
+
+#: Tables as pandas and polars write them, by the table they become: their column of times, and the others.
+PARQUETS = {
+    "dish_samples": ("timestamp", {"pop_ping_latency_ms": [26.5, 27.5]}),
+    "dish_maps": ("timestamp", {"obstruction_map": [[0.0, 1.0, 0.0, 1.0]] * 2, "frame_type": [1, 1]}),
+    "probes": ("unix_ns", {"rtt_ms": [26.5, 27.5]}),
+}
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "America/Vancouver"])
+@pytest.mark.parametrize("table", PARQUETS)
+def test_instants_in_parquet(tmp_path, table, zone, unit):
+    name, columns = PARQUETS[table]
+    times = pl.Series(name, [START_S * NS, START_S * NS + NS // 2]).cast(pl.Datetime("ns", "UTC"))
+    times = times.dt.replace_time_zone(None) if zone is None else times.dt.convert_time_zone(zone)
+    rows = pl.DataFrame({name: times.dt.cast_time_unit(unit), **columns})
+    found = read(tmp_path, parquet_bytes(rows))
+    when = "unix_ns" if table == "probes" else "t_unix_ns"
+    assert found.tables[table][when].to_list() == [START_S * NS, START_S * NS + NS // 2]
+    assert ("its times have no zone: taken for UTC" in found.notes) == (zone is None)
+
+
+@pytest.mark.parametrize("table", PARQUETS)
+@pytest.mark.parametrize("kind", [pl.Date, pl.Time, pl.Duration("us")])
+def test_and_what_is_none_is_refused(tmp_path, table, kind):
+    name, columns = PARQUETS[table]
+    rows = pl.DataFrame({name: pl.Series([0, 1]).cast(kind), **columns})
+    with pytest.raises(UserError, match=f"{name} is of type .*; wanted a time"):
+        read(tmp_path, parquet_bytes(rows))
+
+
+@pytest.mark.parametrize("year", [1, 1969, 2400, 9999])
+def test_instants_that_nanoseconds_do_not_hold(tmp_path, year):
+    rows = pl.DataFrame({"timestamp": [datetime(year, 1, 1)], "pop_ping_latency_ms": [26.5]})  # noqa: DTZ001
+    with pytest.raises(UserError, match=r"row 1: timestamp is .*; wanted a time"):
+        read(tmp_path, parquet_bytes(rows))
 
 
 def test_a_run_is_not_measured_again(tmp_path):

@@ -387,6 +387,36 @@ def test_published_formats_are_read(others):
     assert [a.norad_id for a in answers] == list(truth().values())[:4]
 
 
+def test_pixels_have_the_times_that_their_zones_say(others, tmp_path):
+    rows = (others / "pixels.csv").read_text().splitlines()
+    utc = read_maps(others / "pixels.csv").painted.slots
+    here = pl.Series([row[:19] for row in rows[1:]]).str.to_datetime()
+    west = here.dt.offset_by("-7h").dt.to_string("%Y-%m-%d %H:%M:%S").to_list()
+    for name, times in (
+        ("west", [f"{time}-07:00" for time in west]),
+        ("iso", [row[:19].replace(" ", "T") + ".25Z" for row in rows[1:]]),
+        ("bare", [row[:19] for row in rows[1:]]),
+    ):
+        file = tmp_path / f"{name}.csv"
+        lines = (time + row[row.index(",") :] for time, row in zip(times, rows[1:], strict=True))
+        file.write_text("\n".join([rows[0], *lines]) + "\n")
+        assert [slot.start_unix_ns for slot in read_maps(file).painted.slots] == [slot.start_unix_ns for slot in utc]
+    file.write_text(f"{rows[0]}\nyesterday,1,2\n")
+    with pytest.raises(UserError, match="row 1: timestamp is 'yesterday'; wanted a time"):
+        read_maps(file)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "America/Vancouver"])
+def test_maps_with_parquets_own_instants(others, tmp_path, zone):
+    table = pl.read_parquet(others / "obstruction_map-A.parquet")
+    instants = (pl.col("timestamp") * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
+    instants = instants.dt.replace_time_zone(None) if zone is None else instants.dt.convert_time_zone(zone)
+    table.with_columns(instants.alias("timestamp")).write_parquet(tmp_path / "obstruction_map-A.parquet")
+    found, wanted = read_maps(tmp_path), read_maps(others)
+    assert [slot.start_unix_ns for slot in found.painted.slots] == [slot.start_unix_ns for slot in wanted.painted.slots]
+    assert found.warnings == (("its times have no zone: taken for UTC",) if zone is None else ())
+
+
 @settings(deadline=None, max_examples=150)
 @given(data=st.data())
 def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):

@@ -61,10 +61,11 @@ def _write(folder: Path, asked: Asked) -> MeasuredRun | None:
         "hops": _hops(hops, asked.site, addresses),
     }
     command = " ".join(["bentpipe probe", asked.spec.method, *names, f"--every {asked.spec.every_ns / 1e9:g}"])
+    whole = {name: table for name, table in whole.items() if table.height}
     return write_measured(
         folder.parent.parent,
-        {name: table for name, table in whole.items() if table.height},
-        [Source(command, "bentpipe-probe", notes=_notes(clocks, asked))],
+        whole,
+        [Source(command, "bentpipe-probe", notes=_notes(clocks, asked), tables=tuple(whole))],
         site=asked.site,
         summary=summary,
         why_invalid=_why_invalid(summary),

@@ -26,6 +26,7 @@ class _Opened:
     tables: Mapping[str, pl.DataFrame]
     source: str
     notes: tuple[str, ...]
+    clock_known: bool
 
 
 def profile_from(source: str | os.PathLike[str], options: FromPings | None = None) -> Measured:
@@ -54,27 +55,28 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     if not wanted.capacities:
         found = of_tables(opened.tables.get("samples"), opened.tables.get("links"))
         wanted = replace(wanted, capacities=found)
-    made = profile_from_pings(probes, replace(wanted, source=opened.source))
+    made = profile_from_pings(probes, replace(wanted, source=opened.source, clock_known=opened.clock_known))
     return replace(made, notes=[*opened.notes, *made.notes])
 
 
 def _run(path: Path) -> _Opened:
     run = read_measured(path)
-    sources = run.record["sources"]
+    sources = run.sources_of("probes")
     notes = _jumps(int(run.summary.get("clock_jumps") or 0))
-    if any(one.get("clock") == "relative" for one in sources):
+    known = run.clock_known("probes")
+    if not known:
         notes += ("its times are no wall clock's: the phase of slots means nothing",)
     notes += trusted(run)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
     names = ", ".join(str(one.get("name")) for one in sources[:3])
-    return _Opened(tables, names or "a measured Run", notes)
+    return _Opened(tables, names or "a measured Run", notes, known)
 
 
 def _log(path: Path) -> _Opened:
     part = read_file(path)
     tables = assembled([part], UNKNOWN_SITE)
     notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
-    return _Opened(tables, path.name, notes)
+    return _Opened(tables, path.name, notes, part.measurement.clock != "relative")
 
 
 def _jumps(count: int) -> tuple[str, ...]:

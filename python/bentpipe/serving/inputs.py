@@ -12,10 +12,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe.analysis.tables import Series, only_series
+from bentpipe.dish.dumps.tables import instants
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
 from bentpipe.dish.recording import drawn, maps, scan_recording
 from bentpipe.dish.recording.tables import TABLES
 from bentpipe.errors import UserError, shown
+from bentpipe.readers.columns import NO_ZONE
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.opening import opened, trusted
 from bentpipe.scenarios import Place, parse_place
@@ -85,7 +87,7 @@ def _run(root: Path) -> Maps:
     whole = {name: table.sort("t_unix_ns", maintain_order=True) for name, table in tables.items() if table is not None}
     wanted = "a Run that was read from obstruction maps or a recording"
     found = _told(run.path, whole, drawn([whole["maps"].collect()]), wanted)
-    _with_clock(run.path, all(source.get("clock") != "relative" for source in run.record["sources"]))
+    _with_clock(run.path, run.clock_known("dish_maps", "dish_samples"))
     return replace(found, warnings=trusted(run))
 
 
@@ -133,7 +135,7 @@ def _leoviz(path: Path) -> Maps:
     table = _read(path, pl.read_parquet, "a Parquet table")
     _wanted(path, table, ["timestamp", "obstruction_map", "frame_type"])
     try:
-        times = _unix_ns(table["timestamp"].cast(pl.Float64).to_numpy())
+        times, naive = instants(table["timestamp"], str(path))
         lengths = table["obstruction_map"].list.len()
         frames = table["frame_type"].cast(pl.Int64).unique().to_list()
     except pl.exceptions.PolarsError as error:
@@ -145,7 +147,7 @@ def _leoviz(path: Path) -> Maps:
         raise UserError(f"{path}: frame_type is {shown(frames)}; wanted one frame")
 
     def every() -> Iterator[tuple[int, NDArray[np.float32]]]:
-        for t_unix_ns, row in zip(times.tolist(), table["obstruction_map"], strict=True):
+        for t_unix_ns, row in zip(times.to_list(), table["obstruction_map"], strict=True):
             quality = row.cast(pl.Float32, strict=False).to_numpy().reshape(side, side)
             # LEOViz writes 0 for what was not seen.
             yield t_unix_ns, np.where(quality > 0, 1.0, -1.0).astype(np.float32)
@@ -156,21 +158,22 @@ def _leoviz(path: Path) -> Maps:
         rows = _read(status, pl.read_csv, "a CSV table")
         _wanted(status, rows, ["timestamp", *_STATUS_QUATERNION])
         try:
-            known = rows.select(pl.col("timestamp", *_STATUS_QUATERNION).cast(pl.Float64)).drop_nulls()
+            known = rows.select("timestamp", pl.col(_STATUS_QUATERNION).cast(pl.Float64)).drop_nulls()
         except pl.exceptions.PolarsError as error:
             raise _refused(status, error) from None
-        unix_ns = pl.Series("t_unix_ns", _unix_ns(known["timestamp"].to_numpy()))
-        attitudes = _attitudes(known.drop("timestamp").insert_column(0, unix_ns))
-    return Maps(painted(every()), FRAMES.get(frames[0], "FRAME_UNKNOWN"), attitudes)
+        unix_ns, _ = instants(known["timestamp"], str(status))
+        attitudes = _attitudes(known.drop("timestamp").insert_column(0, unix_ns.alias("t_unix_ns")))
+    frame = FRAMES.get(frames[0], "FRAME_UNKNOWN")
+    return Maps(painted(every()), frame, attitudes, warnings=(NO_ZONE,) if naive else ())
 
 
 def _pixels(path: Path) -> Maps:
     table = _read(path, pl.read_csv, "a CSV table")
     table = table.rename({name: name.lower() for name in table.columns if name.lower() in ("timestamp", "y", "x")})
     _wanted(path, table, ["timestamp", "y", "x"])
+    unix_ns, _ = instants(table["timestamp"], str(path))
+    times = unix_ns.to_numpy() // 10**9 * 10**9
     try:
-        text = table["timestamp"].cast(pl.String).str.slice(0, 19)
-        times = text.str.to_datetime("%Y-%m-%d %H:%M:%S", time_zone="UTC").dt.epoch("ns").to_numpy()
         row, column = (table[name].cast(pl.Int64).to_numpy() for name in ("y", "x"))
     except pl.exceptions.PolarsError as error:
         raise _refused(path, error) from None
@@ -192,13 +195,6 @@ def _attitudes(rows: pl.DataFrame) -> Attitudes | None:
     if good.sum() < 2:
         return None
     return Attitudes(rows["t_unix_ns"].to_numpy()[good], numbers[good] / length[good, None])
-
-
-def _unix_ns(unix_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    good = np.isfinite(unix_s) & (np.abs(unix_s) < 9e9)
-    if not good.all():
-        raise UserError(f"timestamp is {unix_s[~good][0]:g}; wanted seconds since 1970")
-    return np.round(unix_s * 1e9).astype(np.int64)
 
 
 def _read(path: Path, reader: Callable[[Path], pl.DataFrame], wanted: str) -> pl.DataFrame:
@@ -237,7 +233,7 @@ def read_pings(path: str | os.PathLike[str]) -> Series:
     samples = None
     if _holds_runs(root):
         run = read_measured(root)
-        _with_clock(run.path, all(source.get("clock") != "relative" for source in run.record["sources"]))
+        _with_clock(run.path, run.clock_known("dish_samples"))
         samples = run.scan("dish_samples")
         if samples is None:
             raise UserError(f"{root}: holds {', '.join(run.tables)} and no pings; wanted probes or dish_samples")

@@ -8,8 +8,10 @@ an enumeration has not here stays the terminal's word.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 
 from bentpipe.dish.extra import require_extra
@@ -22,6 +24,7 @@ _MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":'
 _SECOND_NS = 10**9
 
 Rows = list[dict[str, Any]]
+_Record = TypeVar("_Record")
 
 
 def is_grpcurl(head: bytes) -> bool:
@@ -102,6 +105,16 @@ def _message(name: str, value: dict[str, Any], place: str, words: dict[str, str]
         raise UserError(f"{place}: is no {name} ({str(error).partition(chr(10))[0][:120]})") from None
 
 
+def _record(
+    taken: Callable[[Any], _Record], name: str, value: dict[str, Any], place: str, words: dict[str, str]
+) -> _Record:
+    """What `taken` makes of a message; who refuses that says where it was."""
+    try:
+        return taken(_message(name, value, place, words))
+    except UserError as error:
+        raise UserError(f"{place}: {error}" if place not in str(error) else str(error)) from None
+
+
 def _numbered(value: Any, kind: Any, words: dict[str, str]) -> Any:  # noqa: ANN401 - JSON and protobuf
     """`value`, where names that an enumeration has not are numbers: without, they would be its zero."""
     if not isinstance(value, dict):
@@ -151,10 +164,7 @@ def _history(
     from bentpipe.dish.history import history_of
 
     words: dict[str, str] = {}
-    try:
-        history = history_of(_message("DishGetHistoryResponse", value, place, words))
-    except UserError as error:
-        raise UserError(f"{place}: {error}" if place not in str(error) else str(error)) from None
+    history = _record(history_of, "DishGetHistoryResponse", value, place, words)
     times = history.times_unix_ns(at_ns)
     columns = {
         "pop_ping_drop_rate": history.pop_ping_drop_rate,
@@ -175,20 +185,24 @@ def _history(
 
 
 def _map(value: dict[str, Any], place: str, at_ns: int, _: Rows, __: Rows, maps: Rows) -> None:
-    message = _message("DishGetObstructionMapResponse", value, place)
-    rows, columns = int(message.num_rows), int(message.num_cols)
-    quality = [float(number) for number in message.snr]
-    if not 0 < rows * columns == len(quality):
-        raise UserError(f"{place}: a map of {rows} x {columns} with {len(quality)} pixels")
-    seen = [pixel for pixel, number in enumerate(quality) if number >= 0]
+    from bentpipe.dish.obstruction import map_of
+
+    words: dict[str, str] = {}
+    found = _record(map_of, "DishGetObstructionMapResponse", value, place, words)
+    if not found.quality.size:
+        raise UserError(f"{place}: an obstruction map without a pixel")
+    rows, columns = found.quality.shape
+    quality = found.quality.ravel()
+    seen = np.flatnonzero(quality >= 0)
     maps.append(
         {
             "t_unix_ns": at_ns,
             "rows": rows,
             "columns": columns,
-            "max_theta_deg": message.max_theta_deg or None,
+            "max_theta_deg": found.max_theta_deg or None,
+            "frame": words.get(found.frame, found.frame),
             "whole": True,
-            "pixel": seen,
-            "quality": [quality[pixel] for pixel in seen],
+            "pixel": seen.tolist(),
+            "quality": quality[seen].tolist(),
         }
     )

@@ -13,12 +13,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
-from bentpipe.readers.columns import parse_instants
+from bentpipe.readers.columns import NO_ZONE, parse_instants
 from bentpipe.readers.measurement import Measurement, Said
 
 _SQLITE = b"SQLite format 3\x00"
@@ -41,6 +42,8 @@ _ALIASES = {
 }
 #: Any of these makes a table one of a terminal.
 _TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
+#: Maps that are taken apart at once; chosen here: some 15 MB of pixels.
+_AT_ONCE = 256
 _OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS} - {"raw", "unknown"}
 
 
@@ -144,6 +147,11 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
 
 def _pings(table: pl.DataFrame, where: str) -> Measurement:
     names = ("unix_ns", "site", "target", "kind", "seq", "rtt_ms", "up_ms", "down_ms", "duplicate", "out_of_order")
+    notes = []
+    if table.schema["unix_ns"].is_temporal():
+        times, naive = instants(table["unix_ns"], where)
+        table = table.with_columns(times.alias("unix_ns"))
+        notes += [NO_ZONE] if naive else []
     try:
         rows = table.select(name for name in names if name in table.columns).cast(
             {"unix_ns": pl.Int64, "rtt_ms": pl.Float64}
@@ -158,7 +166,7 @@ def _pings(table: pl.DataFrame, where: str) -> Measurement:
     rows = rows.with_columns(rtt_ms)
     if "kind" not in rows.columns:
         rows = rows.with_columns(pl.lit("icmp").alias("kind"))
-    return Measurement({"probes": rows})
+    return Measurement({"probes": rows}, notes=tuple(notes))
 
 
 def _samples(table: pl.DataFrame, where: str) -> Measurement:
@@ -173,9 +181,9 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
     if time is None:
         raise UserError(f"{where}: no column says when (found: {_listed(table.columns)}); wanted timestamp")
     notes = []
-    times, naive = _instants(table[time], where)
+    times, naive = instants(table[time], where)
     if naive:
-        notes.append("its times have no zone: taken for UTC")
+        notes.append(NO_ZONE)
     columns = {"t_unix_ns": times}
     for ours, theirs in chosen.items():
         if ours != "t_unix_ns" and not isinstance(table.schema[theirs], pl.List | pl.Struct):
@@ -197,26 +205,18 @@ def _maps(table: pl.DataFrame, where: str) -> Measurement:
     """
     if "timestamp" not in table.columns or not isinstance(table.schema["obstruction_map"], pl.List):
         raise UserError(f"{where}: wanted timestamp, and obstruction_map as a list")
-    times, _ = _instants(table["timestamp"], where)
-    try:
-        quality = table["obstruction_map"].cast(pl.List(pl.Float32))
-    except pl.exceptions.PolarsError as error:
-        raise UserError(f"{where}: obstruction_map: {str(error).partition(chr(10))[0]}") from None
+    times, naive = instants(table["timestamp"], where)
+    quality = table["obstruction_map"]
     sizes = quality.list.len().unique().to_list()
     side = math.isqrt(sizes[0]) if len(sizes) == 1 and sizes[0] else 0
     if side == 0 or side * side != sizes[0]:
         raise UserError(f"{where}: its maps have {sizes[:3]} pixels; wanted square ones of one size")
     frame = table["frame_type"].cast(pl.Int64, strict=False) if "frame_type" in table.columns else None
     names = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
-    seen = (
-        pl.DataFrame({"t_unix_ns": times, "quality": quality})
-        .with_row_index("map")
-        .with_columns(pl.int_ranges(side * side, dtype=pl.UInt32).alias("pixel"))
-        .explode("pixel", "quality")
-        .filter(pl.col("quality") > 0)
-        .group_by("map", maintain_order=True)
-        .agg("pixel", "quality")
-    )
+    try:
+        seen = pl.concat(_seen(quality[at : at + _AT_ONCE], at, side) for at in range(0, quality.len(), _AT_ONCE))
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{where}: obstruction_map: {str(error).partition(chr(10))[0]}") from None
     rows = (
         pl.DataFrame(
             {"t_unix_ns": times, "frame": frame.replace_strict(names, default=None) if frame is not None else None}
@@ -234,19 +234,42 @@ def _maps(table: pl.DataFrame, where: str) -> Measurement:
     )
     note = "pixels that are 0 are left out: obstructed or not seen, these maps do not tell"
     found = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
-    return Measurement({"dish_maps": found}, notes=(note,))
+    return Measurement({"dish_maps": found}, notes=(note, NO_ZONE) if naive else (note,))
 
 
-def _instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
-    """Nanoseconds since 1970, from numbers (s, or ns of ours) or ISO-8601; whether any has no zone."""
+def _seen(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
+    """The pixels above 0 of maps, of which `first` is the first's number: `map`, and as lists `pixel` and `quality`."""
+    quality = maps.explode().cast(pl.Float32).to_numpy().reshape(-1, side * side)
+    at, pixel = np.nonzero(quality > 0)
+    columns = {"map": (at + first).astype(np.uint32), "pixel": pixel.astype(np.uint32), "quality": quality[at, pixel]}
+    return pl.DataFrame(columns).group_by("map", maintain_order=True).agg("pixel", "quality")
+
+
+def instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
+    """Nanoseconds since 1970, from a column of times, and whether any of these has no zone.
+
+    They are seconds since 1970 (ours, `t_unix_ns`, nanoseconds), ISO-8601, or instants as Parquet has them.
+
+    Raises:
+        UserError: It is of another type, or a row holds none; it is named.
+    """
+    naive = False
     if column.name == "t_unix_ns" and column.dtype == pl.Int64:
-        found, naive = column, False
-    elif column.dtype.is_numeric() or column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all():
+        found = column
+    elif isinstance(column.dtype, pl.Datetime):
+        naive = column.dtype.time_zone is None
+        known = column.dt.epoch("s").is_between(0, 2**33).fill_null(value=False)  # what nanoseconds hold
+        found = column.dt.epoch("ns").set(~known, None)
+    elif column.dtype.is_numeric() or (column.dtype == pl.String and column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all()):
         seconds = column.cast(pl.Float64, strict=False)
         seconds = seconds.set(~seconds.is_between(0, 4e9).fill_null(value=False), None)
-        found, naive = (seconds * 1e9).round().cast(pl.Int64), False
-    else:
+        found = (seconds * 1e9).round().cast(pl.Int64)
+    elif column.dtype == pl.String:
         found, naive = parse_instants(column)
+    else:
+        raise UserError(
+            f"{where}: {column.name} is of type {column.dtype}; wanted a time since 1970, ISO-8601 or Datetime"
+        )
     if found.null_count():
         row = int(found.is_null().arg_max() or 0)
         raise UserError(

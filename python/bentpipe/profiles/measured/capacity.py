@@ -181,18 +181,35 @@ def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int
     return Capacity(up, down, float(ends.max() - at[0]), begin_unix_ns, source, achieved)
 
 
+@dataclass(frozen=True)
+class Laid:
+    """The capacity of a direction beside pings.
+
+    Attributes:
+        series: The capacity [bit/s]; None: nothing speaks of the direction.
+        used: What it comes from.
+        notes: Lines about what was assumed.
+    """
+
+    series: Points | None
+    used: Sequence[Capacity] = ()
+    notes: Sequence[str] = ()
+
+
 def laid_out(
     capacities: Sequence[Capacity],
     direction: Way,
     start_unix_ns: int,
     duration_s: float,
     period_s: float | None,
-) -> tuple[Points | None, list[str]]:
-    """The capacity of a direction beside pings, and lines about what was assumed.
+    *,
+    clock_known: bool = True,
+) -> Laid:
+    """The capacity of a direction beside pings.
 
-    The first that speaks of the direction counts. One that was measured while the pings were lies where it was, and
-    is not known outside; any other is repeated from the start on, moved by whole slots if both have a clock and there
-    are slots.
+    What was measured while the pings were lies where it was, and is not known outside; of two at one time the first
+    counts. If nothing was, or the first that speaks of the direction holds for ever, that one
+    counts, and is repeated from the start on, moved by whole slots if both have a clock and there are slots.
 
     Args:
         capacities: What there is.
@@ -200,31 +217,59 @@ def laid_out(
         start_unix_ns: The Profile's start.
         duration_s: The Profile's length.
         period_s: Length of a slot; None: there are none.
+        clock_known: Whether the start is a wall clock's; else nothing is known to lie beside the pings.
     """
-    for capacity in capacities:
-        series = capacity.up if direction == "up" else capacity.down
-        if series is None:
-            continue
-        notes = [f"capacity {direction}: {capacity.source}"]
-        if capacity.achieved:
-            notes[0] += ", as one transfer achieved it (its controller and queue included)"
-        if capacity.duration_s is None:
-            return series, notes
-        if capacity.start_unix_ns is not None:
-            offset_s = (capacity.start_unix_ns - start_unix_ns) / 1e9
-            if -capacity.duration_s < offset_s < duration_s:
-                notes.append(f"capacity {direction}: measured beside the pings; not known where it was not measured")
-                return _cut(_copy(series, offset_s, capacity.duration_s), duration_s), notes
-        length_s, offset_s = capacity.duration_s, 0.0
-        what = "assumed to repeat from the start on"
-        if capacity.start_unix_ns is not None and period_s is not None and length_s >= period_s:
-            length_s = length_s // period_s * period_s
-            offset_s = (capacity.start_unix_ns - start_unix_ns) / 1e9 % period_s - period_s
-            what = "assumed to repeat, moved by whole slots"
-        notes.append(f"capacity {direction}: measured at another time ({length_s:g} s); {what}")
-        copies = int(np.ceil((duration_s - offset_s) / length_s))
-        return _cut(_repeated(series, offset_s, length_s, copies), duration_s), notes
-    return None, []
+    each = [(one, one.up if direction == "up" else one.down) for one in capacities]
+    speaking = [(one, series) for one, series in each if series is not None]
+    if not speaking:
+        return Laid(None)
+    begins = {
+        place: (one.start_unix_ns - start_unix_ns) / 1e9
+        for place, (one, _) in enumerate(speaking)
+        if clock_known and one.start_unix_ns is not None
+    }
+    capacity, series = speaking[0]
+    beside = [
+        (one, _copy(points, begins[place], one.duration_s))
+        for place, (one, points) in enumerate(speaking)
+        if place in begins and one.duration_s is not None and -one.duration_s < begins[place] < duration_s
+    ]
+    if capacity.duration_s is None:
+        return _laid(direction, series, [capacity], [])
+    passed = len(speaking) - max(1, len(beside))
+    over = [f"{passed} other(s) passed over"] if passed else []
+    if beside:
+        over = [f"{over[0]}: measured at another time"] if over else []
+        lines = ["measured beside the pings; not known where it was not measured", *over]
+        whole = _first_known([points for _, points in beside])
+        return _laid(direction, _cut(whole, duration_s), [one for one, _ in beside], lines)
+    length_s, offset_s = capacity.duration_s, 0.0
+    what = "assumed to repeat from the start on"
+    if 0 in begins and period_s is not None and length_s >= period_s:
+        length_s = length_s // period_s * period_s
+        offset_s = begins[0] % period_s - period_s
+        what = "assumed to repeat, moved by whole slots"
+    lines = [f"measured at another time ({length_s:g} s); {what}", *over]
+    copies = int(np.ceil((duration_s - offset_s) / length_s))
+    return _laid(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
+
+
+def _laid(direction: Way, series: Points, used: Sequence[Capacity], lines: Sequence[str]) -> Laid:
+    whose = ", ".join(one.source for one in used[:3]) + (f" and {len(used) - 3} more" if used[3:] else "")
+    if any(one.achieved for one in used):
+        whose += ", as one transfer achieved it (its controller and queue included)"
+    return Laid(series, used, [f"capacity {direction}: {line}" for line in (whose, *lines)])
+
+
+def _first_known(each: Sequence[Points]) -> Points:
+    """At each time the value of the first series that knows one."""
+    at = np.unique(np.concatenate([series.t_s for series in each]))
+    value, known = held(each[0].t_s, each[0].value, at), held(each[0].t_s, each[0].valid.astype(np.float64), at) > 0
+    for series in each[1:]:
+        more = ~known & (held(series.t_s, series.valid.astype(np.float64), at) > 0)
+        value = np.where(more, held(series.t_s, series.value, at), value)
+        known |= more
+    return Points.of(at, value, known)
 
 
 def _copy(series: Points, offset_s: float, length_s: float) -> Points:

@@ -43,10 +43,12 @@ class FromPings:
         site, target, kind: Which series of the table; None: the only one there is.
         split: Share of a round trip that is up, 0 to 1, where one-way delays are not known.
         silent_is_lost: Stretches without rows are lost probes, not gaps: the prober wrote only what was answered.
-        capacities: Of each direction the first that speaks of it; none: no capacity limit.
+        capacities: Of each direction those measured beside the pings, or else the first that speaks of it; none: no
+            capacity limit.
         queue: Limit of the queues; no measurement knows it.
         name: The Profile's; None: site and target.
         source: Where the pings come from, in a few words.
+        clock_known: Whether the pings' times are those of a wall clock; else only their differences mean anything.
     """
 
     site: str | None = None
@@ -58,6 +60,7 @@ class FromPings:
     queue: QueueLimit = field(default_factory=lambda: parse_queue(DEFAULT_QUEUE, "queue"))
     name: str | None = None
     source: str = "pings"
+    clock_known: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,25 +89,28 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
         raise UserError(f"split: {wanted.split:g}; wanted 0 to 1: the share of the round trip that is up")
     chosen = choose(table, site=wanted.site, target=wanted.target, kind=wanted.kind)
     probes = read_probes(chosen, silent_is_lost=wanted.silent_is_lost)
-    handovers = analyze_handovers(probes.table())
+    handovers = analyze_handovers(probes.table(), clock_known=wanted.clock_known)
     edges = _edges(handovers, probes)
     delays = one_way_delays(probes, wanted.split, edges)
     loss = loss_process(probes, delays.up)
     duration_ns = int(probes.sent_ns[-1]) + probes.spacing_ns
     one_way = probes.up_ms is not None
     notes = [*probes.notes, *_told(probes, delays.overtaken, edges), handovers.reason]
-    capacity = {}
-    for direction in ("up", "down"):
-        capacity[direction], lines = laid_out(
+    up, down = (
+        laid_out(
             wanted.capacities,
             "up" if direction == "up" else "down",
             probes.start_unix_ns,
             duration_ns / 1e9,
             handovers.period_s,
+            clock_known=wanted.clock_known,
         )
-        notes += lines
+        for direction in ("up", "down")
+    )
+    notes += [*up.notes, *down.notes]
     limit = queue_limit(wanted.queue)
-    achieved = any(part.achieved for part in wanted.capacities)
+    used = list(dict.fromkeys(one.source for one in (*up.used, *down.used)))
+    achieved = any(one.achieved for one in (*up.used, *down.used))
     name = wanted.name or probes.name
     profile = single_hop_profile(
         name=name,
@@ -116,11 +122,12 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
             "measured",
             f"{wanted.source}: {probes.name}, {probes.sent_ns.size} probes from {format_utc(probes.start_unix_ns)}",
             (*INCLUDES, "cross_traffic", *(("congestion_control",) if achieved else ())),
-            _recipe(probes, handovers, wanted, delays.cut_share, delays.overtaken) | {"loss": loss.facts},
+            _recipe(probes, handovers, wanted, delays.cut_share, delays.overtaken)
+            | {"capacity": used, "loss": loss.facts},
         ),
         # While nothing comes through, nobody knows how late it would be.
-        up=_side(unknown_within(delays.up, loss.outages[0]), capacity["up"], loss.up, limit, duration_ns),
-        down=_side(unknown_within(delays.down, loss.outages[1]), capacity["down"], loss.down, limit, duration_ns),
+        up=_side(unknown_within(delays.up, loss.outages[0]), up.series, loss.up, limit, duration_ns),
+        down=_side(unknown_within(delays.down, loss.outages[1]), down.series, loss.down, limit, duration_ns),
         events=[_edge(int(at)) for at in edges],
     )
     return Measured(profile, probes, handovers, notes)
@@ -199,5 +206,4 @@ def _recipe(
             "phase_s": handovers.phase_s,
             "p_value": handovers.p_value,
         },
-        "capacity": [capacity.source for capacity in wanted.capacities],
     }

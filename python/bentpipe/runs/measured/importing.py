@@ -21,9 +21,9 @@ from bentpipe.files import MAX_BYTES, unpacked
 from bentpipe.readers.blocks import blocks
 from bentpipe.readers.formats import FORMATS as TOOL_FORMATS
 from bentpipe.readers.formats import HEAD_BYTES, Format
-from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
 from bentpipe.runs.measured.store import UNKNOWN_SITE, MeasuredRun, Source, write_measured
-from bentpipe.runs.measured.tables import filled
+from bentpipe.runs.measured.tables import WHEN, filled
 
 #: The byte-order mark that Windows puts before UTF-8, and those of UTF-16, which its shell writes.
 _MARK, _WIDE = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
@@ -100,7 +100,9 @@ def import_files(
                 raise
             skipped.append((path, str(error).removeprefix(f"{path}: ").partition("; wanted")[0]))
         done += sizes[path]
-    parts += [Part(Source(names[folder], "dish-recording"), measure_recording(folder)) for folder in folders]
+    for folder in folders:
+        recorded = measure_recording(folder)
+        parts.append(Part(Source(names[folder], "dish-recording", tables=tuple(recorded.tables)), recorded))
     if not parts:
         reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
         raise UserError(
@@ -114,9 +116,22 @@ def import_files(
         tables,
         [part.source for part in parts],
         site=site,
+        start_unix_ns=_start_unix_ns(parts),
         summary={"clock_jumps": jumps} if "probes" in tables else {},
     )
     return Imported(run, parts, skipped)
+
+
+def _start_unix_ns(parts: Sequence[Part]) -> int | None:
+    """The first time that a wall clock showed [ns since 1970]; None: no file knows one."""
+    starts = [
+        int(table[WHEN[name]].min() or 0)  # type: ignore[arg-type]
+        for part in parts
+        if part.measurement.clock != "relative"
+        for name, table in part.measurement.tables.items()
+        if name in WHEN and table.height
+    ]
+    return min(starts, default=None)
 
 
 def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
@@ -148,7 +163,6 @@ _SERIES = {
     "dish_samples": ("t_unix_ns", ("device_id",)),
     "dish_maps": ("t_unix_ns", ()),
 }
-_SECOND_NS = 10**9
 
 
 def behind_each_other(parts: Sequence[Part]) -> list[Part]:
@@ -175,7 +189,7 @@ def behind_each_other(parts: Sequence[Part]) -> list[Part]:
             for name, (when, _) in _SERIES.items()
             if name in tables and tables[name].height
         ]
-        after = max((ends[key] + _SECOND_NS for key in own if key in ends), default=None)
+        after = max((ends[key] + SECOND_NS for key in own if key in ends), default=None)
         shift = 0 if after is None or not starts else max(0, after - min(starts))
         ends |= {key: end + shift for key, end in own.items()}
         if shift:
@@ -183,7 +197,7 @@ def behind_each_other(parts: Sequence[Part]) -> list[Part]:
                 name: table.with_columns(pl.col(_SERIES[name][0]) + shift) if name in _SERIES else table
                 for name, table in tables.items()
             }
-            note = f"no times in it: put {shift / _SECOND_NS:g} s later, behind the file before"
+            note = f"no times in it: put {shift / SECOND_NS:g} s later, behind the file before"
             part = replace(
                 part,
                 source=replace(part.source, notes=(*part.source.notes, note)),
@@ -252,7 +266,7 @@ def read_file(
     except (OSError, EOFError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UserError(f"{path}: cannot be read: {reason}") from error
-    source = Source(path.name, name, file.count, file.digest(), found.clock, found.notes)
+    source = Source(path.name, name, file.count, file.digest(), found.clock, found.notes, tuple(found.tables))
     return Part(source, found)
 
 

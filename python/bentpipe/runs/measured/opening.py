@@ -102,8 +102,8 @@ def _read(path: Path, wanted: Wanted) -> Opened:
             if (table := run.scan(name)) is None:
                 continue
             found.append(table)
-            clock_known &= all(source.get("clock") != "relative" for source in run.record["sources"])
-            notes += [str(note) for source in run.record["sources"] for note in source.get("notes") or ()]
+            clock_known &= run.clock_known(name)
+            notes += [str(note) for source in run.sources_of(name) for note in source.get("notes") or ()]
             warnings += trusted(run)
         there = [table for table in TABLES if any(table in run.tables for run in runs)]
     elif path.is_dir():

@@ -47,6 +47,7 @@ class Source:
         sha256: Of its bytes, as they were; None: there was none.
         clock: ``utc``: its times are those of a wall clock; ``relative``: only their differences mean anything.
         notes: What is missing in it or was assumed about it, a line each.
+        tables: The tables of the Run that something of it is in; empty: not known (Runs of before that was written).
     """
 
     name: str
@@ -55,6 +56,7 @@ class Source:
     sha256: str | None = None
     clock: str = "utc"
     notes: Sequence[str] = ()
+    tables: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,18 @@ class MeasuredRun:
     def tables(self) -> list[str]:
         """The names of the tables that it has."""
         return [name for name in TABLES if f"{name}.parquet" in self.record["files"]]
+
+    def sources_of(self, *tables: str) -> list[Mapping[str, Any]]:
+        """The sources that something in one of these tables is from, or may be."""
+        return [
+            source
+            for source in self.record["sources"]
+            if not source.get("tables") or any(name in source["tables"] for name in tables)
+        ]
+
+    def clock_known(self, *tables: str) -> bool:
+        """Whether the times in all of these tables are those of a wall clock."""
+        return all(source.get("clock") != "relative" for source in self.sources_of(*tables))
 
     @property
     def probes(self) -> pl.DataFrame | None:
@@ -177,7 +191,9 @@ def write_measured(
         "world": store.MEASURED,
         "site": site,
         "start_unix_ns": start_unix_ns,
-        "sources": [asdict(source) | {"notes": list(source.notes)} for source in sources],
+        "sources": [
+            asdict(source) | {"notes": list(source.notes), "tables": list(source.tables)} for source in sources
+        ],
         "versions": {**own_versions("simulated"), **(versions or {})},
         "valid": why_invalid is None,
         "why_invalid": why_invalid,
@@ -199,10 +215,15 @@ def _free(folder: Path, record: Mapping[str, Any]) -> Path:
             there = read_measured(place).record["sources"]
         except UserError:
             there = None
-        if there == record["sources"]:
+        if _about(there) == _about(record["sources"]):
             raise UserError(f"{place}: holds the same measurement already; remove it, or give another folder (-o)")
         place, number = folder.with_name(f"{folder.name}~{number}"), number + 1
     return place
+
+
+def _about(sources: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """Sources without what Runs of before do not say."""
+    return None if sources is None else [{**source, "tables": None} for source in sources]
 
 
 def read_measured(path: str | os.PathLike[str]) -> MeasuredRun:

@@ -86,6 +86,7 @@ def _sources(run: MeasuredRun) -> Rows:
 def _probes(run: MeasuredRun, probes: pl.LazyFrame) -> Rows:
     """One row a series, from the summary where there is only one."""
     keys = probes.select("target", "kind").unique().sort("target", "kind").collect()
+    first = int(probes.select(pl.col("unix_ns").first()).collect().item())  # it need not be the Run's
     rows = []
     for target, kind in keys.head(MOST_SERIES).iter_rows():
         if keys.height == 1:
@@ -97,7 +98,7 @@ def _probes(run: MeasuredRun, probes: pl.LazyFrame) -> Rows:
             {
                 "target": target,
                 "kind": kind,
-                "from": format_utc(run.start_unix_ns // 10**9 * 10**9) if keys.height == 1 else None,
+                "from": format_utc(first // 10**9 * 10**9) if keys.height == 1 else None,
                 "span_s": counts["span_s"],
                 "probes": counts["probes"],
                 "lost": counts["lost"],
