@@ -311,8 +311,8 @@ def made_up_folder(random_: random.Random) -> tuple[dict[str, Probes], dict[str,
         text = "\n".join([*head, *(line for _, line in sorted(lines, key=lambda line: line[0]))]) + "\n"
         files[f"{name}.log"] = text.encode()
     results, atlas = atlas_of(random_)
-    files["atlas.json"] = json.dumps(results).encode()
-    if atlas:
+    if atlas:  # else there is nothing to read
+        files["atlas.json"] = json.dumps(results).encode()
         truth["atlas"] = atlas
     return truth, files, timed
 
