@@ -65,6 +65,29 @@ def test_pings_without_times_lie_behind_each_other(tmp_path, start_unix_ns):
     assert (found.clock, found.counted) == ("relative" if start_unix_ns is None else "utc", True)
 
 
+def test_lists_of_fping_lie_behind_each_other(tmp_path):
+    text = f"{A} : 40.1 - 41.2\n{B} : 90.0 91.0\n{A} : 42.1 43.2\n{A} : - -\n"
+    vsums = [(A, [40.1, None, 41.2]), (B, [90.0, 91.0]), (A, [42.1, 43.2]), (A, [None, None])]
+    as_json = "".join(json.dumps({"vSum": {"host": host, "values": values}}) + "\n" for host, values in vsums)
+    for given in (text, as_json):
+        found = read(tmp_path, given, Said(every_s=0.5))
+        of_a = found.tables["probes"].filter(target=A)
+        assert of_a["rtt_ms"].to_list() == [40.1, None, 41.2, 42.1, 43.2]
+        assert (of_a["unix_ns"] / NS).to_list() == [0.0, 0.5, 1.0, 2.0, 2.5]
+        assert found.tables["probes"].filter(target=B).height == 2
+        assert f"no reply from '{A}' to 2 probe(s), and nothing says when: left out" in found.notes
+        assert sum("each is put behind the one before" in note for note in found.notes) == 1
+
+
+def test_a_host_that_never_answers_is_lost_where_lines_have_times(tmp_path):
+    lines = [f"[{START_S + n + 0.04:.5f}] {A} : [{n}], 64 bytes, 40.0 ms (40 avg, 0% loss)" for n in range(3)]
+    lines += [f"[{START_S + n + 0.5:.5f}] {B} : [{n}], timed out (NaN avg, 100% loss)" for n in range(3)]
+    probes = read(tmp_path, "\n".join([*lines, ""])).tables["probes"]
+    assert [counts(probes.filter(target=host)) for host in (A, B)] == [(3, 0, 0), (3, 3, 0)]
+    with pytest.raises(UserError, match="holds no reply"):
+        read(tmp_path, "\n".join([*lines[3:], ""]))
+
+
 # --- rounds of several pings at once
 
 

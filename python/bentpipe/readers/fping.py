@@ -17,7 +17,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import lines_of
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Clock, Measurement, Said
-from bentpipe.readers.probes import Answers, series
+from bentpipe.readers.probes import BEHIND, Answers, behind, series, silent_series
 
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -35,8 +35,8 @@ _ASIDE = re.compile(
 )
 _JSON = re.compile(r'\{"(?:resp|timeout|vSum|summary|intSum|stats)": ?\{')
 
-#: Answers of one host: number, printed at [ns] (None: no time), round trip [ms] (None: timed out).
-_Rows = list[tuple[int, int | None, float | None]]
+#: By host, the round trips of each of its runs [ms]; None: lost.
+_Lists = dict[str, list[list[float | None]]]
 
 
 def is_fping(head: bytes) -> bool:
@@ -55,7 +55,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
         UserError: A line that fping does not print, no reply, or no times; the line is named.
     """
     tables: list[pl.DataFrame] = []
-    lists: dict[str, list[float | None]] = {}
+    lists: _Lists = {}
     sent: dict[str, tuple[int, ...]] = {}
     notes: list[str] = []
     first = 1
@@ -68,7 +68,8 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
             if _JSON.match(line):
                 events += _event(line, place, lists, sent)
             elif match := _LIST.match(line):
-                lists[match[1]] = [None if value == "-" else float(value) for value in match[2].split()]
+                found_of = [None if value == "-" else float(value) for value in match[2].split()]
+                lists.setdefault(match[1], []).append(found_of)
             elif match := _COUNTS.match(line):
                 sent[match[1]] = (*sent.get(match[1], ()), int(match[2]))
             elif count == first and not piece.endswith(b"\n"):  # no end of line behind it
@@ -77,21 +78,38 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
                 raise UserError(f"{place}: {shown(line)} is not a line of fping")
         tables += [table, pl.DataFrame(events, schema=_SCHEMA, orient="row")]
     whole = pl.concat(tables) if tables else pl.DataFrame(schema=_SCHEMA)
-    over = max([float(whole["rtt_ms"].max() or 0)] + [value or 0 for values in lists.values() for value in values])  # type: ignore[arg-type]
+    over = max(
+        [float(whole["rtt_ms"].max() or 0)] + [value or 0 for of in lists.values() for values in of for value in values]
+    )  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
         raise UserError(f"{where}: a round trip of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
     found = []
     jumps, clock, counted = 0, "utc", False
-    for host, answers in _answers(whole, lists, sent, where).items():
+    ends: dict[str, int] = {}
+    for host, answers in _answers(whole, lists, sent, where):
+        if np.isnan(answers.rtt_ms).all():
+            if (silent := silent_series(answers)) is not None:
+                found.append(_named(silent, host))
+            else:
+                many = answers.rtt_ms.size
+                notes.append(f"no reply from {shown(host)} to {many} probe(s), and nothing says when: left out")
+            continue
         one = series(answers, said, f"{where}: {host}")
-        found.append(one.table.with_columns(pl.lit(host).alias("target"), pl.lit("icmp").alias("kind")))
+        table = behind(one, ends.get(host))
+        notes += [BEHIND] if host in ends and BEHIND not in notes else []
+        ends[host] = int(table["unix_ns"][-1])
+        found.append(_named(table, host))
         jumps += one.clock_jumps
         counted |= one.counted
         clock = one.clock if one.clock != "utc" else clock
         notes += [note for note in one.notes if note not in notes]
-    if not found:
+    if not ends:
         raise UserError(f"{where}: holds no reply; wanted at least one")
     return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes), counted)
+
+
+def _named(table: pl.DataFrame, host: str) -> pl.DataFrame:
+    return table.with_columns(pl.lit(host).alias("target"), pl.lit("icmp").alias("kind"))
 
 
 _SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64}
@@ -114,7 +132,7 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
 
 
 def _event(
-    line: str, place: str, lists: dict[str, list[float | None]], sent: dict[str, tuple[int, ...]]
+    line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]]
 ) -> list[tuple[str, int, int | None, float | None]]:
     """Rows of `_SCHEMA` from a line of JSON: what is unknown is to be ignored (fping-json.md)."""
     try:
@@ -130,7 +148,7 @@ def _event(
             at_ns, rtt_ms = _stamp_ns(entry.get("timestamp"), place), _rtt(entry.get("rtt"), place)
             rows.append((host[:255], _count(entry.get("seq"), place), at_ns, rtt_ms))
         elif kind == "vSum" and isinstance(entry.get("values"), list):
-            lists[host[:255]] = [_rtt(value, place) for value in entry["values"]]
+            lists.setdefault(host[:255], []).append([_rtt(value, place) for value in entry["values"]])
         elif kind == "summary" and entry.get("xmt") is not None:
             sent[host[:255]] = (*sent.get(host[:255], ()), _count(entry["xmt"], place))
     return rows
@@ -164,9 +182,9 @@ def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anyt
 
 
 def _answers(
-    whole: pl.DataFrame, lists: dict[str, list[float | None]], sent: dict[str, tuple[int, ...]], where: str
-) -> dict[str, Answers]:
-    """By host; a list counts only where no lines say the same with more."""
+    whole: pl.DataFrame, lists: _Lists, sent: dict[str, tuple[int, ...]], where: str
+) -> list[tuple[str, Answers]]:
+    """By host; its lists, one a run, count only where no lines say the same with more."""
     found: dict[str, Answers] = {}
     for (host,), rows in whole.group_by("host", maintain_order=True):
         stamps, answered = rows["stamp_ns"], rows["rtt_ms"].is_not_null()
@@ -175,15 +193,15 @@ def _answers(
             raise UserError(f"{where}: some replies of {host} have a time and others have none; wanted all or none")
         rtt_ms = rows["rtt_ms"].fill_null(np.nan).to_numpy()
         sent_ns = None
-        if not missing and answered.any():
+        if not missing and stamps.null_count() < stamps.len():
             sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
         counts = sent.get(str(host), ())
         found[str(host)] = Answers(rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, counts, wraps=False, exact=True)
-    for host, values in lists.items():
-        if host not in found:
-            rtt_ms = np.array([np.nan if value is None else value for value in values])
-            found[host] = Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, sent.get(host, ()), wraps=False)
-    return {host: answers for host, answers in found.items() if not np.isnan(answers.rtt_ms).all()}
+    listed = []
+    for host, values in ((host, values) for host, of in lists.items() if host not in found for values in of):
+        rtt_ms = np.array([np.nan if value is None else value for value in values], np.float64)
+        listed.append((host, Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, wraps=False, whole=True)))
+    return [*found.items(), *listed]
 
 
 def _clock(clock: str) -> Clock:

@@ -20,8 +20,8 @@ from bentpipe import _native
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import WORKERS, Growing, blocks_of, lines_of
 from bentpipe.readers.checked import MAX_COUNT, MAX_RTT_MS
-from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
-from bentpipe.readers.probes import Answers, series, silent_series, unwrapped
+from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.probes import BEHIND, Answers, behind, series, silent_series, unwrapped
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 _HEADING = re.compile(
@@ -71,8 +71,6 @@ _ASIDE = re.compile(
 #: Lines are numbered in 32 bits.
 MOST_LINES = 2**32 - 1
 NO_STAMP = -(2**63)
-#: The note on pings without times.
-_BEHIND = "no times in it: of several pings to one target each is put behind the one before"
 KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")
 _REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
 
@@ -390,11 +388,8 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
                 notes.append(f"no reply from {shown(name)}, and nothing says when it was asked: left out")
             continue
         found = series(answers.pop(), said, place)
-        table = found.table
-        if found.counted and name in ends:
-            after = ends[name] + SECOND_NS - int(table["unix_ns"][0])
-            table = table.with_columns(pl.col("unix_ns") + max(0, after))
-            notes += [] if _BEHIND in notes else [_BEHIND]
+        table = behind(found, ends.get(name))
+        notes += [BEHIND] if found.counted and name in ends and BEHIND not in notes else []
         ends[name] = max(ends.get(name, 0), int(table["unix_ns"][-1]))
         tables.append(_named(table, name))
         clock_jumps += found.clock_jumps

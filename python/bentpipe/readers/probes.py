@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
 from bentpipe.readers.checked import MAX_RTT_MS
-from bentpipe.readers.measurement import Clock, Said
+from bentpipe.readers.measurement import SECOND_NS, Clock, Said
 from bentpipe.readers.restarts import BACK_S, JUMP_S, WRAP, fits, median, restarts, usual_ns
 
 #: Most probes in a row that may be missing; chosen here: a day of one every 10 ms. More are numbers gone wrong.
@@ -190,6 +190,18 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
     if not whole["unix_ns"].is_sorted():
         whole = whole.sort("unix_ns", maintain_order=True)
     return Series(whole, clock, jumps, tuple(notes), answers.sent_ns is None)
+
+
+def behind(one: Series, end_ns: int | None) -> pl.DataFrame:
+    """The table of a series; of one without times a second after `end_ns`, where another of the same target ends."""
+    if not one.counted or end_ns is None:
+        return one.table
+    shift = end_ns + SECOND_NS - int(one.table["unix_ns"][0])
+    return one.table.with_columns(pl.col("unix_ns") + max(0, shift))
+
+
+#: The note on such series.
+BEHIND = "no times in it: of several pings to one target each is put behind the one before"
 
 
 def _times(count: int) -> str:
