@@ -225,11 +225,17 @@ def test_times_in_json_of_fping(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "stamp", ["Sat Nov 22 16:25:51 2026", "2026-11-22T16:25:51+0000", 1795199963.5, "1795199963", ""]
+    "stamp", ["Sat Nov 22 16:25:51 2026", "2026-11-22T16:25:51+0000", 1795199963.5, "1795199963", "9300000000.0", ""]
 )
 def test_other_times_in_json_of_fping_are_refused(tmp_path, stamp):
     with pytest.raises(UserError, match=r"file:1: a time of .*; wanted seconds since 1970"):
         read(tmp_path, event("resp", 0, stamp, size=64, rtt=40.0))
+
+
+def test_times_of_fping_that_nanoseconds_do_not_hold_are_refused(tmp_path):
+    lines = [f"[{at}.04000] {A} : [0], 64 bytes, 40.0 ms (40 avg, 0% loss)\n" for at in (START_S, 9_300_000_000)]
+    with pytest.raises(UserError, match=r"file:2: .* is not a line of fping"):
+        read(tmp_path, "".join(lines))
 
 
 MACOS = """traceroute to example.org (192.0.2.1), 64 hops max, 40 byte packets

@@ -19,7 +19,9 @@ from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Clock, Measurement, Said
 from bentpipe.readers.probes import BEHIND, Answers, behind, series, silent_series
 
-_STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
+#: Seconds of which nanoseconds fit into 63 bits, and what is behind their point.
+_SECONDS = r"([0-9]{1,9}|[1-8][0-9]{9})\.([0-9]{1,9})"
+_STAMP = rf"^(?:\[{_SECONDS}\] )?"
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _LINE = (
     _STAMP + r"(\S{1,255})\s+: (?:\[([0-9]{1,9})\]|duplicate for \[([0-9]{1,9})\]), "
@@ -29,7 +31,7 @@ _LIST = re.compile(rf"(\S{{1,255}})\s+:((?: (?:-|{_NUMBER}))+)$")
 #: How many came back, in percent, stands there where more came back than were sent.
 _COUNTS = re.compile(r"(\S{1,255})\s+: xmt/rcv/%(?:loss|return) = (\d{1,9})/(\d{1,9})/")
 #: A time in JSON with ``-D``, as its ``--timestamp-format`` is by default.
-_TIME = re.compile(r"([0-9]{1,10})\.([0-9]{1,9})")
+_TIME = re.compile(_SECONDS)
 _ASIDE = re.compile(
     r"\[\d\d:\d\d:\d\d\]|\s*$|ICMP .* from .* for ICMP Echo|.{1,255} error while sending|\^C|\s+[-\d.]+ "
 )
@@ -78,15 +80,19 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
                 raise UserError(f"{place}: {shown(line)} is not a line of fping")
         tables += [table, pl.DataFrame(events, schema=_SCHEMA, orient="row")]
     whole = pl.concat(tables) if tables else pl.DataFrame(schema=_SCHEMA)
-    over = max(
-        [float(whole["rtt_ms"].max() or 0)] + [value or 0 for of in lists.values() for values in of for value in values]
-    )  # type: ignore[arg-type]
+    worst = [value or 0.0 for of in lists.values() for values in of for value in values]
+    over = max([float(whole["rtt_ms"].max() or 0), *worst])  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
         raise UserError(f"{where}: a round trip of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
+    return _measured(_answers(whole, lists, sent, where), said, where, notes)
+
+
+def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: list[str]) -> Measurement:
+    """The probes of all hosts; of several runs of one, of which nothing says when they were, each behind the other."""
     found = []
     jumps, clock, counted = 0, "utc", False
     ends: dict[str, int] = {}
-    for host, answers in _answers(whole, lists, sent, where):
+    for host, answers in every:
         if np.isnan(answers.rtt_ms).all():
             if (silent := silent_series(answers)) is not None:
                 found.append(_named(silent, host))
