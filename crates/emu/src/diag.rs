@@ -34,6 +34,8 @@ pub struct Served {
     pub tcp: bool,
     /// A UDP socket without a peer: a server's, or of any program that asked something.
     pub udp: bool,
+    /// A listening TCP socket on the loopback, where nobody else gets to.
+    pub inside: bool,
 }
 
 /// The socket tables of the namespace in which it was opened.
@@ -79,11 +81,14 @@ impl Diag {
     pub fn served(&mut self) -> Result<Served, EmuError> {
         let mut served = Served::default();
         for family in [AF_INET, AF_INET6] {
-            for (protocol, state, found) in [(IPPROTO_TCP, TCP_LISTEN, &mut served.tcp), (IPPROTO_UDP, TCP_CLOSE, &mut served.udp)] {
+            for (protocol, state) in [(IPPROTO_TCP, TCP_LISTEN), (IPPROTO_UDP, TCP_CLOSE)] {
                 let states = StateFlags::from_bits_truncate(1 << state);
                 self.dump(family, protocol, &states, |response| {
                     let id = response.header.socket_id;
-                    *found |= id.source_port != PORT && !plain(id.source_address).is_loopback();
+                    let (own, inside) = (id.source_port == PORT, plain(id.source_address).is_loopback());
+                    served.tcp |= protocol == IPPROTO_TCP && !own && !inside;
+                    served.udp |= protocol == IPPROTO_UDP && !own && !inside;
+                    served.inside |= protocol == IPPROTO_TCP && !own && inside;
                 })?;
             }
         }

@@ -94,5 +94,18 @@ pub const DEVICE: &str = "bentpipe";
 
 /// Writes a network setting of the calling thread's namespace; one that this kernel does not have, or does not let us change, stays as it is.
 pub fn set(name: &str, value: &str) {
-    let _ = fs::write(format!("/proc/sys/net/{name}"), value);
+    let _ = require(name, value);
+}
+
+/// The same of one without which the hosts would not be what was asked for.
+///
+/// # Errors
+/// [`EmuError::Isolation`].
+pub fn require(name: &str, value: &str) -> Result<(), EmuError> {
+    let place = format!("/proc/sys/net/{name}");
+    fs::write(&place, value).map_err(|e| EmuError::Isolation {
+        what: "settings of the hosts",
+        found: format!("{place} = {value}: {e}"),
+        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of one's own".to_owned(),
+    })
 }

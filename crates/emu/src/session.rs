@@ -145,7 +145,7 @@ fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<End
         let settings = spec.hosts.clone();
         let keep_metrics = !matches!(spec.workload, Workload::Race { .. });
         let ecn = spec.ecn();
-        host.run(move || host_settings(settings.as_ref(), keep_metrics, ecn));
+        host.run(move || host_settings(settings.as_ref(), keep_metrics, ecn))?;
     }
     let closes = hosts[0].run(Closes::listen).and_then(|client| Ok([client, hosts[1].run(Closes::listen)?]));
     let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], closes);
@@ -203,7 +203,12 @@ impl Ends {
                 return Err(failed(format!("ended before it listened ({ending}){}", said.last_lines())));
             }
             if !patient {
-                return Err(failed(format!("listens neither on TCP nor on UDP after {} s{}", patience.as_secs_f64(), said.last_lines())));
+                let found = if served.inside {
+                    "listens on the loopback only, which the path does not reach: bind it to all addresses (0.0.0.0, ::)"
+                } else {
+                    "listens neither on TCP nor on UDP (--listen-within)"
+                };
+                return Err(failed(format!("after {} s it {found}{}", patience.as_secs_f64(), said.last_lines())));
             }
             match self.inbox.recv_timeout(LISTEN_LOOK) {
                 Ok(Word::Ended(ended, ending)) if ended == pid => drop(self.ended.insert(ended, ending)),
@@ -278,31 +283,36 @@ fn lifeline(mut pipe: File, heard: impl Fn(u8) + Send + 'static) -> Result<(), E
     spawned.map(drop).map_err(system("thread of the lifeline"))
 }
 
-fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<EcnMode>) {
+fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<EcnMode>) -> Result<(), EmuError> {
     if !keep_metrics {
         // The next run must not begin with what this one learnt.
-        host::set("ipv4/tcp_no_metrics_save", "1");
+        host::require("ipv4/tcp_no_metrics_save", "1")?;
     }
     if let Some(ecn) = ecn {
         // 1: asks and accepts; 3: the same with accurate feedback (Linux 6.18; an older kernel refuses it and stays with classic).
-        host::set("ipv4/tcp_ecn", if ecn == EcnMode::Off { "0" } else { "1" });
+        host::require("ipv4/tcp_ecn", if ecn == EcnMode::Off { "0" } else { "1" })?;
         if ecn == EcnMode::Accurate {
             host::set("ipv4/tcp_ecn", "3");
         }
     }
     if let Some(settings) = settings {
-        host::set("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0));
-        host::set("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0));
+        host::require("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
+        host::require("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
     }
+    Ok(())
 }
 
 impl Session {
     fn run(mut self, server: Option<Server>, lines: &mut Lines) -> Result<(), EmuError> {
         match self.spec.workload.clone() {
             Workload::Program { command, .. } => {
-                let program = programs::start(&self.hosts[0], &command, &self.reaper)?;
-                self.watched.push(program);
-                let (stopped, ending) = self.wait_for(program, lines)?;
+                let (stopped, ending) = if let Some(asked) = self.asked {
+                    (asked, Some(Ending::Signal(nix::libc::SIGTERM))) // while the server was waited for: the program does not begin any more
+                } else {
+                    let program = programs::start(&self.hosts[0], &command, &self.reaper)?;
+                    self.watched.push(program);
+                    self.wait_for(program, lines)?
+                };
                 self.sample(lines)?;
                 if let Some(server) = server {
                     self.stop_server(&server, lines);

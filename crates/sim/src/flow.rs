@@ -66,7 +66,7 @@ impl Flow {
             path: path as u16,
             direction: spec.direction,
             sender: Sender::new(config, controller),
-            receiver: Receiver::new(receiver_config(&receiver_host)),
+            receiver: Receiver::new(ReceiverConfig { streams, ..receiver_config(&receiver_host) }),
             start,
             stop: spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0)),
             completed: None,

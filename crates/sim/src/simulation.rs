@@ -41,6 +41,8 @@ pub struct Simulation {
     /// Hosts' timers: an entry counts only while it is the one in `due`.
     timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
     due: Vec<Time>,
+    /// By flow: where its last segment is among what arrives at an instant; holds for those of which one does.
+    last: Vec<usize>,
     asks: u64,
     now: Time,
     start: Time,
@@ -131,6 +133,7 @@ impl Simulation {
         network.run_until(start, &mut outcomes); // routes and events before the run
         let mut simulation = Self {
             due: vec![Time::MAX; flows.len()],
+            last: Vec::new(),
             next_sample: start + experiment.sample_step_ns,
             next_window: start + LINK_WINDOW,
             experiment,
@@ -272,6 +275,7 @@ impl Simulation {
     fn run_network(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
+        self.find_last(&outcomes);
         for (index, (outcome, packet)) in outcomes.iter().enumerate() {
             let Some(body) = self.bodies.take(packet.body) else { continue };
             if *outcome == Outcome::Delivered {
@@ -279,7 +283,8 @@ impl Simulation {
                 match body {
                     Body::Segment(segment) => {
                         let behind = self.behind(packet, outcomes.get(index + 1));
-                        self.deliver_segment(packet, &segment, behind);
+                        let last = outcomes.len() == 1 || self.last[packet.flow as usize] == index;
+                        self.deliver_segment(packet, &segment, behind, last);
                     }
                     Body::Ack(ack) => self.deliver_ack(packet.flow as usize, &ack),
                 }
@@ -287,6 +292,18 @@ impl Simulation {
         }
         outcomes.clear();
         self.outcomes = outcomes;
+    }
+
+    /// Of each flow, the last segment that arrives at this instant.
+    fn find_last(&mut self, outcomes: &[(Outcome, Packet)]) {
+        if outcomes.len() > 1 {
+            self.last.resize(self.flows.len(), 0);
+            for (index, (outcome, packet)) in outcomes.iter().enumerate() {
+                if *outcome == Outcome::Delivered && matches!(self.bodies.get(packet.body), Some(Body::Segment(_))) {
+                    self.last[packet.flow as usize] = index;
+                }
+            }
+        }
     }
 
     /// The segment of the same flow that arrives at the same instant, directly behind, marked or not alike.
@@ -299,10 +316,10 @@ impl Simulation {
         }
     }
 
-    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, behind: Option<Segment>) {
+    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, behind: Option<Segment>, last: bool) {
         let index = packet.flow as usize;
         let Some(flow) = self.flows[index].as_mut() else { return };
-        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, behind.as_ref());
+        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, behind.as_ref(), last);
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }

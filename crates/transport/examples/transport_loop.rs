@@ -93,7 +93,7 @@ impl Loop {
             if data == now
                 && let Some((_, segment)) = self.data.pop_front()
             {
-                let acks = self.receiver.on_segment(now, &segment, false, None).into_iter().flatten();
+                let acks = self.receiver.on_segment(now, &segment, false, None, true).into_iter().flatten();
                 self.acks.extend(acks.map(|ack| (now + self.path.one_way, ack)));
             } else if receiver == now
                 && let Some(ack) = self.receiver.on_wake(now)

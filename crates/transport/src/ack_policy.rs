@@ -1,7 +1,7 @@
 //! When the receiver acknowledges.
 //!
 //! Source: Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`; RFC 5681 §4.2.
-//! The application reads at once and never writes, so the connection is never "interactive" (`pingpong`).
+//! The application (`reader.rs`) never writes, so the connection is never "interactive" (`pingpong`).
 
 use crate::config::ReceiverConfig;
 use bentpipe_profile::{Nanos, Time};
@@ -41,6 +41,10 @@ pub struct Arrived {
     pub next: u64,
     /// Bytes in order since the last acknowledgement.
     pub unacknowledged: u64,
+    /// The window can be offered in full although something is not read yet.
+    pub roomy: bool,
+    /// The application has read all there is.
+    pub read: bool,
 }
 
 impl Arrived {
@@ -72,6 +76,8 @@ pub struct AckPolicy {
     delayed_until: Time,
     compressed: u32,
     compressed_until: Time,
+    /// One is sent when the application reads (`tcp_cleanup_rbuf`).
+    when_read: bool,
     /// Out-of-order segments since the next byte expected was this one.
     beyond: (u64, u32),
 }
@@ -89,6 +95,7 @@ impl AckPolicy {
             delayed_until: Time::MAX,
             compressed: 0,
             compressed_until: Time::MAX,
+            when_read: false,
             beyond: (0, 0),
         }
     }
@@ -108,13 +115,14 @@ impl AckPolicy {
         if arrived.opened {
             self.quick |= 1; // the sender should learn of a larger window
         }
-        if arrived.filled || arrived.cwr || (arrived.pushed && arrived.in_order) {
+        if arrived.filled || arrived.cwr || self.quick > 0 || (arrived.unacknowledged > self.mss && arrived.roomy) {
             return true;
         }
-        if arrived.unacknowledged > self.mss || self.quick > 0 {
-            return true;
+        self.when_read |= arrived.unacknowledged > self.mss || (arrived.pushed && arrived.in_order);
+        if arrived.hole {
+            return self.compress(now, arrived.next, rtt) || (self.when_read && arrived.read);
         }
-        if arrived.hole { self.compress(now, arrived.next, rtt) } else { self.delay(now, rtt) }
+        if self.when_read { arrived.read } else { self.delay(now, rtt) }
     }
 
     /// How long to wait follows the spacing of the segments.
@@ -174,6 +182,7 @@ impl AckPolicy {
         self.delayed_until = Time::MAX;
         self.compressed = 0;
         self.compressed_until = Time::MAX;
+        self.when_read = false;
     }
 
     /// When one is due that waits.
@@ -213,6 +222,8 @@ mod tests {
             hole: false,
             next: 0,
             unacknowledged,
+            roomy: true,
+            read: true,
         }
     }
 

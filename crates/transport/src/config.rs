@@ -72,7 +72,7 @@ impl SenderConfig {
     }
 }
 
-/// The receiving host. Its application reads what arrives at once.
+/// The receiving host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// Maximum segment size [bytes].
@@ -92,6 +92,8 @@ pub struct ReceiverConfig {
     /// The most of congestion notification that it takes part in. Linux's default (`tcp_ecn` = 2) answers a request for accurate feedback with classic; here a flow
     /// gets what it asks for, unless its host is set otherwise.
     pub ecn: EcnMode,
+    /// What its application's wake-ups come from.
+    pub streams: Streams,
 }
 
 impl Default for ReceiverConfig {
@@ -105,6 +107,7 @@ impl Default for ReceiverConfig {
             sack_compression_delay: Nanos::from_millis(1),
             sack_compression_count: 44,
             ecn: EcnMode::Accurate,
+            streams: Streams::new(0),
         }
     }
 }

@@ -24,6 +24,7 @@ mod prr;
 mod rack;
 mod rate_sampler;
 mod rcvbuf;
+mod reader;
 mod reassembly;
 pub mod receiver;
 mod rto;

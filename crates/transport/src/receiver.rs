@@ -4,6 +4,7 @@ use crate::ack_policy::{AckPolicy, Arrived};
 use crate::config::ReceiverConfig;
 use crate::ecn::ReceiverEcn;
 use crate::rcvbuf::ReceiveBuffer;
+use crate::reader::Reader;
 use crate::reassembly::{Placed, Reassembly};
 use crate::wire::{Ack, Segment};
 use bentpipe_profile::experiment::EcnMode;
@@ -26,6 +27,9 @@ pub struct Receiver {
     /// What was last acknowledged, and the right edge offered.
     acknowledged: u64,
     edge: u64,
+    reader: Reader,
+    /// Bytes in order that the application has not read.
+    unread: u64,
     /// Sequence number of the FIN, once seen.
     fin: Option<u64>,
     ecn: ReceiverEcn,
@@ -46,15 +50,17 @@ impl Receiver {
             opened: Time::ZERO,
             acknowledged: 0,
             edge: 0,
+            reader: Reader::new(config.streams),
+            unread: 0,
             fin: None,
             ecn: ReceiverEcn::new(config.ecn),
         }
     }
 
     /// A segment arrives; `ce`: marked by the network. `behind`: the next one, where both arrive at the same instant; the host may then see them as
-    /// one, and it is marked if this one is. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
+    /// one, and it is marked if this one is. `last`: of those of this connection that arrive at this instant. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
     /// segment's own.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>) -> [Option<Ack>; 2] {
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>, last: bool) -> [Option<Ack>; 2] {
         if segment.syn {
             (self.ts_recent, self.opened) = (segment.tsval, segment.tsval);
             let ecn = self.ecn.on_syn(segment.ecn.ask);
@@ -75,12 +81,16 @@ impl Receiver {
         let in_order = matches!(placed, Placed::InOrder { .. });
         let mut opened = false;
         if in_order {
-            opened = self.buffer.open(segment.len, self.data.beyond());
-            self.buffer.on_read(now, self.data.next(), self.data.beyond_span());
+            self.unread += u64::from(segment.len);
+            opened = self.buffer.open(segment.len, self.data.beyond() + self.unread);
         } else if placed == Placed::OutOfOrder {
             self.buffer.on_out_of_order(self.data.beyond_span());
         }
+        // As much window again as was offered last (`__tcp_select_window(sk) >= tp->rcv_wnd`).
+        let roomy = self.buffer.window(self.data.beyond() + self.unread) >= self.edge - self.acknowledged;
         let arrived = Arrived {
+            roomy,
+            read: false,
             in_order,
             filled: placed == Placed::InOrder { filled: true },
             duplicate: placed == Placed::Duplicate,
@@ -100,6 +110,12 @@ impl Receiver {
             self.merged = Some((count, arrived));
             return [waited, None];
         }
+        let read = self.reader.reads(last);
+        if read && self.unread > 0 {
+            self.unread = 0;
+            self.buffer.on_read(now, self.data.next(), self.data.beyond_span());
+        }
+        let arrived = Arrived { read, ..arrived };
         [waited, self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))]
     }
 
@@ -176,7 +192,7 @@ mod tests {
             let (tsval, ts_ecr) = (now, Time(now.0 - 50_000_000));
             let segment = Segment { tsval, ts_ecr, ..segment(n) };
             let woken = receiver.wake_at().is_some_and(|at| at <= now).then(|| receiver.on_wake(now)).flatten();
-            let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false, None) } else { [None, None] };
+            let arrived = if n < 1000 || n % 3 != 1 { receiver.on_segment(now, &segment, false, None, true) } else { [None, None] };
             for ack in woken.into_iter().chain(arrived.into_iter().flatten()).filter(|a| a.ack >= 1000 * MSS) {
                 acks += 1;
                 reported.extend(ack.sacks.as_slice().iter().map(|&(start, _)| start / MSS));
@@ -207,7 +223,8 @@ mod tests {
     fn together(receiver: &mut Receiver, segments: &[Segment]) -> Vec<Ack> {
         let now = Time(1_000_000_000);
         let behind = segments.iter().skip(1).map(Some).chain([None]);
-        segments.iter().zip(behind).flat_map(|(segment, behind)| receiver.on_segment(now, segment, false, behind)).flatten().collect()
+        let one = |(segment, behind): (&Segment, Option<&Segment>)| receiver.on_segment(now, segment, false, behind, behind.is_none());
+        segments.iter().zip(behind).flat_map(one).flatten().collect()
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Counters {
     pub echo_flows: Count,
     /// TCP connections that there may be at a time, and flows of datagrams and echo requests as many.
     pub places: Count,
-    /// UDP and echo flows that had to make room for others.
+    /// UDP and echo flows that had to make room for others while they were in use.
     pub flows_evicted: Count,
     /// Packets to where no packet goes from here (loopback, link-local, multicast …).
     pub dropped_forbidden: Count,

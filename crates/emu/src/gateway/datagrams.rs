@@ -24,6 +24,9 @@ use tokio::time::{Instant, timeout_at};
 /// How long a flow may be silent (RFC 4787 REQ-5: at least two minutes).
 const IDLE: Duration = Duration::from_secs(120);
 
+/// A flow that was silent for so long has had its answers: that it loses its place is no loss. Chosen here: a resolver's patience.
+const ANSWERED: Duration = Duration::from_secs(5);
+
 /// Largest datagram [bytes].
 const LARGEST: usize = 65_536;
 
@@ -140,9 +143,11 @@ impl Datagrams {
     fn evict(&self) {
         let mut flows = self.flows.borrow_mut();
         let oldest = flows.iter().min_by_key(|(_, (flow, _))| flow.last.get()).map(|(key, _)| *key);
-        if let Some((_, task)) = oldest.and_then(|key| flows.remove(&key)) {
+        if let Some((flow, task)) = oldest.and_then(|key| flows.remove(&key)) {
             task.abort();
-            self.counters.flows_evicted.add();
+            if flow.last.get().elapsed() < ANSWERED {
+                self.counters.flows_evicted.add();
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! IP packets' payloads, put together from fragments where need be.
 
 use etherparse::defrag::IpDefragPool;
-use etherparse::{IpNumber, NetSlice, SlicedPacket};
+use etherparse::{IpNumber, Ipv6ExtensionSlice, NetSlice, SlicedPacket};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -37,10 +38,15 @@ pub enum GivenUp {
 
 use GivenUp::Malformed;
 
+/// What a fragment is of: source, destination, protocol, identification.
+type Packet = (IpAddr, IpAddr, u8, u32);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     pool: IpDefragPool<Option<Instant>, ()>,
+    /// By packet: how many of its fragments wait, and when the newest came.
+    waiting: BTreeMap<Packet, (u32, Option<Instant>)>,
     fragments: u32,
     swept: Option<Instant>,
 }
@@ -64,25 +70,43 @@ impl Reassembly {
         }
         let now = Instant::now();
         self.sweep(now);
-        self.fragments += 1;
-        if self.fragments > MOST_FRAGMENTS {
+        if self.fragments == MOST_FRAGMENTS {
             let given_up = std::mem::take(self).fragments;
-            return Err(GivenUp::TooMany(given_up));
+            return Err(GivenUp::TooMany(given_up + 1));
         }
-        let whole = self.pool.process_sliced_packet(&sliced, Some(now), ()).or(Err(Malformed))?;
-        Ok(whole.map(|whole| {
-            let fragments = whole.payload.len().div_ceil(part.payload.len().max(8));
-            self.fragments = self.fragments.saturating_sub(u32::try_from(fragments).unwrap_or(u32::MAX));
-            Carried { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }
-        }))
+        let packet = (source, destination, part.ip_number.0, identification(sliced.net.as_ref()));
+        let Some(whole) = self.pool.process_sliced_packet(&sliced, Some(now), ()).or(Err(Malformed))? else {
+            let waiting = self.waiting.entry(packet).or_default();
+            *waiting = (waiting.0 + 1, Some(now));
+            self.fragments += 1;
+            return Ok(None);
+        };
+        self.fragments -= self.waiting.remove(&packet).map_or(0, |(count, _)| count);
+        Ok(Some(Carried { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }))
     }
 
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_none_or(|at| now.duration_since(at) > PATIENCE) {
-            self.pool.retain(|at| at.is_some_and(|at| now.duration_since(at) < PATIENCE));
+            let waits = |at: Option<Instant>| at.is_some_and(|at| now.duration_since(at) < PATIENCE);
+            self.pool.retain(|at| waits(*at));
+            self.waiting.retain(|_, (_, at)| waits(*at));
+            self.fragments = self.waiting.values().map(|(count, _)| count).sum();
             self.swept = Some(now);
-            self.fragments = 0;
         }
+    }
+}
+
+/// What tells a packet's fragments from another's of the same ends.
+fn identification(ip: Option<&NetSlice>) -> u32 {
+    match ip {
+        Some(NetSlice::Ipv4(ip)) => ip.header().identification().into(),
+        Some(NetSlice::Ipv6(ip)) => ip
+            .extensions()
+            .clone()
+            .into_iter()
+            .find_map(|extension| if let Ipv6ExtensionSlice::Fragment(found) = extension { Some(found.identification()) } else { None })
+            .unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -101,6 +125,25 @@ mod tests {
             reassembly.take(&fragments(whole, 1500, 0)[0]).err()
         });
         assert_eq!(refused.collect::<Vec<_>>(), [GivenUp::TooMany(MOST_FRAGMENTS + 1)]);
+    }
+
+    #[test]
+    fn fragments_are_counted_by_the_packet_they_wait_for() {
+        let mut reassembly = Reassembly::default();
+        for (ends, room) in [(["192.0.2.1:53", "100.64.0.2:4000"], 1500), (["[2001:db8::1]:53", "[2001:db8::2]:4000"], 1500)] {
+            let ends = ends.map(|end| end.parse().unwrap());
+            for id in 0..20 {
+                let mut parts = fragments(datagram(ends[0], ends[1], id, &[0; 3008]).unwrap(), room, id.into());
+                let last = parts.pop().unwrap();
+                assert!(last.len() < 200, "a short end says nothing of the others' lengths");
+                for part in &parts {
+                    assert_eq!(reassembly.take(part), Ok(None));
+                }
+                assert_eq!(usize::try_from(reassembly.fragments).unwrap(), parts.len());
+                assert!(reassembly.take(&last).unwrap().is_some());
+                assert_eq!((reassembly.fragments, reassembly.waiting.len()), (0, 0));
+            }
+        }
     }
 
     proptest! {

@@ -183,7 +183,7 @@ impl Pipe {
         if let Some(event) = self.events.first_entry().filter(|e| e.key().0 <= at).map(std::collections::btree_map::OccupiedEntry::remove) {
             match event {
                 Event::Data(segment, ce) => {
-                    for ack in self.receiver.on_segment(at, &segment, ce, None).into_iter().flatten() {
+                    for ack in self.receiver.on_segment(at, &segment, ce, None, true).into_iter().flatten() {
                         self.send_ack(ack);
                     }
                 }
