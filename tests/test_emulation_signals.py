@@ -47,6 +47,17 @@ def test_ctrl_backslash_and_a_hangup_keep_the_run(number, group, code, bell, tmp
     assert kept.record["summary"]["emulator"]["relay"] is not None
 
 
+def test_a_program_that_is_not_wanted_any_more_does_not_begin(bell, tmp_path):
+    """Asked to end while its server starts, the program has not begun, and does not."""
+    options = ("--listen-within", "60", "--server", f"touch {tmp_path / 'ready'}; exec sleep 60")
+    with run(bell, "touch", tmp_path / "began", options=options) as child:
+        os.kill(child.pid, signal.SIGTERM)
+        _, said = child.communicate(timeout=30)
+    assert child.returncode == 128 + signal.SIGTERM, said
+    assert not (tmp_path / "began").exists()
+    assert "Traceback" not in said
+
+
 def test_ctrl_backslash_alone_ends_nothing(bell, tmp_path):
     """It is for the program: one that does not hear it goes on."""
     with run(bell, "sh", "-c", "touch ready; sleep 1; exit 5") as child:

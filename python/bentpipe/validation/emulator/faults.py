@@ -169,7 +169,8 @@ def _kill_once(
     if busy:
         server = prober("count", Path(folder, f"{mark}.count"), LOAD_PORT)
         command += ["--server", f": {mark}; exec {shlex.join(server)}", "--capture", "-o", str(Path(folder, mark))]
-        beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT))} & "
+        # What it says when its network is gone is not what the command says.
+        beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT))} 2>/dev/null & "
     command += ["--", "sh", "-c", f": {mark}; {beside}read -r _; :"]
     begin = time.monotonic()
     with subprocess.Popen(
