@@ -149,7 +149,7 @@ def test_what_was_measured_beside_the_pings_is_the_capacity():
     made = made_with(other_day, second, first)
     assert at(made, 2.0, 6.5, 15.0, 26.5, 35.0) == [None, 20, None, 40, None]
     assert "capacity down: c.json, b.json" in made.notes
-    assert "capacity down: 1 other(s) passed over: measured at another time" in made.notes
+    assert "capacity down: 1 other(s) passed over: not known to be of the time of the pings" in made.notes
     recipe = json.loads(made.profile.metadata_json())["provenance"]["recipe"]
     assert recipe["capacity"] == ["c.json", "b.json"]
     # At one time the first counts.

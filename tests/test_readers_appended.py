@@ -88,6 +88,18 @@ def test_a_host_that_never_answers_is_lost_where_lines_have_times(tmp_path):
         read(tmp_path, "\n".join([*lines[3:], ""]))
 
 
+def test_a_host_that_never_answers_in_several_runs_lost_them_all(tmp_path):
+    """As cron appends `fping -D -c 5` every minute: its numbers begin again."""
+    text = ""
+    for begin_s in (0, 60, 120):
+        for n in range(5):
+            at_s = START_S + begin_s + n
+            text += f"[{at_s + 0.04:.5f}] {A} : [{n}], 64 bytes, 40.0 ms (40 avg, 0% loss)\n"
+            text += f"[{at_s + 0.5:.5f}] {B} : [{n}], timed out (NaN avg, 100% loss)\n" * (2 if n == 3 else 1)
+    probes = read(tmp_path, text).tables["probes"]
+    assert [counts(probes.filter(target=host)) for host in (A, B)] == [(15, 0, 0), (15, 15, 0)]
+
+
 # --- rounds of several pings at once
 
 

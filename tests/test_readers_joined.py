@@ -55,6 +55,17 @@ def test_an_iperf3_test_that_failed_among_others_is_named(tmp_path):
         read(tmp_path, FAILED.replace(b'"start"', b'"start":{"connected":[]},"a"') + FAILED)
 
 
+def test_a_test_that_could_not_connect_is_not_the_one_before_it(tmp_path):
+    """A stream of one that failed has no `start`."""
+    failed = b'{"event":"error","data":"unable to connect"}\n{"event":"end","data":{}}\n'
+    once = read(tmp_path, STREAM)
+    found = read(tmp_path, STREAM.rstrip() + b"\n" + failed + STREAM)
+    assert found.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
+    assert "test 2 failed and is left out: 'unable to connect'" in found.notes
+    assert not any(note.startswith("test 1: iperf3 said") for note in found.notes)
+    assert found.tables["samples"].filter(pl.col("test") == 0).equals(once.tables["samples"])
+
+
 def test_irtt_tests_behind_each_other(tmp_path):
     once = read(tmp_path, IRTT)
     later = json.loads(IRTT)

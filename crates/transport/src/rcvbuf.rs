@@ -1,7 +1,7 @@
 //! The receive buffer, and the window it allows.
 //!
-//! Source: Linux `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_grow_window`, `tcp_rcv_rtt_measure_ts`, `tcp_select_initial_window`, 6.18. The application
-//! reads at once, so what the buffer holds is what lies beyond a hole.
+//! Source: Linux `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_grow_window`, `tcp_rcv_rtt_measure_ts`, `tcp_select_initial_window`, 6.18. What the buffer
+//! holds is what lies beyond a hole, and what has not been read.
 
 use crate::config::ReceiverConfig;
 use bentpipe_profile::{Nanos, Time};

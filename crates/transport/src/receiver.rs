@@ -10,7 +10,7 @@ use crate::wire::{Ack, Segment};
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
 
-/// A receiver whose application reads what arrives at once. A driver gives it segments, sends the acknowledgements it returns, and comes back at
+/// A receiver whose application reads what is there when it has woken up. A driver gives it segments, sends the acknowledgements it returns, and comes back at
 /// [`Self::wake_at`].
 pub struct Receiver {
     mss: u32,
@@ -76,12 +76,13 @@ impl Receiver {
         if segment.fin {
             self.fin = Some(segment.end() - 1);
         }
+        let before = self.data.next();
         let placed = self.data.insert(segment.seq, segment.end());
         let tell_soon = self.ecn.on_data(segment.ecn, ce, placed == Placed::Duplicate);
         let in_order = matches!(placed, Placed::InOrder { .. });
         let mut opened = false;
         if in_order {
-            self.unread += u64::from(segment.len);
+            self.unread += self.data.next() - before; // with what a filled hole had held back
             opened = self.buffer.open(segment.len, self.data.beyond() + self.unread);
         } else if placed == Placed::OutOfOrder {
             self.buffer.on_out_of_order(self.data.beyond_span());
@@ -110,7 +111,7 @@ impl Receiver {
             self.merged = Some((count, arrived));
             return [waited, None];
         }
-        let read = self.reader.reads(last);
+        let read = self.reader.reads(self.unread > 0, last);
         if read && self.unread > 0 {
             self.unread = 0;
             self.buffer.on_read(now, self.data.next(), self.data.beyond_span());
@@ -152,7 +153,7 @@ impl Receiver {
         self.policy.on_ack_sent();
         let next = self.data.next();
         self.acknowledged = next;
-        self.edge = self.edge.max(next + self.buffer.window(self.data.beyond()));
+        self.edge = self.edge.max(next + self.buffer.window(self.data.beyond() + self.unread));
         let (sacks, dsack) = self.data.report();
         let (ece, ce_count, capable) = self.ecn.echo();
         Ack {

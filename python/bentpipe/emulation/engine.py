@@ -375,7 +375,8 @@ class Emulated:
             return
         events = self.tables.setdefault("events", {name: [] for name in self.types["events"]})
         stolen = [(one.t_s, -1, "stolen", f"{1e3 * one.stolen_s:.0f} ms") for one in seconds if one.stolen_s > 0]
-        rows = sorted([*zip(*(events[name] for name in ("t_s", "flow", "kind", "detail")), strict=True), *stolen])
+        rows = [*zip(*(events[name] for name in ("t_s", "flow", "kind", "detail")), strict=True), *stolen]
+        rows.sort(key=lambda row: row[0])
         for place, name in enumerate(("t_s", "flow", "kind", "detail")):
             events[name] = [row[place] for row in rows]
 

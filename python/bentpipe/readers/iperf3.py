@@ -208,7 +208,8 @@ def _streamed(data: bytes, where: str) -> list[_Document]:
                 break
             raise
         kind = text_of(f"{where}:{count}", event, "event")
-        if kind == "start" and (found.start or found.intervals or found.error is not None):
+        # One that cannot connect says `error` and `end` without a `start`.
+        if found.end is not None or (kind == "start" and (found.start or found.intervals or found.error is not None)):
             found = _Document({}, [], [], None, None)
             tests.append(found)
         if kind in ("start", "end"):

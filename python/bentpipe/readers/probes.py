@@ -212,8 +212,12 @@ def silent_series(part: Answers) -> pl.DataFrame | None:
     """Lost probes of a series without a reply, where the lines have times; None: nothing says when."""
     if part.sent_ns is None or not (part.sent_ns > 0).any():
         return None
-    seq, places = np.unique(part.seq[part.sent_ns > 0], return_index=True)
-    at = part.sent_ns[part.sent_ns > 0][places]
+    seq, at = part.seq[part.sent_ns > 0], part.sent_ns[part.sent_ns > 0]
+    # Numbers that begin again are those of another run; within one a number is one probe, however often it is printed.
+    run = np.concatenate([[0], np.cumsum(np.diff(seq) < 0)])
+    first = np.ones(seq.size, bool)
+    first[1:] = (np.diff(seq) != 0) | (np.diff(run) != 0)
+    seq, at = seq[first], at[first]
     no = pl.repeat(value=False, n=seq.size, eager=True)
     none = pl.repeat(None, seq.size, dtype=pl.Float64, eager=True)
     return pl.DataFrame({"unix_ns": at, "seq": seq, "rtt_ms": none, "duplicate": no, "out_of_order": no})

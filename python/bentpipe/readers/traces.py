@@ -116,7 +116,7 @@ def binned_bps(times_ms: NDArray[np.int64], bin_s: float) -> tuple[NDArray[np.fl
 
 
 def _numbers(data: bytes, where: str, kind: type[pl.DataType], wanted: str) -> pl.Series:
-    lines = lines_of(data.removeprefix(b"\xef\xbb\xbf")).str.strip_chars()
+    lines = lines_of(data).str.strip_chars()
     filled = lines.filter(lines != "")
     pattern = "^[0-9]{1,12}$" if kind == pl.Int64 else r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
     good = filled.str.contains(pattern)

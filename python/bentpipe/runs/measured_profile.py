@@ -27,6 +27,8 @@ class _Opened:
     source: str
     notes: tuple[str, ...]
     clock_known: bool
+    #: Sources whose times are no wall clock's.
+    timeless: frozenset[str]
 
 
 def profile_from(source: str | os.PathLike[str], options: FromPings | None = None) -> Measured:
@@ -53,7 +55,7 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
             "pings"
         )
     if not wanted.capacities:
-        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"))
+        found = of_tables(opened.tables.get("samples"), opened.tables.get("links"), opened.timeless)
         wanted = replace(wanted, capacities=found)
     made = profile_from_pings(probes, replace(wanted, source=opened.source, clock_known=opened.clock_known))
     return replace(made, notes=[*opened.notes, *made.notes])
@@ -69,14 +71,16 @@ def _run(path: Path) -> _Opened:
     notes += trusted(run)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
     names = ", ".join(str(one.get("name")) for one in sources[:3])
-    return _Opened(tables, names or "a measured Run", notes, known)
+    timeless = frozenset(str(one.get("name")) for one in run.record["sources"] if one.get("clock") == "relative")
+    return _Opened(tables, names or "a measured Run", notes, known, timeless)
 
 
 def _log(path: Path) -> _Opened:
     part = read_file(path)
     tables = assembled([part], UNKNOWN_SITE)
     notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
-    return _Opened(tables, path.name, notes, part.measurement.clock != "relative")
+    known = part.measurement.clock != "relative"
+    return _Opened(tables, path.name, notes, known, frozenset[str]() if known else frozenset({part.source.name}))
 
 
 def _jumps(count: int) -> tuple[str, ...]:

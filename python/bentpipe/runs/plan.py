@@ -76,7 +76,7 @@ class Work:
 def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
     """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes, and what ran it.
 
-    Two builds of one version may differ in what they simulate, two kernels or processors in what they send.
+    Two builds of one version may differ in what they simulate, two kernels or architectures in what they send.
     """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
     ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {

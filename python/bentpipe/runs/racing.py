@@ -264,7 +264,12 @@ class OtherRunError(UserError):
         super().__init__(f"{self.found}; choose another folder with -o, or replace it with --fresh")
 
 
-_OTHER = {"bentpipe": "version of bentpipe", "build": "build of bentpipe", "kernel": "kernel", "machine": "processor"}
+_OTHER = {
+    "bentpipe": "version of bentpipe",
+    "build": "build of bentpipe",
+    "kernel": "kernel",
+    "machine": "architecture",
+}
 """What a Run is of, by what differs in its versions."""
 
 

@@ -18,10 +18,9 @@ from bentpipe.dish.extra import require_extra
 from bentpipe.dish.recording.tables import EVENTS, MAPS, SAMPLES
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.checked import documents
-from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
 
 _MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":')
-_SECOND_NS = 10**9
 
 Rows = list[dict[str, Any]]
 _Record = TypeVar("_Record")
@@ -51,7 +50,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
         for name, take in (("dishGetStatus", _status), ("dishGetHistory", _history), ("dishGetObstructionMap", _map)):
             if isinstance(answer.get(name), dict):
                 take(answer[name], place, at_ns, samples, events, maps)
-        at_ns += _SECOND_NS
+        at_ns += SECOND_NS
     tables = {
         name: pl.DataFrame(rows, schema=dict(columns)).sort("t_unix_ns", maintain_order=True)
         for name, rows, columns in (
@@ -82,7 +81,7 @@ def _behind_ns(data: bytes, where: str) -> int:
     for answer in _answers(data, where):
         history = answer.get("dishGetHistory")
         series = history.get("popPingLatencyMs") if isinstance(history, dict) else None
-        return max(0, len(series) - 1) * _SECOND_NS if isinstance(series, list) else 0
+        return max(0, len(series) - 1) * SECOND_NS if isinstance(series, list) else 0
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -114,7 +114,9 @@ def of_profile(profile: Profile, *, clock: bool) -> Capacity:
     return Capacity(way("up"), way("down"), profile.duration_s, start, description)
 
 
-def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[Capacity]:
+def of_tables(
+    samples: pl.DataFrame | None, links: pl.DataFrame | None, timeless: Collection[str] = ()
+) -> list[Capacity]:
     """The capacities in tables of a measured Run, by source and direction; what paths could carry goes first.
 
     Args:
@@ -122,6 +124,7 @@ def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[
             `goodput_bps` or `sent_bps`, `omitted`); streams of one test are added.
         links: Capacity by window of a trace (`t_s` of its end, `duration_s`, `direction`, null: taken for down,
             `source`, `capacity_bps`).
+        timeless: Sources whose times are no wall clock's.
     """
     found = []
     if links is not None:
@@ -138,7 +141,8 @@ def of_tables(samples: pl.DataFrame | None, links: pl.DataFrame | None) -> list[
             whole = _added(part)
             first = int(whole["unix_ns"][0])
             one = whole.with_columns(at_s=(pl.col("unix_ns") - first) / 1e9)
-            found.append(_of_rows(one, str(direction), str(source), first, achieved=True))
+            begin = None if source in timeless else first
+            found.append(_of_rows(one, str(direction), str(source), begin, achieved=True))
     return found
 
 
@@ -234,12 +238,14 @@ def laid_out(
         for place, (one, points) in enumerate(speaking)
         if place in begins and one.duration_s is not None and -one.duration_s < begins[place] < duration_s
     ]
+    # Tests of a day in one file may all have been at other hours.
+    beside = [(one, points) for one, points in beside if _cut(points, duration_s).valid.any()]
     if capacity.duration_s is None:
         return _laid(direction, series, [capacity], [])
     passed = len(speaking) - max(1, len(beside))
     over = [f"{passed} other(s) passed over"] if passed else []
     if beside:
-        over = [f"{over[0]}: measured at another time"] if over else []
+        over = [f"{over[0]}: not known to be of the time of the pings"] if over else []
         lines = ["measured beside the pings; not known where it was not measured", *over]
         whole = _first_known([points for _, points in beside])
         return _laid(direction, _cut(whole, duration_s), [one for one, _ in beside], lines)
@@ -249,7 +255,7 @@ def laid_out(
         length_s = length_s // period_s * period_s
         offset_s = begins[0] % period_s - period_s
         what = "assumed to repeat, moved by whole slots"
-    lines = [f"measured at another time ({length_s:g} s); {what}", *over]
+    lines = [f"not known to be of the time of the pings ({length_s:g} s); {what}", *over]
     copies = int(np.ceil((duration_s - offset_s) / length_s))
     return _laid(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
 

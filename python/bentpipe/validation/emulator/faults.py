@@ -40,6 +40,9 @@ is written."""
 
 BUSY_BPS = 20e6
 
+WAITS = "read -r _"
+"""What the program does; the server's line, which may be a shell's for a moment, does not."""
+
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """100 kills of each and 200 starts and stops: about twelve minutes; needs no data."""
@@ -170,8 +173,8 @@ def _kill_once(
         server = prober("count", Path(folder, f"{mark}.count"), LOAD_PORT)
         command += ["--server", f": {mark}; exec {shlex.join(server)}", "--capture", "-o", str(Path(folder, mark))]
         # What it says when its network is gone is not what the command says.
-        beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT))} 2>/dev/null & "
-    command += ["--", "sh", "-c", f": {mark}; {beside}read -r _; :"]
+        beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT, mark))} 2>/dev/null & "
+    command += ["--", "sh", "-c", f": {mark}; {beside}{WAITS}; :"]
     begin = time.monotonic()
     with subprocess.Popen(
         command, stdin=standard_input, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
@@ -200,7 +203,7 @@ def _kill_once(
 
 def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
     keepers = [pid for pid, line in family if "emulation.keeper" in line]
-    programs = [pid for pid, line in family if line.startswith("sh -c")]
+    programs = [pid for pid, line in family if line.startswith("sh -c") and WAITS in line]
     found: dict[Victim, list[int]] = {"keeper": keepers[:1], "emulator": keepers[1:2], "program": programs[:1]}
     return found[victim]
 

@@ -14,7 +14,6 @@ from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.explanations import against_itself, explained_by
 from bentpipe.validation.sim_vs_kernel.judge import QUANTITIES, Verdict, judge
-from bentpipe.validation.sim_vs_kernel.machine import check_buffers
 from bentpipe.validation.sim_vs_kernel.page import write_page
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, repeat, run_cell, same_path, side
@@ -128,7 +127,6 @@ def compare(
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
     """Run the comparison as a claim."""
-    check_buffers()
     folder = out or (OUT.with_name(f"{CLAIM}-quick") if quick else OUT)
     comparison = compare(folder, effort_of(quick), data=data, on_progress=on_progress)
     rows = [row for verdict in comparison.verdicts for row in _rows(verdict)]

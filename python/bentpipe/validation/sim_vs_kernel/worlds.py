@@ -13,6 +13,7 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_text
+from bentpipe.report.path import HOST_BUFFERS
 from bentpipe.runs import run_experiment
 from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import ExperimentFile
@@ -43,6 +44,9 @@ TAKEN = "taken.txt"
 STAGGER_S = 1.0
 """A second flow starts up to this long after the first [s]. Chosen here: more than the longest round trip, so that
 either may be ahead of the other; much less than the warm-up."""
+
+HOST = "host"
+"""All ends are alike: the buffers of a simulated host that nobody set, in both worlds (`HOST_BUFFERS`)."""
 
 STAGGER_SEED = 1_000_000
 """Added to a seed for that draw, which is not to follow the start phase's."""
@@ -168,8 +172,9 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
         offset_ns=drawn_phase_ns(seed, round(SLACK_S * NS_PER_S)),
     )
     later_ns = drawn_phase_ns(STAGGER_SEED + seed, round(STAGGER_S * NS_PER_S))
-    first, *others = experiment.flows
-    return replace(experiment, flows=(first, *(replace(flow, start_ns=later_ns) for flow in others)))
+    first, *others = (replace(flow, sender=HOST, receiver=HOST) for flow in experiment.flows)
+    flows = (first, *(replace(flow, start_ns=later_ns) for flow in others))
+    return replace(experiment, flows=flows, hosts={HOST: dict(HOST_BUFFERS)})
 
 
 def side(runs: Sequence[Run]) -> Side:
