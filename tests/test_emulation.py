@@ -130,9 +130,9 @@ def test_what_cannot_be_run_is_one_line(bell):
     )
     with pytest.raises(UserError, match=r"after 0\.2 s it listens neither on TCP nor on UDP \(--listen-within\)"):
         emulate(bell, spec)
-    inside = "exec python3 -m http.server --bind 127.0.0.1 8123"
-    with pytest.raises(UserError, match=r"after 3 s it listens on the loopback only, .* \(0\.0\.0\.0, ::\)"):
-        run_program(bell, ["true"], server=inside, listen_within_s=3.0)
+    inside = "exec python3 -c \"import socket, time; s = socket.create_server(('127.0.0.1', 8123)); time.sleep(60)\""
+    with pytest.raises(UserError, match=r"after 5 s it listens on the loopback only, .* \(0\.0\.0\.0, ::\)"):
+        run_program(bell, ["true"], server=inside, listen_within_s=5.0)
     with pytest.raises(UserError, match="--mtu: 20"):
         run_program(bell, ["true"], mtu=20)
     with pytest.raises(UserError, match="--offset: 60 s"):
