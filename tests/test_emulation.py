@@ -121,6 +121,9 @@ def test_exit_codes_are_the_programs(bell):
 def test_what_cannot_be_run_is_one_line(bell):
     with pytest.raises(UserError, match="no-such-program: cannot start it: No such file"):
         run_program(bell, ["no-such-program"])
+    for _ in range(4):  # beside a server it is process 1 that waits for all children, and may be first
+        with pytest.raises(UserError, match="no-such-program: cannot start it: No such file"):
+            run_program(bell, ["no-such-program"], server="exec python3 -m http.server 8000")
     with pytest.raises(UserError, match=r"ended before it listened \(exit code 3\)"):
         run_program(bell, ["true"], server="exit 3")
     with pytest.raises(UserError, match=r"ended before it listened \(killed by signal 9\)"):

@@ -5,13 +5,15 @@ use crate::error::EmuError;
 use crate::host::Host;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// How a program ended.
@@ -53,10 +55,17 @@ pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &Reaper
     // By the kernel's own words: io::Error would add its number.
     let words = |e: std::io::Error| e.raw_os_error().map_or_else(|| e.to_string(), |code| Errno::from_raw(code).desc().to_owned());
     keep_limit(&mut child);
-    let started = host.run(move || child.spawn()).map_err(|e| failed(words(e)))?;
+    let starting = Arc::clone(&reaper.starting);
+    let started = host.run(move || start_child(&starting, &mut child)).map_err(|e| failed(words(e)))?;
     let id = i32::try_from(started.id()).map_err(|e| failed(e.to_string()))?;
     reaper.expect_one();
     Ok((Pid::from_raw(id), started))
+}
+
+/// Starts a child while the reaper keeps away: of one that could not be executed it is `spawn` that waits for the end.
+fn start_child(starting: &Mutex<()>, child: &mut Command) -> io::Result<Child> {
+    let _held = starting.lock().unwrap_or_else(PoisonError::into_inner);
+    child.spawn()
 }
 
 /// Asks a program to end.
@@ -67,6 +76,8 @@ pub fn terminate(pid: Pid) {
 /// Waits for every child, our own and those that lost their parent inside, as process 1 must.
 pub struct Reaper {
     wake: Sender<()>,
+    /// Held while a child is started.
+    starting: Arc<Mutex<()>>,
 }
 
 impl Reaper {
@@ -76,11 +87,21 @@ impl Reaper {
     /// No thread left.
     pub fn start(mut each: impl FnMut(Pid, Ending) + Send + 'static) -> Result<Self, EmuError> {
         let (wake, started) = channel();
+        let starting = Arc::new(Mutex::new(()));
+        let held = Arc::clone(&starting);
+        let reap = move |pid| {
+            let _held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            waitpid(pid, Some(WaitPidFlag::WNOHANG)) // ECHILD: who started it has
+        };
         let forever = move || {
             loop {
-                match waitpid(None::<Pid>, None) {
-                    Ok(WaitStatus::Exited(pid, code)) => each(pid, Ending::Code(code)),
-                    Ok(WaitStatus::Signaled(pid, signal, _)) => each(pid, Ending::Signal(signal as i32)),
+                // Looked at only: it may be one that is waited for by who starts it.
+                match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+                    Ok(ended) => match ended.pid().map(&reap) {
+                        Some(Ok(WaitStatus::Exited(pid, code))) => each(pid, Ending::Code(code)),
+                        Some(Ok(WaitStatus::Signaled(pid, signal, _))) => each(pid, Ending::Signal(signal as i32)),
+                        _ => {}
+                    },
                     // No children. Others become ours only from a child, before it ends itself: so until one is started, there are none.
                     Err(Errno::ECHILD) if started.recv().is_err() => break,
                     _ => {}
@@ -89,7 +110,7 @@ impl Reaper {
         };
         let spawned = thread::Builder::new().name("reaper".to_owned()).spawn(forever);
         spawned.map_err(|source| EmuError::System { what: "thread of the reaper", source })?;
-        Ok(Self { wake })
+        Ok(Self { wake, starting })
     }
 
     /// A child was started.
@@ -110,17 +131,35 @@ mod tests {
         assert_eq!(Ending::Signal(9).to_string(), "killed by signal 9");
     }
 
+    /// One test: there can be one reaper in a process. `spawn` itself waits for a child that could not be executed, and panics if somebody else has.
     #[test]
     #[allow(clippy::zombie_processes)] // the reaper waits for them
-    fn every_child_is_told_once_whenever_it_is_started() {
+    fn every_child_is_told_once_whenever_it_is_started_but_for_those_that_never_were() {
         let (told, endings) = channel();
         let reaper = Reaper::start(move |pid, ending| told.send((pid, ending)).unwrap()).unwrap();
+        let start = |program: &str, arguments: &[&str]| {
+            let mut child = Command::new(program);
+            child.args(arguments);
+            keep_limit(&mut child);
+            start_child(&reaper.starting, &mut child)
+        };
+        let heard = || {
+            let (pid, ending) = endings.recv_timeout(Duration::from_secs(30)).unwrap();
+            (pid.as_raw().cast_unsigned(), ending)
+        };
         for code in 0..5 {
             thread::sleep(Duration::from_millis(10)); // it sleeps by now: there are no children
-            let child = Command::new("/bin/sh").arg("-c").arg(format!("exit {code}")).spawn().unwrap();
+            let child = start("/bin/sh", &["-c", &format!("exit {code}")]).unwrap();
             reaper.expect_one();
-            let (pid, ending) = endings.recv_timeout(Duration::from_secs(30)).unwrap();
-            assert_eq!((u32::try_from(pid.as_raw()).unwrap(), ending), (child.id(), Ending::Code(code)));
+            assert_eq!(heard(), (child.id(), Ending::Code(code)));
         }
+        let other = start("/bin/sleep", &["60"]).unwrap();
+        reaper.expect_one(); // so that it waits all the time
+        for _ in 0..300 {
+            assert_eq!(start("/no/such/program", &[]).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+        terminate(Pid::from_raw(i32::try_from(other.id()).unwrap()));
+        assert_eq!(heard(), (other.id(), Ending::Signal(15)));
+        assert!(endings.try_recv().is_err(), "nothing else ended");
     }
 }
