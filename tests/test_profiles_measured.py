@@ -151,6 +151,15 @@ def test_replies_that_were_overtaken_do_not_hold_others_up():
     made = profile_from_pings(table(np.arange(40) * 0.1, rtt_ms))
     assert ping(made.profile, [1.2, 1.5]) == pytest.approx([20, 20], abs=0.01)
     assert any("overtaken" in note for note in made.notes)
+    assert not any("times are those of the replies" in note for note in made.notes)
+
+
+def test_times_of_replies_are_told_by_how_many_were_overtaken():
+    rng = np.random.default_rng(3)
+    sent_s, rtt_ms = np.arange(2000) * 0.01, rng.uniform(20.0, 60.0, 2000)
+    arrived = np.argsort(sent_s + rtt_ms / 1e3)
+    by_replies = profile_from_pings(table((sent_s + rtt_ms / 1e3)[arrived], rtt_ms[arrived]))
+    assert any("times are those of the replies and not of the probes" in note for note in by_replies.notes)
 
 
 def test_it_says_what_the_delays_hold_and_where_they_come_from(made):

@@ -106,9 +106,8 @@ def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
         raise UserError("pings: the table has no rows; wanted one row for each probe")
     second = next(every, None)
     if second is not None:
-        raise UserError(
-            f"pings: several series ({first.name}, {second.name}, …); wanted one: filter by 'site' and 'target'"
-        )
+        more = ", …" if next(every, None) is not None else ""
+        raise UserError(f"pings: several series ({first.name}, {second.name}{more}); wanted one (--site, --target)")
     return first
 
 
