@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from bentpipe import Profile
 from bentpipe.emulation import Spec, emulate
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, write_profile
@@ -74,8 +75,13 @@ def bell_file(folder: Path) -> Path:
     """A file with a path for short tests: 10 Mbit/s, 30 ms there and back, for a minute."""
     require_emulation()
     file = folder / "P.parquet"
-    write_profile(preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell"), file)
+    write_profile(bell_path(), file)
     return file
+
+
+def bell_path() -> Profile:
+    """That path."""
+    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
 
 
 def kept(out: Path) -> tuple[Run, Any]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from emulation import bentpipe, cannot, require_emulation
+from emulation import bell_path, bentpipe, cannot, require_emulation
 
 from bentpipe.emulation import EmulationError, Spec, emulate
 from bentpipe.errors import UserError
@@ -63,7 +63,7 @@ def emulation():
 @pytest.fixture(scope="module")
 def bell():
     """10 Mbit/s, 30 ms there and back, for a minute."""
-    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+    return bell_path()
 
 
 def echo(profile, tmp_path, *, n=5, gap=0.01, size=100, family=4, **options):

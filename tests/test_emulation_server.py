@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from emulation import require_emulation
+from emulation import bell_path, require_emulation
 
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile
@@ -21,7 +21,7 @@ def emulation():
 
 @pytest.fixture(scope="module")
 def bell():
-    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+    return bell_path()
 
 
 @pytest.fixture

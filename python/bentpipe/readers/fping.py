@@ -17,7 +17,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import lines_of
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import Clock, Measurement, Said
-from bentpipe.readers.probes import BEHIND, Answers, behind, series, silent_series
+from bentpipe.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series
 
 #: Seconds of which nanoseconds fit into 63 bits, and what is behind their point.
 _SECONDS = r"([0-9]{1,9}|[1-8][0-9]{9})\.([0-9]{1,9})"
@@ -95,7 +95,7 @@ def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: l
     for host, answers in every:
         if np.isnan(answers.rtt_ms).all():
             if (silent := silent_series(answers)) is not None:
-                found.append(_named(silent, host))
+                found.append(echoes(silent, host))
             else:
                 many = answers.rtt_ms.size
                 notes.append(f"no reply from {shown(host)} to {many} probe(s), and nothing says when: left out")
@@ -104,7 +104,7 @@ def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: l
         table = behind(one, ends.get(host))
         notes += [BEHIND] if host in ends and BEHIND not in notes else []
         ends[host] = int(table["unix_ns"][-1])
-        found.append(_named(table, host))
+        found.append(echoes(table, host))
         jumps += one.clock_jumps
         counted |= one.counted
         clock = one.clock if one.clock != "utc" else clock
@@ -112,10 +112,6 @@ def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: l
     if not ends:
         raise UserError(f"{where}: holds no reply; wanted at least one")
     return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes), counted)
-
-
-def _named(table: pl.DataFrame, host: str) -> pl.DataFrame:
-    return table.with_columns(pl.lit(host).alias("target"), pl.lit("icmp").alias("kind"))
 
 
 _SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64}

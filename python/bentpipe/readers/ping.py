@@ -21,7 +21,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import WORKERS, Growing, blocks_of, lines_of
 from bentpipe.readers.checked import MAX_COUNT, MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
-from bentpipe.readers.probes import BEHIND, Answers, behind, series, silent_series, unwrapped
+from bentpipe.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series, unwrapped
 from bentpipe.readers.reading import Arrivals, Column, Flow, Reading
 
 _HEADING = re.compile(
@@ -383,7 +383,7 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
         del target  # what was printed is not needed any more, and large
         if (ends or targets) and np.isnan(answers[0].rtt_ms).all():
             if (silent := silent_series(answers[0])) is not None:
-                tables.append(_named(silent, name))
+                tables.append(echoes(silent, name))
             else:
                 notes.append(f"no reply from {shown(name)}, and nothing says when it was asked: left out")
             continue
@@ -391,16 +391,12 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
         table = behind(found, ends.get(name))
         notes += [BEHIND] if found.counted and name in ends and BEHIND not in notes else []
         ends[name] = max(ends.get(name, 0), int(table["unix_ns"][-1]))
-        tables.append(_named(table, name))
+        tables.append(echoes(table, name))
         clock_jumps += found.clock_jumps
         counted |= found.counted
         clock = found.clock if found.clock != "utc" else clock
         notes += [note for note in found.notes if note not in notes]
     return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes), counted)  # type: ignore[arg-type]
-
-
-def _named(table: pl.DataFrame, target: str) -> pl.DataFrame:
-    return table.with_columns(pl.lit(target or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
 
 
 def _answers(target: Target, where: str) -> Answers:

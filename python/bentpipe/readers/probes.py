@@ -223,6 +223,11 @@ def silent_series(part: Answers) -> pl.DataFrame | None:
     return pl.DataFrame({"unix_ns": at, "seq": seq, "rtt_ms": none, "duplicate": no, "out_of_order": no})
 
 
+def echoes(table: pl.DataFrame, target: str) -> pl.DataFrame:
+    """A series as `probes` has it: ICMP to `target`; empty: nothing names it."""
+    return table.with_columns(pl.lit(target or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
+
+
 def _every_by_total(answers: Answers) -> float | None:
     """The time between probes [s] by a tool's total time; None: it is not needed, or not said."""
     if answers.sent_ns is not None or not answers.span_s or not answers.sent or answers.sent[-1] < 2:

@@ -172,7 +172,7 @@ def _kill_once(
     if busy:
         server = prober("count", Path(folder, f"{mark}.count"), LOAD_PORT)
         command += ["--server", f": {mark}; exec {shlex.join(server)}", "--capture", "-o", str(Path(folder, mark))]
-        # What it says when its network is gone is not what the command says.
+        # What it says when its network is gone is not what the command says. By the mark it is found if it stays.
         beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT, mark))} 2>/dev/null & "
     command += ["--", "sh", "-c", f": {mark}; {beside}{WAITS}; :"]
     begin = time.monotonic()
