@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
+__emulator__: str
 
 class Profile:
     @staticmethod

@@ -52,3 +52,6 @@ pub mod spec;
 pub mod veth;
 
 pub use error::EmuError;
+
+/// Which code an emulation runs: the start of the SHA-256 of the sources of this crate and of those it stands on (`build.rs`), as 16 hexadecimal digits.
+pub const BUILD: &str = env!("BENTPIPE_EMULATOR");

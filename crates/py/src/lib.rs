@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__emulator__", bentpipe_emu::BUILD)?;
     module.add_class::<profile::PyProfile>()?;
     module.add_function(wrap_pyfunction!(access::build_profile, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;

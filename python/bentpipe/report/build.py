@@ -72,7 +72,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
             parts=page,
             start_up_heads=content.START_UP_HEADS,
             versions=sorted({str(run.record["versions"].get("bentpipe")) for run in runs}),
-            builds=sorted({str(run.record["versions"].get("build")) for run in runs}),
+            builds=_builds(runs),
             commands=content.repeat_commands(out, runs),
             runs=len(runs),
             on_kernel=any(run.world == "emulated" for run in runs),
@@ -82,6 +82,14 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     with atomic_write(out / "report.html") as file:
         file.write(html.encode())
     return out / "report.html"
+
+
+def _builds(runs: Sequence[Run]) -> list[str]:
+    """The builds that one world's Runs are of, where they are several: the worlds' own are never one."""
+    of: dict[str, set[str]] = {}
+    for run in runs:
+        of.setdefault(run.world, set()).add(str(run.record["versions"].get("build")))
+    return sorted(build for builds in of.values() if len(builds) > 1 for build in builds)
 
 
 def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:

@@ -184,7 +184,7 @@ def _keep(
         },
         "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
-        "versions": record.versions(),
+        "versions": record.versions("emulated"),
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,

@@ -116,16 +116,22 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]
     }
 
 
-def versions(world: store.World = "emulated", guests: Mapping[str, Guest] | None = None) -> dict[str, str]:
-    """What ran: of an emulated Run also which kernel, and on what processor. A simulated one depends on neither.
+def versions(world: store.World, guests: Mapping[str, Guest] | None = None) -> dict[str, str]:
+    """What ran. Of an emulated Run `build` is the emulator's alone, and which kernel and processor is told too.
 
-    Of each controller in Python the SHA-256 of its file: one that was edited is another.
+    What the simulator's senders and receivers do is nothing to an emulated Run, which TCP the machine has nothing to a
+    simulated one. Of each controller in Python the SHA-256 of its file: one that was edited is another.
     """
     brought = {f"{GUEST}{name}": guest.sha256 for name, guest in (guests or {}).items()}
-    ours = {"bentpipe": _native.__version__, "build": build(), **brought}
     if world == "simulated":
-        return ours
-    return {**ours, "kernel": f"{platform.system()} {platform.release()}", "machine": platform.machine()}
+        return {"bentpipe": _native.__version__, "build": build(), **brought}
+    ours = {"bentpipe": _native.__version__, "build": _native.__emulator__, **brought}
+    return {**ours, **machine()}
+
+
+def machine() -> dict[str, str]:
+    """Whose TCP it was, and on what processor."""
+    return {"kernel": f"{platform.system()} {platform.release()}", "machine": platform.machine()}
 
 
 def race_row(run: Run) -> dict[str, Any]:

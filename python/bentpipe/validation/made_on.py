@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bentpipe.runs.record import versions
+from bentpipe import _native
+from bentpipe.runs.record import machine, versions
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -20,7 +21,9 @@ def made_on() -> dict[str, Any]:
     package. `processors` is how many this process may use, `processor` the first one's name; None: it is not told.
     """
     return {
-        **versions(),
+        **versions("simulated"),
+        "emulator": _native.__emulator__,
+        **machine(),
         "commit": _commit(),
         "processor": _processor(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -1,0 +1,44 @@
+//! `BENTPIPE_EMULATOR`: by what code an emulated Run came about, for [`BUILD`](../src/lib.rs). The simulator's senders and receivers, the readers and the orbits
+//! have no part in one: a Run on the kernel stays good when those change.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// This crate and those it stands on; a dependency counts by the lock file.
+const SOURCES: [&str; 4] = ["src", "../link/src", "../profile/src", "../../Cargo.lock"];
+
+fn main() -> io::Result<()> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?);
+    let mut files = Vec::new();
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={source}");
+        let path = here.join(source);
+        // A packaged crate has neither neighbours nor a lock file of its own.
+        if path.exists() {
+            collect(&path, &mut files)?;
+        }
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let name = file.strip_prefix(&here).map_err(io::Error::other)?;
+        let content = fs::read(&file)?;
+        hash.update(format!("{}\0{}\0", name.display(), content.len()));
+        hash.update(content);
+    }
+    let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    println!("cargo:rustc-env=BENTPIPE_EMULATOR={hash}");
+    Ok(())
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            collect(&entry?.path(), files)?;
+        }
+    } else {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}
