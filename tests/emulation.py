@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PATHS_TO_SYSTEM_TOOLS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-OPTIONAL = {"podman", "docker", "dockerd", "chromium"}
+OPTIONAL = {"podman", "docker", "dockerd"}
 
 
 def require_emulation() -> None:
@@ -48,7 +48,7 @@ def cannot(reason: str) -> NoReturn:
 
 
 def need(*tools: str) -> None:
-    """`cannot` where one of these programs is missing; containers and the browser are large, and always may be."""
+    """`cannot` where one of these programs is missing; containers' engines are large, and always may be."""
     for tool in tools:
         if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:{PATHS_TO_SYSTEM_TOOLS}") is None:
             reason = f"no `{tool}` on this machine"

@@ -15,7 +15,7 @@ from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs import find_runs, kernel
 from bentpipe.runs.entrants import entrant_of, flows_of, known_controllers, parse_entrant, parse_entrants, parse_options
 from bentpipe.runs.experiment_file import parse_experiment
-from bentpipe.runs.plan import label_profiles, plan_race
+from bentpipe.runs.plan import label_profiles, plan_experiment, plan_race
 from bentpipe.runs.store import LONGEST_NAME, safe_name
 
 ONE_FLOW = """
@@ -203,6 +203,26 @@ def test_a_kernel_refuses_tunables_in_one_line(tmp_path, monkeypatch):
             kernel.check(plan_race(bases, [entrant], "down", 5.0, 1, tmp_path, 0.0, "emulated"))
         assert f"with {tunable}: a kernel's controllers have no tunables" in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('ecn = "off"', "hosts with ecn, which only the simulator can set"),
+        ("gro_segments = 1", "hosts with gro_segments, which only the simulator can set"),
+        ("fq = true", "hosts with fq"),
+    ],
+)
+def test_a_kernel_refuses_settings_of_hosts_that_it_does_not_have(line, said, tmp_path, monkeypatch):
+    available = tmp_path / "available"
+    available.write_text("reno cubic bbr\n")
+    monkeypatch.setattr(kernel, "AVAILABLE", available)
+    ends = f'sender = "mine"\nreceiver = "mine"\n[hosts.mine]\n{line}\n'
+    text = ONE_FLOW.replace("[flows.options]\n", ends)
+    experiment = parse_experiment(text, "one.toml", tmp_path).experiment
+    bases = label_profiles([preset_profile("dumbbell", 20.0, name="bell")])
+    with pytest.raises(UserError, match=said):
+        kernel.check(plan_experiment(experiment, bases, 1, tmp_path, "emulated"))
 
 
 def test_figures_tell_the_settings_apart():

@@ -139,6 +139,32 @@ def test_irtt_is_kept_with_its_one_way_delays(clone):
     assert len(re.findall(r"probes  median +[\d.]+ ms", shown)) >= 5
 
 
+def test_iperf3_and_the_run_agree_on_what_arrived(clone):
+    need("iperf3")
+    up, down = commands("iperf3.md", "--server")
+    said = paste(up, clone)
+    run = run_in(clone, "iperf3")
+    data = max(run.flows, key=lambda flow: flow["goodput_bps"])
+    assert (data["controller"], data["direction"]) == ("cubic", "up")
+    (received,) = re.findall(r"([\d.]+) ([KMG]?)Bytes .* receiver$", said, re.M)
+    received_bytes = float(received[0]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[received[1]]
+    # iperf3 stops counting at its end; what its socket still holds then arrives all the same. Three digits are printed.
+    samples = run.samples()
+    assert 0.98 * received_bytes <= samples["goodput_bytes"].max() <= received_bytes + 8 * 2**20
+    assert samples["cwnd_bytes"].max() > 10 * 1448
+    paste(down, clone)
+    run = run_in(clone, "iperf3-down")
+    output = program_output(run)
+    assert output.tool == "iperf3"
+    (stream,) = output.flows
+    assert stream.record["direction"] == "down"
+    assert stream.intervals.height >= 8
+    arrived = run.links().filter((pl.col("flow") == -1) & (pl.col("direction") == "down"))["delivered_bytes"].max()
+    assert 0.85 * arrived <= stream.intervals["bytes"].sum() <= arrived
+    (report,) = commands("iperf3.md", "report")
+    paste(report, clone)
+
+
 def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
     for command in commands("ecn.md", "race"):
         paste(command, clone)
@@ -244,4 +270,4 @@ def test_a_container_meets_the_path(engine, clone, rootfs):
     assert run.record["summary"]["emulator"]["relay"]["delivered"] >= 6  # a TCP connection, there and back
 
 
-TESTED = ("ping-irtt", "quic", "browser", "dns", "ecn", "containers")
+TESTED = ("ping-irtt", "iperf3", "quic", "browser", "dns", "ecn", "containers")

@@ -93,6 +93,8 @@ def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
     assert unknown is not None
     assert not unknown.equivalent, "equal means of scattered runs are not known to be equal"
     assert share_test(tight[:9], near[:9]) is None
+    few = judge(Cell("fibre", "cubic+bbr"), side((100, 0.5, 1, 0)), side((100, 0.9, 1, 0)))
+    assert (few.outside, "shares" in few.unsure) == ((), True), "one Run says nothing of shares"
     assert share_test([0.5] * 10, [0.5] * 10).equivalent  # type: ignore[union-attr]
 
 
@@ -105,13 +107,45 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
     assert found.lateness_ms is None
     # Half of 19.5 ms, and what waits in a queue of as much again.
     assert 9.75 < found.delay_ms < 9.75 + 19.5 + 0.1
-    again = run.samples()["retransmits"][-1]
-    assert 0 <= found.retransmit_rate * run.flows[0]["goodput_bps"] * 15 / 8 / 1448 <= again + 1
     (computed,) = race([paths["leo-computed"]], ["bbr"], out=tmp_path / "b", duration_s=20.0, phase_s=0.0).runs
     over_hops = figures_of(computed, computed.samples(), computed.links(), computed.events()).delay_ms
     span_s = np.arange(5.0, 20.0, 0.1)
     least = float(np.nanmean(paths["leo-computed"].delay_ms("down", span_s)))
     assert least * 0.9 < over_hops < least + 200, "the sum over the hops: satellite, gateway and exchange"
+
+
+def test_figures_are_sums_over_hops_after_the_warm_up():
+    """Two satellites in turn, then an exchange; a hundred segments of ten thousand were sent again."""
+    run = SimpleNamespace(
+        path=Path("made"), flows=[{}, {}], record={"experiment": {"flows": [{"direction": "down"}]}, "summary": {}}
+    )
+    samples = pl.DataFrame(
+        {
+            "t_s": [5.0, 10.0, 30.0, 10.0, 30.0],
+            "flow": [0, 0, 0, 1, 1],
+            "goodput_bytes": [1, 1_000, 1_000 + 7_500 * 1448, 0, 2_500 * 1448],
+            "retransmits": [40, 70, 160, 0, 10],
+        }
+    )
+    rows = [  # t_s, flow, direction, hop, delay_mean_ms, delay_n
+        (9.0, -1, "down", 0, 500.0, 1000),  # warm-up
+        (12.0, -1, "down", 0, 20.0, 100),
+        (12.0, 0, "down", 0, 99.0, 60),  # one flow's part of that
+        (12.0, -1, "up", 0, 99.0, 100),
+        (12.0, -1, "down", 2, 5.0, 100),
+        (13.1, -1, "down", 1, 30.0, 300),
+        (13.1, -1, "down", 2, 5.0, 300),
+        (14.0, -1, "down", 1, 0.0, 0),  # nothing came through
+    ]
+    links = pl.DataFrame(rows, ["t_s", "flow", "direction", "hop", "delay_mean_ms", "delay_n"], orient="row")
+    found = figures_of(run, samples, links, pl.DataFrame({"kind": ["stolen"], "t_s": [12.0]}))
+    assert found.goodput_bps == 10_000 * 1448 * 8 / 20
+    assert found.shares == (0.75, 0.25)
+    assert found.retransmit_rate == 100 / 10_100
+    assert found.delay_ms == (100 * 20 + 300 * 30 + 400 * 5) / 400
+    assert found.seconds == {12: (100 * 20 + 100 * 5, 100), 13: (300 * 30 + 300 * 5, 300)}
+    assert found.calm == frozenset()
+    assert found.delay_in_ms({13}) == 35.0
 
 
 def test_a_run_that_is_not_whole_is_one_line(tmp_path):
@@ -191,6 +225,7 @@ def test_a_reason_explains_only_its_kind_and_only_where_time_was_stolen():
     assert of("bbr", [40.0, 40.1, 40.2], 60.0, some, again=0.1) is None, "nor do they make it send again"
     assert of("bbr", [42.4, 42.4, 42.4], 60.0, some) is None, "the limit is that of the calm seconds: 5 %, not of all"
     assert of("cubic", [40.0, 40.1, 40.2], 60.0, some) is None, "CUBIC hardly minds"
+    assert of("bbr", [40.0, 40.1, 40.2], 95.0, some) is None, "a second is not ten such round trips"
     of_four = Side(tuple(Figures(1e8, (1.0,), 60, 0.0, (0.1, 3.0)) for _ in range(4)))
     with pytest.raises(ValueError, match="shorter"):  # seeds without a partner are no pairs
         judge(Cell("fibre", "bbr"), side(*[(100, 1, 40, 0.0)] * 5), of_four)
@@ -219,7 +254,9 @@ def test_means_that_scatter_are_not_surely_inside():
 def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
     rng = np.random.default_rng(4)
 
-    def verdict(offset: float, ours: float, theirs: float, flows: str = "cubic", n: int = 10) -> Verdict:
+    def verdict(
+        offset: float, ours: float, theirs: float, flows: str = "cubic", n: int = 10, later: float = 0.0
+    ) -> Verdict:
         """A simulator that is off by `offset`, where seeds differ by themselves and by chance in either world."""
         path = 20 * rng.standard_normal(n)  # what a seed means in all worlds: no excuse
 
@@ -232,7 +269,7 @@ def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
             return side(*((200, 0.5 + value / 100, 40, 0.0) for value in values))
 
         cell = Cell("leo-computed", flows)
-        return judge(cell, world(ours, offset), world(theirs, 0.0), repeated=world(theirs, 0.0, min(n, 10)))
+        return judge(cell, world(ours, offset), world(theirs, 0.0), repeated=world(theirs, later, min(n, 10)))
 
     by_chance = verdict(14, 20, 20)
     assert (by_chance.outside, explained_by(by_chance)) == (("goodput",), CHANCE)
@@ -246,6 +283,7 @@ def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
         "further apart than chance has it": verdict(60, 20, 20),
         "shares that a test could have shown equal": verdict(4.5, 1, 1, "cubic+bbr", n=20),
         "shares far apart": verdict(20, 15, 15, "cubic+bbr", n=20),
+        "a kernel that was another the second time": verdict(-11, 0.1, 0.1, later=-20),
     }.items():
         assert found.outside, what
         assert explained_by(found) is None, what

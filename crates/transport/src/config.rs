@@ -36,6 +36,8 @@ pub struct SenderConfig {
     pub min_rtt_window: Nanos,
     /// Congestion notification that it asks for.
     pub ecn: EcnMode,
+    /// What the time is drawn from that both hosts take over a packet and its acknowledgement; None: they take none.
+    pub turnaround: Option<Streams>,
 }
 
 impl Default for SenderConfig {
@@ -55,6 +57,7 @@ impl Default for SenderConfig {
             rto_max: Nanos::from_secs(120),
             min_rtt_window: Nanos::from_secs(300),
             ecn: EcnMode::Off,
+            turnaround: None,
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | [`cc`] | one controller per file or folder, behind one trait and one registry |
 //! | [`config`], [`stats`] | what a host brings; what an observer sees |
 //!
-//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `pacing`, `cwnd_usage` and
+//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `turnaround`, `pacing`, `cwnd_usage` and
 //! `sndbuf` make the sender; `reassembly`, `ack_policy` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
 //! `docs/concepts/transport.md`.
 
@@ -33,6 +33,7 @@ pub mod sender;
 mod sndbuf;
 pub mod stats;
 mod tlp;
+mod turnaround;
 mod undo;
 pub mod wire;
 

@@ -104,6 +104,9 @@ class Spec:
         capture: Folder, which exists, for what passes the two ends (`CAPTURES`); None: not captured.
         queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` makes them, where a
             program makes the traffic; a race's are in its Experiment.
+        listen_within_s: How long a server may take until it listens [s].
+        grace_s: How long what runs inside has to end when it is asked to [s].
+        sample_step_ns: From one row of `samples` to the next.
     """
 
     workload: Mapping[str, Any]
@@ -118,6 +121,7 @@ class Spec:
     queues: tuple[Mapping[str, Any], ...] = ()
     listen_within_s: float = 10.0
     grace_s: float = 3.0
+    sample_step_ns: int = SAMPLE_STEP_NS
 
     def to_json(self, profile: Profile) -> bytes:
         """As crates/emu reads it."""
@@ -132,7 +136,7 @@ class Spec:
                 "begin": self._begin(profile),
                 "at_end": self.at_end,
                 "mtu": self.mtu,
-                "sample_step_ns": SAMPLE_STEP_NS,
+                "sample_step_ns": self.sample_step_ns,
                 "listen_within_ns": round(self.listen_within_s * 1e9),
                 "grace_ns": round(self.grace_s * 1e9),
                 "gateway_controller": self.gateway_controller,
@@ -458,6 +462,11 @@ class _Keeper:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._process = subprocess.Popen(command, pass_fds=(control, report), stdout=self._stdout)
+        except OSError as error:
+            os.close(self._control)
+            os.close(self._report)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise EmulationError(f"the emulation was not started: {error.strerror}") from error
         finally:
             os.close(control)
             os.close(report)

@@ -29,6 +29,10 @@ TRIAL_PATH = "dumbbell:rate=100mbit,rtt=10ms,queue=1bdp"
 """Over which it is tried whether this machine keeps time: nothing that a small packet a millisecond would wait for."""
 
 
+SIMULATED = ("ecn", "gro_segments")
+"""Settings of a host that no kernel has of a network namespace, or has as one with those of the flows."""
+
+
 def trial_path() -> Profile:
     """`TRIAL_PATH`, longer than any trial."""
     return preset_profile(TRIAL_PATH, 10.0, name="trial")
@@ -84,6 +88,11 @@ def check(work: Sequence[Work]) -> None:
             raise UserError("--on-kernel: hosts that differ; wanted the same settings for every flow's ends")
         if hosts and hosts[0].get("fq"):
             raise UserError("--on-kernel: hosts with fq; the emulated hosts have the kernel's default qdisc")
+        if hosts and (own := [name for name in SIMULATED if name in hosts[0]]):
+            raise UserError(
+                f"--on-kernel: hosts with {own[0]}, which only the simulator can set; wanted it left out (what a flow "
+                "asks for, `ecn` at the flow, holds in both)"
+            )
 
 
 def run_on_kernel(
@@ -101,6 +110,7 @@ def run_on_kernel(
         role=experiment.profiles[0].role,
         offset_s=experiment.offset_ns / 1e9,
         at_end="hold",
+        sample_step_ns=experiment.sample_step_ns,
         hosts=hosts or None,
         capture=capture,
     )

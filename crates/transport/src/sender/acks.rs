@@ -138,13 +138,17 @@ impl Sender {
         // The oldest packet says what to wait for, the newest what the path is like.
         let echo = (acked > 0).then(|| now.since(ack.ts_ecr));
         let oldest = acked_span.or(sacked_span).map(|s| now.since(s.first)).or(echo);
-        let rtt = sacked_span.or(acked_span).map(|s| now.since(s.last)).or(echo);
-        if let (Some(oldest), Some(newest)) = (oldest, rtt) {
+        let newest = sacked_span.or(acked_span).map(|s| now.since(s.last)).or(echo);
+        let rtt = oldest.zip(newest).map(|(oldest, newest)| {
+            // What RACK and the rate sampler hold against it has no host in it either.
             self.min_rtt.update(now, newest, delayed);
+            let hosts = self.turnaround.draw();
+            let [oldest, newest] = [oldest, newest].map(|path| self.turnaround.clock(path + hosts));
             self.rtt.sample(oldest, self.una, self.nxt);
-            self.counters.latest_rtt = rtt;
-            self.counters.fresh_rtt = rtt;
-        }
+            self.counters.latest_rtt = Some(newest);
+            self.counters.fresh_rtt = Some(newest);
+            newest
+        });
         // Selective acknowledgements of what was sent after the first packet must not put its time-out off for ever.
         let head_sent = self.board.head().map(|p| p.sent_at);
         let restart_timer = acked > 0 || sacked_span.is_some_and(|s| head_sent.is_some_and(|head| s.first < head));

@@ -33,6 +33,7 @@ use crate::scoreboard::Scoreboard;
 use crate::sndbuf::{Queued, SendBuffer};
 use crate::stats::{FlowEvent, Limit, LimitClock, SenderStats};
 use crate::tlp::TailProbe;
+use crate::turnaround::Turnaround;
 use crate::undo::Undo;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use recovery::State;
@@ -74,6 +75,7 @@ pub struct Sender {
     rate: RateSampler,
     rtt: RttEstimator,
     min_rtt: MinRtt,
+    turnaround: Turnaround,
     pacer: Pacer,
     /// What it paces at, or would (`sk_pacing_rate`); zero before the first RTT.
     nominal_rate: Rate,
@@ -150,6 +152,7 @@ impl Sender {
             rate: RateSampler::default(),
             rtt: RttEstimator::new(config.rto_min, config.rto_max),
             min_rtt: MinRtt::new(config.min_rtt_window),
+            turnaround: Turnaround::new(config.turnaround),
             pacer: Pacer::default(),
             nominal_rate: Rate(0),
             burst: 1,

@@ -122,8 +122,10 @@ impl Sender {
         self.window_end = ack.window.0;
         // Of a SYN sent twice, the echo tells which one was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });
-        self.rtt.sample(rtt, self.una, self.nxt);
         self.min_rtt.update(now, rtt, false);
+        let hosts = self.turnaround.draw();
+        let rtt = self.turnaround.clock(rtt + hosts);
+        self.rtt.sample(rtt, self.una, self.nxt);
         self.counters = Counters { latest_rtt: Some(rtt), fresh_rtt: Some(rtt), ..self.counters };
         self.last_sent_at = now;
         if count > 2 {

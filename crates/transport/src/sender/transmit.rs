@@ -27,8 +27,11 @@ impl Sender {
             match self.next_segment(now) {
                 Ok(segment) => return Some(segment),
                 Err(limit) => {
-                    let wrote = self.make_room(now);
+                    let mut wrote = self.make_room(now);
                     if !wrote || limit != Limit::Sender {
+                        while wrote {
+                            wrote = self.fill_buffer(now); // that nothing leaves does not keep the application from writing on
+                        }
                         self.pause(now, limit);
                         return None;
                     }
@@ -248,7 +251,7 @@ impl Sender {
         self.fill_buffer(now)
     }
 
-    /// The application writes what fits; whether it wrote.
+    /// The application writes a piece, if there is room; whether it did.
     pub(super) fn fill_buffer(&mut self, now: Time) -> bool {
         let queued = self.queued();
         if !matches!(self.handshake, Handshake::Done) || !self.buffer.may_write(queued) {
@@ -256,7 +259,8 @@ impl Sender {
         }
         let unsent = self.buffer.written().saturating_sub(self.nxt);
         let in_flight = self.board.in_flight();
-        if unsent < u64::from(self.config.mss) && u64::from(in_flight) < self.cwnd && self.board.lost_out() <= self.board.retrans_out() {
+        // What left a piece earlier is still with the host's device (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
+        if !self.buffer.is_writing() && unsent < u64::from(self.config.mss) && u64::from(in_flight) < self.cwnd && self.board.lost_out() <= self.board.retrans_out() {
             self.rate.on_app_limited(in_flight);
         }
         self.restart_after_idle(now);

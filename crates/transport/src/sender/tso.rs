@@ -27,7 +27,7 @@ pub(super) struct Bursts {
     skb: u64,
     /// An end of one, at or before the next byte to send; the others follow at every `skb`.
     boundary: u64,
-    /// Up to where the application had written when last looked: what it adds to an empty queue begins a new skb.
+    /// Up to where the application had written when last looked.
     written: u64,
     /// Segments of the one under way, and those left of them; it is over when nothing more may leave.
     size: u64,
@@ -56,11 +56,15 @@ impl Bursts {
 
     /// Bytes of the skb at the head of the queue, of which `nxt` is the first to send and `written` the end of the last.
     fn head(&mut self, nxt: u64, written: u64) -> u64 {
-        if nxt >= self.written {
-            self.boundary = nxt;
+        let passed = |boundary: u64| boundary + (nxt - boundary) / self.skb * self.skb;
+        self.boundary = passed(self.boundary);
+        if written > self.written {
+            // What the application adds begins a new skb, or fills the last. Of one that left in part what stayed is an skb of its own, with as much room.
+            if self.boundary + self.skb > self.written {
+                self.boundary = nxt;
+            }
+            self.written = written;
         }
-        self.written = written;
-        self.boundary += (nxt - self.boundary) / self.skb * self.skb;
         (self.boundary + self.skb).min(written) - nxt
     }
 }

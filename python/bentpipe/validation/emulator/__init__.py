@@ -38,6 +38,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         ("BBR's drops", volumes.drops),
         ("beside TCP", delays.under_tcp),
         ("speed", volumes.speed),
+        ("flat out", volumes.flat_out),
     ]
     try:
         rows.append(volumes.idle_share(computed))

@@ -40,11 +40,11 @@ class Effort:
 
     Two flows need at least ten for their shares to be called equal. Chosen here: three for a flow alone, whose figures
     mostly differ between runs by a per cent or so. A flow alone runs for 70 s, the first ten of them warm-up: BBR all
-    but stops for 1.3 s on the geostationary path every ten to thirteen seconds (`PROBE_RTT`), and in twenty seconds
-    whether that happens once or twice decides. Pairs run for half a minute: ten of each take the time. A cell that is
-    outside after that, or not surely inside, is looked at once more with the seeds of `second_look`: where figures
-    scatter, a few Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds
-    again. `insist`: whether a Run on a machine that was not quite calm is repeated.
+    but stops for 1.3 s on the geostationary path (`PROBE_RTT`), on Linux 6.18 every 17 to 50 s, and whether that is in
+    a shorter Run at all is chance. Pairs run for half a minute: ten of each take the time. A cell that is outside after
+    that, or not surely inside, is looked at once more with the seeds of `second_look`: where figures scatter, a few
+    Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds again. `insist`:
+    whether a Run on a machine that was not quite calm is repeated.
     """
 
     alone_s: float = 70.0

@@ -166,7 +166,8 @@ class Verdict:
             "retransmit_diff_points": 100 * self.retransmit_diff,
             "simulated": _means(self.simulated),
             "kernel": _means(self.kernel)
-            | dict(zip(("lateness_p99_ms", "lateness_p999_ms"), self.kernel.lateness_ms or (None, None), strict=True)),
+            | dict(zip(("lateness_p99_ms", "lateness_p999_ms"), self.kernel.lateness_ms or (None, None), strict=True))
+            | {"lateness_of_runs_ms": [run.lateness_ms for run in self.kernel.runs]},
         }
 
 
@@ -219,7 +220,9 @@ def judge(
     test = None
     if not cell.alone:
         test = share_test(simulated.first_shares(), kernel.first_shares())
-        if test is not None and not test.equivalent:
+        if test is None:
+            unsure.append("shares")  # too few Runs to tell
+        elif not test.equivalent:
             outside.append("shares")
     theirs, our_ms, their_ms = kernel.mean("goodput_bps"), simulated.mean("delay_ms"), kernel.mean("delay_ms")
     again_ours, again_theirs = simulated.mean("retransmit_rate"), kernel.mean("retransmit_rate")

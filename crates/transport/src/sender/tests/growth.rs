@@ -87,6 +87,19 @@ fn a_send_buffer_of_4_mb_gives_86_mbps_at_350_ms() {
 }
 
 #[test]
+fn each_piece_that_the_application_writes_leaves_before_the_next() {
+    let mut pipe = controlled("reno", SenderConfig::default(), ReceiverConfig::default());
+    pipe.one_way = ms(330);
+    let mut pipe = pipe.bulk();
+    pipe.run_for(Nanos::from_secs(20));
+    let bursts = pipe.sender.queued().bursts;
+    let pieces = pipe.sender.stats().in_flight.0 / (1 << 17);
+    // 128 kB are 90 segments and a half: five bursts of 16, and what is left; now and then that half alone.
+    assert_eq!(pipe.sender.burst, 16);
+    assert!((6 * pieces..=6 * pieces + 2).contains(&bursts), "{bursts} bursts of {pieces} pieces");
+}
+
+#[test]
 fn the_receive_window_bounds_the_flight_and_the_time_is_counted() {
     let receiver = ReceiverConfig { rmem_max: Bytes(524_288), ..ReceiverConfig::default() };
     let mut pipe = controlled("reno", SenderConfig::default(), receiver).bulk();

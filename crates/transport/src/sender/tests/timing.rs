@@ -4,6 +4,7 @@ use super::*;
 use crate::sender::Sender;
 use crate::sender::recovery::State;
 use crate::wire::Ack;
+use bentpipe_profile::Streams;
 
 #[test]
 fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
@@ -38,6 +39,24 @@ fn a_syn_lost_more_than_once_starts_from_one_packet() {
         assert_eq!(pipe.sent.len(), window, "{lost} lost");
         assert_eq!(pipe.sender.stats().srtt, Some(ms(50)), "the echo tells which SYN was answered");
     }
+}
+
+#[test]
+fn hosts_are_in_round_trip_times_and_not_in_what_rate_samples_and_rack_hold_against_the_least() {
+    let config = SenderConfig { turnaround: Some(Streams::new(1)), ..SenderConfig::default() };
+    let mut pipe = Pipe::with(config, ReceiverConfig::default(), Fixed::new(20)).bulk();
+    let (mut samples, mut rates) = (Vec::new(), 0);
+    for _ in 0..4_000 {
+        pipe.run_for(ms(1));
+        samples.extend(pipe.sender.take_rtt_sample());
+        rates += usize::from(pipe.sender.stats().delivery_rate.is_some());
+    }
+    assert!(samples.iter().all(|rtt| *rtt >= ms(50) && rtt.0 % 1_000 == 0), "the path takes 50 ms");
+    let least = samples.iter().min().expect("samples");
+    assert!(*least < ms(50) + Nanos::from_micros(10) && samples.iter().any(|rtt| *rtt > ms(50) + Nanos::from_micros(20)));
+    // Segments that leave at one instant are a nanosecond apart.
+    assert!(ms(50) - pipe.sender.stats().min_rtt.expect("a minimum") < Nanos(100), "the path's own");
+    assert!(rates > 3_800, "no interval is shorter than the least round-trip time: {rates}");
 }
 
 #[test]
