@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 #: What a measured round trip holds already, so that nothing adds it again.
 INCLUDES = ("queueing", "mac_jitter")
-#: Share of the replies from which on being overtaken is no accident of a path. Chosen here: of a
-#: Starlink terminal's, probed every 10 ms, none is by the times of the probes, and one in five by those of the replies.
+#: Share of the replies from which on being overtaken is no accident of a path. Chosen here: of a Starlink terminal's,
+#: probed every 10 ms, none is by the times of the probes, and one in five by those of the replies.
 MANY_OVERTAKEN = 0.05
 #: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
 _FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
@@ -175,8 +175,8 @@ def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
         notes.append(f"{overtaken} reply(s) overtaken by later ones: cut to the overtaker's, since a path keeps order")
         if overtaken > MANY_OVERTAKEN * probes.sent_ns.size:
             notes.append(
-                "so many are overtaken where the times are those of the replies and not of the probes: subtract the "
-                "round trips from them, and read again"
+                "so many are overtaken where the times are those of the replies and not of the probes: of a table, "
+                "`bentpipe read --times reply` takes the round trips off"
             )
     if probes.up_ms is None:
         notes.append("round trips only: which way was late, or lost, is not known")
