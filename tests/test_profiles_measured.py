@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView, preset_profile, read_profile, write_profile
+from bentpipe.plots.profile import profile_figure
+from bentpipe.profiles import PathView, preset_profile, read_profile, summarise, write_profile
 from bentpipe.profiles.convert import ReadOptions, WriteOptions, read_as, write_as
 from bentpipe.profiles.convert.writing import delay_known
 from bentpipe.profiles.measured import (
@@ -24,6 +25,8 @@ from bentpipe.profiles.measured import (
     seen,
 )
 from bentpipe.profiles.pings import known_at, ping, ping_table
+from bentpipe.profiles.show import as_rows
+from bentpipe.runs import RacedPath
 from bentpipe.runs.measured import Source, write_measured
 from bentpipe.runs.measured_profile import profile_from
 from bentpipe.validation import CLAIMS, check
@@ -187,6 +190,17 @@ def test_slots_are_events_at_their_edges(made):
     assert 50 <= len(events) <= 52
     assert np.abs((phases - PHASE_S + 7.5) % 15 - 7.5).max() < 0.3
     assert {event["interruption_ns"] for event in events} == {0}
+
+
+def test_edges_have_one_name(made):
+    view = PathView(made.profile)
+    count = len(view.handovers())
+    assert made.handovers.reason.startswith("a reconfiguration every 15 s")
+    facts, _, _ = as_rows(summarise(made.profile))
+    assert dict(facts)["handovers"] == f"0, and {count} reconfigurations without one"
+    assert profile_figure(made.profile).axes[0].get_title().endswith(f"({count} reconfigurations)")
+    path = RacedPath(view, 0.0, view.duration_s)
+    assert (path.handovers().size, path.reconfigurations().size) == (0, count)
 
 
 def test_without_slots_there_are_no_events():

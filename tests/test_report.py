@@ -276,6 +276,8 @@ def test_losses_are_of_every_direction_that_data_went(tmp_path):
     (part,) = parts(tmp_path / "out", [run])
     assert part.sections[0].losses[0].queue == number(drops["drops_queue"].sum())
     assert {name for name, _ in part.sections[0].facts} >= {
+        "Handovers in a run",
+        "Reconfigurations without one",
         "Loss episodes in a run (down)",
         "Loss episodes in a run (up)",
     }

@@ -181,7 +181,7 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
     steps = slots["step_ms"].drop_nulls().abs()
     return Handovers(
         found=True,
-        reason=f"a change every {period:g} s: p = {p_value:.2g}",
+        reason=f"a reconfiguration every {period:g} s: p = {p_value:.2g}",
         p_value=p_value,
         period_s=period,
         phase_s=edge_ns % round(period * 1e9) / 1e9,

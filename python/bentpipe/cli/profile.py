@@ -181,7 +181,7 @@ def show(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what a Profile holds: delay, capacity and loss, handovers, where it comes from.
+    """Say what a Profile holds: delay, capacity and loss, handovers and reconfigurations, where it comes from.
 
     Example:
         bentpipe profile show P.parquet --slots
@@ -221,7 +221,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw a Profile over time: delay with slot edges and handovers, capacity, loss.
+    """Draw a Profile over time: delay with slot edges, handovers and reconfigurations, capacity, loss.
 
     Example:
         bentpipe profile plot P.parquet -o P.png
