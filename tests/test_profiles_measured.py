@@ -262,7 +262,10 @@ def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():
 
 def test_capacity_as_a_rate_for_either_direction():
     wanted = FromPings(capacities=[read_capacity("down=100mbit"), read_capacity("15mbit")])
-    view = PathView(profile_from_pings(even(), wanted).profile)
+    made = profile_from_pings(even(), wanted)
+    view = PathView(made.profile)
+    assert any("holds 1000 packets: no measurement knows" in note for note in made.notes)
+    assert not any("no measurement knows" in note for note in profile_from_pings(even()).notes)
     assert view.capacity("down").value.tolist() == [100e6]
     assert view.capacity("up").value.tolist() == [15e6]
 

@@ -131,7 +131,12 @@ def from_(
             show_default=False,
         ),
     ] = None,
-    queue: Annotated[str, typer.Option(help="Limit of the queues, which no measurement knows.")] = "1000packets",
+    queue: Annotated[
+        str,
+        typer.Option(
+            help="Limit of the queue before the capacity, which no measurement knows: in packets, or such as 64kb, 100ms."
+        ),
+    ] = "1000packets",
     name: Annotated[
         str | None, typer.Option(help="The Profile's name. [default: site → target]", show_default=False)
     ] = None,

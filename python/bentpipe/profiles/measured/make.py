@@ -112,6 +112,8 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     )
     notes += [*up.notes, *down.notes]
     limit = queue_limit(wanted.queue)
+    if up.series is not None or down.series is not None:
+        notes.append(f"the queue before that capacity holds {_said(limit)}: no measurement knows (--queue says another)")
     used = list(dict.fromkeys(one.source for one in (*up.used, *down.used)))
     achieved = any(one.achieved for one in (*up.used, *down.used))
     name = wanted.name or probes.name
@@ -181,6 +183,12 @@ def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
     if probes.up_ms is None:
         notes.append("round trips only: which way was late, or lost, is not known")
     return notes
+
+
+def _said(limit: dict[str, int]) -> str:
+    """A queue's limit with its unit."""
+    ((unit, amount),) = limit.items()
+    return f"{amount / 1e6:g} ms" if unit == "time_ns" else f"{amount} {unit}"
 
 
 def _at_edges(probes: Probes, edges: Edges) -> int:
