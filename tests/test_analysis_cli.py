@@ -42,8 +42,12 @@ def test_none_is_an_answer(tmp_path):
     figure = tmp_path / "none.svg"
     result = run(app, ["analyze", "handovers", str(file), "--json", "--plot", str(figure)])
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["found"] is False
+    told = json.loads(result.stdout)
+    assert (told["found"], told["undecided"], told["enough_s"]) == (False, True, 3600.0)  # 900 s of a probe every 50 ms
     assert figure.stat().st_size > 1000
+    plain = run(app, ["analyze", "handovers", str(file)])
+    assert "undecided" in plain.stdout
+    assert "too short to tell (900 s; wanted 3600 s" in plain.stdout
 
 
 @pytest.mark.parametrize("what", ["latency", "loss", "spikes"])

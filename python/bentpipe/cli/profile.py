@@ -134,7 +134,7 @@ def from_(
     queue: Annotated[
         str,
         typer.Option(
-            help="Limit of the queue before the capacity, which no measurement knows: in packets, or such as 64kb, 100ms."
+            help="Limit of the queue before the capacity, which no measurement knows: packets, or such as 64kb, 100ms."
         ),
     ] = "1000packets",
     name: Annotated[

@@ -113,7 +113,7 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     notes += [*up.notes, *down.notes]
     limit = queue_limit(wanted.queue)
     if up.series is not None or down.series is not None:
-        notes.append(f"the queue before that capacity holds {_said(limit)}: no measurement knows (--queue says another)")
+        notes.append(f"the queue before the capacity holds {_said(limit)}: no measurement knows (--queue says it)")
     used = list(dict.fromkeys(one.source for one in (*up.used, *down.used)))
     achieved = any(one.achieved for one in (*up.used, *down.used))
     name = wanted.name or probes.name
