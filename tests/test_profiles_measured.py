@@ -28,6 +28,7 @@ from bentpipe.profiles.pings import known_at, ping, ping_table
 from bentpipe.profiles.show import as_rows
 from bentpipe.runs import RacedPath
 from bentpipe.runs.measured import Source, write_measured
+from bentpipe.runs.measured.importing import import_files
 from bentpipe.runs.measured_profile import profile_from
 from bentpipe.validation import CLAIMS, check
 from bentpipe.validation.measured_profile import with_coin
@@ -344,6 +345,22 @@ def test_a_runs_own_tests_and_traces_are_its_capacity(tmp_path):
     only = write_measured(tmp_path / "other", {"links": trace}, [Source("y", "mahimahi")])
     with pytest.raises(UserError, match="has no probes, only links"):
         profile_from(only.path)
+
+
+def test_it_names_the_files_that_it_is_made_of(tmp_path):
+    start_s = START_UNIX_NS // 10**9
+    (tmp_path / "in").mkdir()
+    for number, (name, host) in enumerate([("a", "one"), ("b", "two"), ("c", "two"), ("d", "two"), ("e", "two")]):
+        rows = "".join(f"{start_s + 60 * number + i},{20 + i % 3},{host}\n" for i in range(40))
+        (tmp_path / "in" / f"{name}.csv").write_text(f"unix_s,rtt_ms,host\n{rows}")
+    (tmp_path / "in" / "trace.txt").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    out = import_files([tmp_path / "in"], tmp_path / "out").run
+    series = {source["name"]: source["series"] for source in out.record["sources"]}
+    assert series["a.csv"] == [{"site": "here", "target": "one", "kind": "icmp"}]
+    assert series["trace.txt"] == []
+    for target, said in (("one", "a.csv: "), ("two", "b.csv, c.csv, d.csv and 1 more: ")):
+        made = profile_from(out.path, FromPings(target=target))
+        assert json.loads(made.profile.metadata_json())["provenance"]["description"].startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,23 @@ def import_files(
     run = write_measured(
         out,
         tables,
-        [part.source for part in parts],
+        [replace(part.source, series=_series_of(part, site)) for part in parts],
         site=site,
         start_unix_ns=_start_unix_ns(parts),
         summary={"clock_jumps": jumps} if "probes" in tables else {},
     )
     return Imported(run, parts, skipped)
+
+
+def _series_of(part: Part, site: str) -> list[dict[str, str | None]]:
+    """What the probes of a file are of, as `assembled` names it."""
+    probes = part.measurement.tables.get("probes")
+    if probes is None:
+        return []
+    unnamed = {"site": site, "target": part.source.name, "kind": None}
+    there = [name for name in unnamed if name in probes.columns]
+    found = probes.select(there).unique().sort(there).rows(named=True) if there else [{}]
+    return [{name: row.get(name) or other for name, other in unnamed.items()} for row in found]
 
 
 def _start_unix_ns(parts: Sequence[Part]) -> int | None:
