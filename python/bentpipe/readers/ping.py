@@ -401,7 +401,8 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
 
 def _answers(target: Target, where: str) -> Answers:
     stamps, rtt_ms, kind, _ = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind", "host"))
-    answered = ((kind == _REPLIED) | (kind == _DUPLICATE)) & ~np.isnan(rtt_ms)
+    again = kind == _DUPLICATE
+    answered = ((kind == _REPLIED) | again) & ~np.isnan(rtt_ms)
     del kind
     whole = bool(answered.all())
     if not whole:
@@ -425,6 +426,7 @@ def _answers(target: Target, where: str) -> Answers:
         () if target.totals is None else (target.totals[0],),
         exact=True,
         span_s=target.span_s,
+        again=again if again.any() else None,
     )
 
 

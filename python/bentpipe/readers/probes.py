@@ -36,6 +36,7 @@ class Answers:
         silent_times: Whether `sent_ns` holds for lines without an answer too.
         whole: Whether it is known to be one series.
         span_s: From the first to the last probe [s], by the tool's own count; for logs without times.
+        again: Which lines the tool itself calls another answer to a probe of the same series; None: none.
     """
 
     seq: Ints
@@ -48,6 +49,7 @@ class Answers:
     silent_times: bool = False
     span_s: float | None = None
     whole: bool = False
+    again: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
             wraps=answers.wraps,
             exact=answers.exact,
             every_s=said.every_s or _every_by_total(answers),
+            again=answers.again,
         )
         if begins:
             return _several(answers, begins, said, where)
@@ -168,6 +171,7 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
             rtt_ms=answers.rtt_ms[low:high],
             sent=count,
             whole=True,
+            again=None,
         )
         if np.isnan(part.rtt_ms).all():
             silent = silent_series(part)

@@ -53,7 +53,14 @@ def fits(forward: Ints | int, elapsed_ns: Ints | int, usual: float | None) -> ND
 
 
 def restarts(
-    seq: Ints, sent_ns: Ints | None, rtt_ms: Floats, *, wraps: bool, exact: bool, every_s: float | None
+    seq: Ints,
+    sent_ns: Ints | None,
+    rtt_ms: Floats,
+    *,
+    wraps: bool,
+    exact: bool,
+    every_s: float | None,
+    again: NDArray[np.bool_] | None = None,
 ) -> list[int]:
     """The lines with which a new series begins, beside the first line.
 
@@ -69,6 +76,8 @@ def restarts(
         wraps: Whether the numbers have 16 bits.
         exact: Whether `sent_ns` is when probes were sent, and not when their replies came.
         every_s: Time between probes where there are no times [s]; None: not known.
+        again: Which lines the tool itself calls duplicates: it knows its own probes, whatever the clock says of them;
+            None: none.
     """
     if (seq[1:] > seq[:-1]).all():
         return []
@@ -78,6 +87,8 @@ def restarts(
     lines = np.flatnonzero(known)
     number = seq[lines]
     down = np.flatnonzero(number[1:] <= number[:-1]) + 1
+    if again is not None:
+        down = down[~again[lines[down]]]
     at = None if sent_ns is None else sent_ns[lines]
     # Of lines without an answer between the replies (`ping -O`) no two numbers follow each other.
     usual = None if at is None or sent_ns is None else usual_ns(seq[~silent], sent_ns[~silent])
