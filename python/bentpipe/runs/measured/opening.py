@@ -89,8 +89,7 @@ def trusted(run: MeasuredRun) -> tuple[str, ...]:
 
 def _read(path: Path, wanted: Wanted) -> Opened:
     from bentpipe.dish.dumps import is_recording, measure_recording
-    from bentpipe.runs.measured.importing import assembled, read_file
-    from bentpipe.runs.measured.store import UNKNOWN_SITE, find_measured
+    from bentpipe.runs.measured.store import find_measured
     from bentpipe.runs.measured.tables import TABLES, filled
 
     name = _TABLE[wanted]
@@ -111,6 +110,9 @@ def _read(path: Path, wanted: Wanted) -> Opened:
         there = list(tables)
         found = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
+        from bentpipe.runs.measured.importing import assembled, read_file
+        from bentpipe.runs.measured.store import UNKNOWN_SITE
+
         part = read_file(path)
         clock_known, notes = part.measurement.clock != "relative", list(part.measurement.notes)
         tables = assembled([part], UNKNOWN_SITE)
