@@ -237,7 +237,7 @@ def test_limits_are_called_by_their_settings(page):
 
 
 def test_what_a_kernel_does_not_tell_apart_is_not_laid_on_the_controller(page, raced):
-    assert "<th class=\"n\">Congestion control<small>window or pacing, % of the time</small></th>" in page
+    assert '<th class="n">Congestion control<small>window or pacing, % of the time</small></th>' in page
     assert "sndbuf_limited" not in page
     (run, *_) = find_runs(raced)
     (part,) = parts(raced, [Run(run.path, {**run.record, "world": "emulated"})])

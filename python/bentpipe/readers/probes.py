@@ -132,11 +132,8 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
     else:
         sent_ns = replied_ns
         jumps = _jumps(seq, sent_ns, rtt_ms)
-    there, at_ns = seq[first_of], sent_ns[first_of]
-    del answers, first_of
-    lost = _missing(there, low, high)
-    lost_ns = _between(lost, there, at_ns)
-    del there, at_ns
+    del answers
+    lost, lost_ns = _lost(seq[first_of], sent_ns[first_of], low, high)
     if silent_ns is not None and silent.size:
         place = np.minimum(np.searchsorted(silent, lost), silent.size - 1)
         lost_ns = np.where(silent[place] == lost, silent_ns[place], lost_ns)
@@ -305,6 +302,12 @@ def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
         if answers.sent:
             high = max(high, low + answers.sent[-1] - 1)
     return low, high
+
+
+def _lost(there: Ints, sent_ns: Ints, low: int, high: int) -> tuple[Ints, Ints]:
+    """The numbers from `low` to `high` that are not `there`, and when they were due."""
+    missing = _missing(there, low, high)
+    return missing, _between(missing, there, sent_ns)
 
 
 def _missing(there: Ints, low: int, high: int) -> Ints:
