@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
-from analysis_series import shifting, slotted
+from analysis_series import shifting, slotted, table
 from typer.testing import CliRunner
 
 from bentpipe.analysis import analyze_handovers, latency_spikes, loss_episodes
@@ -42,8 +43,12 @@ def test_none_is_an_answer(tmp_path):
     figure = tmp_path / "none.svg"
     result = run(app, ["analyze", "handovers", str(file), "--json", "--plot", str(figure)])
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["found"] is False
+    told = json.loads(result.stdout)
+    assert (told["found"], told["undecided"], told["enough_s"]) == (False, True, 3600.0)  # 900 s of a probe every 50 ms
     assert figure.stat().st_size > 1000
+    plain = run(app, ["analyze", "handovers", str(file)])
+    assert "undecided" in plain.stdout
+    assert "too short to tell (900 s; wanted 3600 s" in plain.stdout
 
 
 @pytest.mark.parametrize("what", ["latency", "loss", "spikes"])
@@ -89,6 +94,18 @@ def test_figures_of_loss_and_spikes_say_what_was_found():
     assert shaded_s == pytest.approx(lasting["duration_s"].to_list())
     assert max(line.get_ydata()[0] for line in left.lines) == pytest.approx(spikes.threshold_ms)
     assert sum(bar.get_height() for bar in right.patches) == lasting.height
+
+
+def test_a_figure_without_a_loss_says_so():
+    for t_s, said in (
+        (np.arange(600.0), "no row is a lost probe"),
+        (np.arange(600.0)[np.arange(600) // 60 % 2 == 0], "some may be that were not written"),
+    ):
+        rows = table(t_s, np.full(t_s.size, 20.0))
+        over_time, lengths, phases = plot_loss(only_series(rows), loss_episodes(rows)).axes
+        assert said in over_time.texts[0].get_text()
+        assert not lengths.axison
+        assert not phases.axison
 
 
 def test_what_readers_noted_and_runs_that_are_not_valid_are_told_of(tmp_path):

@@ -124,15 +124,38 @@ def test_noise_alone_is_no_clock():
     [
         (table(np.arange(0, 900, 0.1), np.full(9000, np.nan)), "0 replies"),
         (table(np.arange(30.0), np.full(30, 20.0)), "30 replies"),
-        (table(np.arange(0, 100, 0.05), np.full(2000, 20.0)), "100 s long"),
-        (table(np.arange(0, 30000, 10.0), np.full(3000, 20.0)), "a probe every 10 s"),
+        (table(np.arange(0, 100, 0.05), np.full(2000, 20.0)), "too short to tell (100 s; wanted 3600 s with a"),
+        (table(np.arange(0, 30000, 10.0), np.full(3000, 20.0)), "too sparse to tell (a probe every 10 s; wanted 0.6 s"),
+        (table([0.0], [20.0]), "too little to tell: 1 replies"),
     ],
 )
 def test_what_cannot_be_searched_says_why(rows, why):
     found = analyze_handovers(rows)
     assert not found.found
+    assert found.undecided
     assert found.p_value is None
-    assert found.reason.startswith(why)
+    assert why in found.reason
+
+
+@pytest.mark.parametrize(
+    ("span_s", "every_s", "enough_s", "said"),
+    [
+        (300.0, 0.01, 600.0, "too short to tell (300 s; wanted 600 s with a probe every 0.01 s): no period from 5"),
+        (599.0, 0.01, 600.0, None),  # ten minutes, but for a second
+        (900.0, 0.2, 3600.0, "too short to tell (900 s; wanted 3600 s with a probe every 0.2 s): no period from 5"),
+        (3600.0, 1.0, None, "too sparse to tell (a probe every 1 s; wanted 0.6 s, for 3600 s): no period from 5"),
+    ],
+)
+def test_none_is_no_answer_of_a_record_that_is_too_short(span_s, every_s, enough_s, said):
+    found = analyze_handovers(shifting(1, span_s=span_s, every_s=every_s))
+    told = found.to_dict()
+    assert (told["found"], told["undecided"], told["enough_s"]) == (False, said is not None, enough_s)
+    assert found.reason.startswith(said or "no period from 5")
+
+
+def test_what_was_found_is_decided():
+    found = analyze_handovers(slotted(span_s=400.0, every_s=0.01))
+    assert (found.found, found.undecided, found.enough_s) == (True, False, 600.0)
 
 
 def test_tables_that_are_none_are_refused_in_one_line():

@@ -61,6 +61,7 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
         ("bbbr", "did you mean 'bbr'?"),
         ("cubic+ren", "did you mean 'reno'?"),
         ("cubic+", "one side of its +"),
+        ("reno,vegas", "--cc: vegas is one of Linux's that bentpipe has not, and a race, on the kernel too"),
         (",", "nothing between two commas"),
         ("reno,,bbr", "nothing between two commas"),
         ("", "no controller"),

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView, preset_profile, read_profile, write_profile
+from bentpipe.plots.profile import profile_figure
+from bentpipe.profiles import PathView, preset_profile, read_profile, summarise, write_profile
 from bentpipe.profiles.convert import ReadOptions, WriteOptions, read_as, write_as
 from bentpipe.profiles.convert.writing import delay_known
 from bentpipe.profiles.measured import (
@@ -24,7 +25,10 @@ from bentpipe.profiles.measured import (
     seen,
 )
 from bentpipe.profiles.pings import known_at, ping, ping_table
+from bentpipe.profiles.show import as_rows
+from bentpipe.runs import RacedPath
 from bentpipe.runs.measured import Source, write_measured
+from bentpipe.runs.measured.importing import import_files
 from bentpipe.runs.measured_profile import profile_from
 from bentpipe.validation import CLAIMS, check
 from bentpipe.validation.measured_profile import with_coin
@@ -154,12 +158,20 @@ def test_replies_that_were_overtaken_do_not_hold_others_up():
     assert not any("times are those of the replies" in note for note in made.notes)
 
 
-def test_times_of_replies_are_told_by_how_many_were_overtaken():
+def test_times_of_replies_are_told_by_how_many_were_overtaken(tmp_path):
     rng = np.random.default_rng(3)
     sent_s, rtt_ms = np.arange(2000) * 0.01, rng.uniform(20.0, 60.0, 2000)
     arrived = np.argsort(sent_s + rtt_ms / 1e3)
-    by_replies = profile_from_pings(table((sent_s + rtt_ms / 1e3)[arrived], rtt_ms[arrived]))
-    assert any("times are those of the replies and not of the probes" in note for note in by_replies.notes)
+    replies = table((sent_s + rtt_ms / 1e3)[arrived], rtt_ms[arrived])
+    told = "times are those of the replies and not of the probes"
+    assert any(told in note for note in profile_from_pings(replies).notes)
+    # Said so, they are read as what they are.
+    replies.write_parquet(tmp_path / "pings.parquet")
+    read = run(app, ["read", str(tmp_path / "pings.parquet"), "--times", "reply", "-o", str(tmp_path / "out")])
+    assert read.exit_code == 0, read.output
+    found = profile_from(tmp_path / "out")
+    assert not any(told in note for note in found.notes)
+    assert np.diff(found.probes.sent_ns) == pytest.approx(1e7, abs=2)
 
 
 def test_it_says_what_the_delays_hold_and_where_they_come_from(made):
@@ -179,6 +191,17 @@ def test_slots_are_events_at_their_edges(made):
     assert 50 <= len(events) <= 52
     assert np.abs((phases - PHASE_S + 7.5) % 15 - 7.5).max() < 0.3
     assert {event["interruption_ns"] for event in events} == {0}
+
+
+def test_edges_have_one_name(made):
+    view = PathView(made.profile)
+    count = len(view.handovers())
+    assert made.handovers.reason.startswith("a reconfiguration every 15 s")
+    facts, _, _ = as_rows(summarise(made.profile))
+    assert dict(facts)["handovers"] == f"0, and {count} reconfigurations without one"
+    assert profile_figure(made.profile).axes[0].get_title().endswith(f"({count} reconfigurations)")
+    path = RacedPath(view, 0.0, view.duration_s)
+    assert (path.handovers().size, path.reconfigurations().size) == (0, count)
 
 
 def test_without_slots_there_are_no_events():
@@ -240,7 +263,10 @@ def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():
 
 def test_capacity_as_a_rate_for_either_direction():
     wanted = FromPings(capacities=[read_capacity("down=100mbit"), read_capacity("15mbit")])
-    view = PathView(profile_from_pings(even(), wanted).profile)
+    made = profile_from_pings(even(), wanted)
+    view = PathView(made.profile)
+    assert any("holds 1000 packets: no measurement knows" in note for note in made.notes)
+    assert not any("no measurement knows" in note for note in profile_from_pings(even()).notes)
     assert view.capacity("down").value.tolist() == [100e6]
     assert view.capacity("up").value.tolist() == [15e6]
 
@@ -319,6 +345,22 @@ def test_a_runs_own_tests_and_traces_are_its_capacity(tmp_path):
     only = write_measured(tmp_path / "other", {"links": trace}, [Source("y", "mahimahi")])
     with pytest.raises(UserError, match="has no probes, only links"):
         profile_from(only.path)
+
+
+def test_it_names_the_files_that_it_is_made_of(tmp_path):
+    start_s = START_UNIX_NS // 10**9
+    (tmp_path / "in").mkdir()
+    for number, (name, host) in enumerate([("a", "one"), ("b", "two"), ("c", "two"), ("d", "two"), ("e", "two")]):
+        rows = "".join(f"{start_s + 60 * number + i},{20 + i % 3},{host}\n" for i in range(40))
+        (tmp_path / "in" / f"{name}.csv").write_text(f"unix_s,rtt_ms,host\n{rows}")
+    (tmp_path / "in" / "trace.txt").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    out = import_files([tmp_path / "in"], tmp_path / "out").run
+    series = {source["name"]: source["series"] for source in out.record["sources"]}
+    assert series["a.csv"] == [{"site": "here", "target": "one", "kind": "icmp"}]
+    assert series["trace.txt"] == []
+    for target, said in (("one", "a.csv: "), ("two", "b.csv, c.csv, d.csv and 1 more: ")):
+        made = profile_from(out.path, FromPings(target=target))
+        assert json.loads(made.profile.metadata_json())["provenance"]["description"].startswith(said)
 
 
 @pytest.mark.parametrize(

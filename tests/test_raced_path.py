@@ -46,11 +46,12 @@ def test_the_path_is_that_of_the_runs_seed(raced):
     assert first.profile.content_hash() != second.profile.content_hash()
 
 
-def test_handovers_are_those_the_run_recorded(raced):
+def test_handovers_and_reconfigurations_are_those_the_run_recorded(raced):
     for run in raced:
-        events = run.events()
-        recorded = events.filter((events["flow"] < 0) & (events["kind"] == "handover"))["t_s"]
-        assert raced_path(run).handovers() == pytest.approx(recorded.to_numpy(), abs=1e-6)
+        events, path = run.events(), raced_path(run)
+        for kind, found in (("handover", path.handovers()), ("reconfiguration", path.reconfigurations())):
+            recorded = events.filter((events["flow"] < 0) & (events["kind"] == kind))["t_s"]
+            assert found == pytest.approx(recorded.to_numpy(), abs=1e-6)
 
 
 def test_outages_and_episodes_are_cut_to_the_run(raced):

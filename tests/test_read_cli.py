@@ -1,6 +1,8 @@
 """`bentpipe read`, and `analyze` on what it wrote: from a log to a finding in two commands."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,20 @@ def test_what_a_log_does_not_say_can_be_said(tmp_path):
     record = json.loads(result.stdout)
     assert record["start_unix_ns"] == START_S * 10**9
     assert record["sources"][0]["clock"] == "utc"
+
+
+def test_what_a_command_has_no_need_of_is_not_loaded(tmp_path):
+    """Half of the time that a log of ten minutes takes is what Python loads."""
+    (tmp_path / "ping.log").write_bytes(PING)
+    out = str(tmp_path / "out")
+    log = str(tmp_path / "ping.log")
+    for arguments, needless in (
+        (["read", log, "-o", out], ("readers.curl", "runs.guests", "scenarios", "analysis.period")),
+        (["analyze", "latency", out], ("readers.ping", "dish.dumps.tables", "runs.measured.importing", "runs.record")),
+    ):
+        code = (
+            "import sys\nfrom bentpipe.cli.main import app\n"
+            f"try:\n    app({arguments!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            f"assert not {{f'bentpipe.{{name}}' for name in {needless!r}}} & set(sys.modules)"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

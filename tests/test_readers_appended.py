@@ -160,6 +160,30 @@ def test_every_second_line_without_an_answer_yet(tmp_path):
     assert not any("begin again" in note for note in found.notes)
 
 
+def test_what_a_tool_calls_a_duplicate_begins_no_series_whatever_the_clock_does(tmp_path):
+    """The clock is 11 hours behind for a line, as after a wrong answer of a time server."""
+    off_s = -40_000.0
+    of_ping = [
+        *(heading(A), reply(A, 2, 40.0, 0.0), reply(A, 3, 40.0, 0.1 + off_s)),
+        *(reply(A, 3, 41.0, 0.1).replace(" ms\n", " ms (DUP!)\n"), reply(A, 6, 40.0, 0.4), reply(A, 5, 141.0, 0.3)),
+        totals(A, 8, 4),
+    ]
+    of_fping = [
+        f"[{START_S + at_s + rtt_ms / 1e3:.5f}] {A} : {which}, 64 bytes, {rtt_ms} ms (40.5 avg, 0% loss)\n"
+        for which, at_s, rtt_ms in (
+            ("[1]", 0.0, 40.0),
+            ("[2]", 0.1 + off_s, 40.0),
+            ("duplicate for [2]", 0.1, 41.0),
+            ("[4]", 0.3, 40.0),
+        )
+    ]
+    for lines, counted in ((of_ping, (9, 4, 1)), (of_fping, (6, 2, 1))):
+        found = read(tmp_path, "".join(lines))
+        assert counts(found.tables["probes"]) == counted
+        assert found.clock_jumps == 1
+        assert not any("begin again" in note for note in found.notes)
+
+
 def looked_at(lines, monkeypatch, **more):
     """What `restarts` finds, and how many lines it looked at one by one."""
     seq, sent_s, rtt_ms = (np.array(column) for column in zip(*lines, strict=True))

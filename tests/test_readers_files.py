@@ -192,6 +192,31 @@ def test_tables_say_their_units(tmp_path):
     assert given.clock == "relative"
 
 
+def test_times_of_replies_become_those_of_the_probes(tmp_path):
+    replies = Said(times="reply")
+    # By their replies the second was first.
+    found = read(tmp_path, b"time_ms,seq,rtt_ms\n30,2,20\n50,1,50\n60,3,40\n", replies)
+    table = found.tables["probes"]
+    assert table.select("seq", "unix_ns").rows() == [(1, 0), (2, 10_000_000), (3, 20_000_000)]
+    assert table["out_of_order"].to_list() == [True, False, False]
+    assert found.clock_jumps == 0
+    assert any("the round trips are taken off" in note for note in found.notes)
+    # Of a lost one nothing came: its time stays. Words send a table another way than plain numbers.
+    for lost in ("-1", "lost"):
+        text = f"unix_ms,rtt_ms\n{START_S}030,20\n{START_S}050,50\n{START_S}060,{lost}\n"
+        found = read(tmp_path, text.encode(), replies)
+        assert since(found.tables["probes"]) == [0.01, 0.0, 0.06]
+        assert found.clock_jumps == 0
+    # Without a clock the first may have been sent before the beginning; nothing is before 1970.
+    early = read(tmp_path, b"t_s,rtt_ms\n0,40\n1,50\n", replies).tables["probes"]
+    assert early["unix_ns"].to_list() == [0, 990_000_000]
+    pl.DataFrame({"unix_ns": [START_S * NS], "rtt_ms": [50.0]}).write_parquet(tmp_path / "p.parquet")
+    parquet = read_file(tmp_path / "p.parquet", said=replies).measurement
+    assert since(parquet.tables["probes"]) == [-0.05]
+    # Tools say whose their times are.
+    assert read(tmp_path, PING, replies).tables["probes"].equals(read(tmp_path, PING).tables["probes"])
+
+
 @pytest.mark.parametrize(
     ("text", "units", "said"),
     [

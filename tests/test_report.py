@@ -236,6 +236,16 @@ def test_limits_are_called_by_their_settings(page):
     assert "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: 4194304" in text
 
 
+def test_what_a_kernel_does_not_tell_apart_is_not_laid_on_the_controller(page, raced):
+    assert '<th class="n">Congestion control<small>window or pacing, % of the time</small></th>' in page
+    assert "sndbuf_limited" not in page
+    (run, *_) = find_runs(raced)
+    (part,) = parts(raced, [Run(run.path, {**run.record, "world": "emulated"})])
+    assert part.sections[0].held_back[0] == "Neither of the others"
+    assert "or a send buffer being refilled" in part.sections[0].held_back[1]
+    assert "tcpi_sndbuf_limited" in part.sections[0].buffers
+
+
 def test_buffers_are_those_of_each_flows_own_ends(raced):
     (run, *_) = find_runs(raced)
     record = json.loads(json.dumps(run.record))
@@ -276,6 +286,8 @@ def test_losses_are_of_every_direction_that_data_went(tmp_path):
     (part,) = parts(tmp_path / "out", [run])
     assert part.sections[0].losses[0].queue == number(drops["drops_queue"].sum())
     assert {name for name, _ in part.sections[0].facts} >= {
+        "Handovers in a run",
+        "Reconfigurations without one",
         "Loss episodes in a run (down)",
         "Loss episodes in a run (up)",
     }

@@ -40,6 +40,12 @@ DENSE_S = 0.05
 AT_ONCE = 1_000_000
 #: Coarsest usable spacing [s]: two probes on either side of an edge and a slot of 15 s leave no more.
 COARSEST_S = 2.5
+#: Spacing of probes at most, and how long a record of them is in which slots are mostly found where there are some [s]:
+#: chosen here by the shares found in stretches of two campaigns (``validation/slots/README.md``). Of sparser ones few
+#: were found in the longest that were tried.
+ENOUGH_S = ((0.025, 600.0), (0.6, 3600.0))
+#: Share of that which will do: a ping of ten minutes ends a little before they are over.
+NEARLY = 0.99
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,10 @@ class Handovers:
         clock_known: Whether the series' times are those of a wall clock. If not, they, `edge_unix_ns` and all
             `start_unix_ns` count from an unknown moment: they can be set beside the series, and are no times of the
             day.
+        enough_s: How long a record with such a spacing is in which slots are mostly found [s]: see `ENOUGH_S`; None:
+            none that was tried is long enough.
+        undecided: Whether nothing was found in a record that was not searched or is shorter than `enough_s`: there may
+            be slots, and there may be none.
     """
 
     found: bool
@@ -91,6 +101,8 @@ class Handovers:
     edges: AtEdges | None
     windows: pl.DataFrame
     clock_known: bool = True
+    enough_s: float | None = None
+    undecided: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As `analyze handovers --json` prints it: tables are lists of objects, null is null.
@@ -153,7 +165,7 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
         return _none(one, spacing, f"a probe every {spacing:.3g} s; slots need one every {COARSEST_S:g} s or denser")
     needed = LEAST_BLOCKS * max(LEAST_BLOCK_S, LEAST_PERIODS * shortest_s)
     if one.duration_s < needed:
-        return _none(one, spacing, f"{one.duration_s:.0f} s long; the least to search in is {needed:.0f} s")
+        return _none(one, spacing, f"the least to search in is {needed:.0f} s")
     windows = [
         (part[0], clock)
         for part in _windows(one)
@@ -181,7 +193,7 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
     steps = slots["step_ms"].drop_nulls().abs()
     return Handovers(
         found=True,
-        reason=f"a change every {period:g} s: p = {p_value:.2g}",
+        reason=f"a reconfiguration every {period:g} s: p = {p_value:.2g}",
         p_value=p_value,
         period_s=period,
         phase_s=edge_ns % round(period * 1e9) / 1e9,
@@ -198,6 +210,7 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
         jitter_ms=jitter,
         edges=at_edges(one.t_s, one.rtt_ms, edge_s, period),
         windows=table_of_windows,
+        enough_s=_enough_s(spacing),
     )
 
 
@@ -306,9 +319,11 @@ def _none(
     searched: tuple[float, float] | None = None,
     windows: pl.DataFrame | None = None,
 ) -> Handovers:
+    enough_s = _enough_s(spacing)
+    undecided = p_value is None or enough_s is None or one.duration_s < NEARLY * enough_s
     return Handovers(
         found=False,
-        reason=reason,
+        reason=f"{_short_of(one.duration_s, spacing)}: {reason}" if undecided else reason,
         p_value=p_value,
         period_s=None,
         phase_s=None,
@@ -325,7 +340,24 @@ def _none(
         jitter_ms=None,
         edges=None,
         windows=windows if windows is not None else pl.DataFrame(schema=_WINDOWS),
+        enough_s=enough_s,
+        undecided=undecided,
     )
+
+
+def _enough_s(spacing: float) -> float | None:
+    return next((length_s for most_s, length_s in ENOUGH_S if spacing <= most_s), None)
+
+
+def _short_of(duration_s: float, spacing: float) -> str:
+    """What a record lacks in which nothing can be told."""
+    enough_s = _enough_s(spacing)
+    if enough_s is None and np.isfinite(spacing):
+        most_s, length_s = ENOUGH_S[-1]
+        return f"too sparse to tell (a probe every {spacing:.3g} s; wanted {most_s:g} s, for {length_s:g} s)"
+    if enough_s is not None and duration_s < NEARLY * enough_s:
+        return f"too short to tell ({duration_s:.0f} s; wanted {enough_s:g} s with a probe every {spacing:.3g} s)"
+    return "too little to tell"
 
 
 def _number(value: object) -> float | None:

@@ -34,7 +34,7 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """
     rows = []
     for one in series(table):
-        _, rtt_ms = one.replies()
+        rtt_ms = one.rtt_ms[~one.lost] if one.lost.any() else one.rtt_ms
         row: dict[str, object] = {
             "site": one.site,
             "target": one.target,
@@ -42,7 +42,11 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
             "lost": int(one.lost.sum()),
             "loss": float(one.lost.mean()) if one.rtt_ms.size else None,
         }
-        jitter = float(np.abs(np.diff(rtt_ms)).mean()) if rtt_ms.size > 1 else None
+        jitter = None
+        if rtt_ms.size > 1:
+            steps = np.diff(rtt_ms)
+            jitter = float(np.abs(steps, out=steps).mean())
+            del steps
         ordered = pl.Series(rtt_ms).sort().to_numpy()
         known = ordered.size > 0
         levels = [0.0, *QUANTILES.values(), 1.0]
@@ -90,5 +94,8 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
 
 def _quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Linear interpolation between order statistics (Hyndman and Fan's type 7) of sorted values."""
-    found: NDArray[np.float64] = np.interp(np.asarray(levels) * (ordered.size - 1), np.arange(ordered.size), ordered)
+    at = np.asarray(levels) * (ordered.size - 1)
+    below = np.minimum(at.astype(np.int64), ordered.size - 1)
+    above = np.minimum(below + 1, ordered.size - 1)
+    found: NDArray[np.float64] = (ordered[above] - ordered[below]) * (at - below) + ordered[below]
     return found

@@ -123,4 +123,6 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
         found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
         raise UserError(f"pings: {found}; wanted 0 ms or more, or null for a lost probe")
     start = int(unix_ns[0]) if unix_ns.size else 0
-    return Series(site, target, start, (unix_ns - start) / 1e9, rtt_ms)
+    t_s = (unix_ns - start).astype(np.float64)
+    t_s /= 1e9
+    return Series(site, target, start, t_s, rtt_ms)

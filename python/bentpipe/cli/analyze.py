@@ -87,7 +87,7 @@ def spikes(
 def handovers(
     file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
 ) -> None:
-    """Slots of a scheduler in the pings of one series: found or not, period, phase, and each slot.
+    """Slots of a scheduler in the pings of one series: found, not, or too short to tell; period, phase, each slot.
 
     Example: bentpipe analyze handovers pings.parquet --json
     """
@@ -101,7 +101,8 @@ def handovers(
         _print(found.to_dict(), as_json)
     else:
         names = ("found", "reason", "period_s", "phase_s", "phase_error_s", "p_value", "step_ms", "jitter_ms")
-        _print([{name: getattr(found, name) for name in names}], as_json)
+        row = {name: getattr(found, name) for name in names}
+        _print([row | {"found": "undecided"} if found.undecided else row], as_json)
     if plot:
         from bentpipe.plots.analysis import plot_handovers
 

@@ -131,7 +131,12 @@ def from_(
             show_default=False,
         ),
     ] = None,
-    queue: Annotated[str, typer.Option(help="Limit of the queues, which no measurement knows.")] = "1000packets",
+    queue: Annotated[
+        str,
+        typer.Option(
+            help="Limit of the queue before the capacity, which no measurement knows: packets, or such as 64kb, 100ms."
+        ),
+    ] = "1000packets",
     name: Annotated[
         str | None, typer.Option(help="The Profile's name. [default: site → target]", show_default=False)
     ] = None,
@@ -181,7 +186,7 @@ def show(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what a Profile holds: delay, capacity and loss, handovers, where it comes from.
+    """Say what a Profile holds: delay, capacity and loss, handovers and reconfigurations, where it comes from.
 
     Example:
         bentpipe profile show P.parquet --slots
@@ -221,7 +226,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw a Profile over time: delay with slot edges and handovers, capacity, loss.
+    """Draw a Profile over time: delay with slot edges, handovers and reconfigurations, capacity, loss.
 
     Example:
         bentpipe profile plot P.parquet -o P.png

@@ -42,6 +42,10 @@ def read(
     direction: Annotated[
         Literal["up", "down"] | None, typer.Option(help="Which way a trace goes that does not say.", show_default=False)
     ] = None,
+    times: Annotated[
+        Literal["probe", "reply"],
+        typer.Option(help="Whose the times of a table are: of a reply its round trip is taken off."),
+    ] = "probe",
     as_json: options.AsJson = False,
 ) -> None:
     """Read what was measured, in any known format, into a measured Run.
@@ -66,6 +70,7 @@ def read(
         None if start is None else parse_utc(start, "--start"),
         None if units is None else [name.strip() for name in units.split(",")],
         direction,
+        times,
     )
     with progress("reading") as advance:
         imported = import_files(paths, out, site=site, format_name=format_name, said=said, on_progress=advance)

@@ -154,7 +154,10 @@ def _controllers() -> Check:
     available = _sysctl("tcp_available_congestion_control").split()
     missing = [name for name in _WANTED if name not in available]
     found = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
-    return Check("controllers", not missing, found, "what `race --on-kernel --cc` takes; more: modprobe tcp_NAME")
+    more = "" if {"bbr", "hybla"} <= set(available) else "; as root `modprobe -a tcp_bbr tcp_hybla` may give more"
+    return Check(
+        "controllers", not missing, found, f"`race --on-kernel --cc` takes those of them that `bentpipe cc` lists{more}"
+    )
 
 
 def _buffer(name: str, wanted: int, means: str) -> Check:

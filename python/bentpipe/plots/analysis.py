@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Round trips drawn at most: more make no other picture, and a file of megabytes.
 MOST_POINTS = 20_000
+#: Letters in a line of a title; chosen here: what is as wide as the part below it.
+TITLE_LETTERS = 80
 #: Slots shown one by one.
 SLOTS_SHOWN = 16
 #: Bins of the folded slot.
@@ -63,7 +66,7 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
         inside = replies_s <= edge_s + SLOTS_SHOWN * period_s
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
-        left.set_title(found.reason)
+        left.set_title(textwrap.fill(found.reason, TITLE_LETTERS))
         begin = format_utc(series.start_unix_ns) if found.clock_known else "the first probe"
         left.set_xlabel(f"Seconds since {begin}")
         left.set_ylabel("Round-trip time [ms]")

@@ -72,6 +72,8 @@ def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) ->
 def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None) -> Figure:
     """Loss episodes over time, how many probes they take, and at which second of the slot probes are lost.
 
+    Where none was lost the first part says so, and is the only one.
+
     Args:
         series: The series that `found` is of.
         found: What `bentpipe.analysis.loss_episodes` returns.
@@ -93,16 +95,22 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
         left.set_ylabel("Probes lost in a row")
         left.set_xlim(0, max(series.duration_s, 1e-9) / unit_s)
-        if episodes.height:
-            length, count = np.unique(episodes["probes"].to_numpy(), return_counts=True)
-            at_least = np.cumsum(count[::-1])[::-1] / count.sum()
-            middle.plot(length, at_least, color=_LINE, marker=".", drawstyle="steps-post")
-            middle.set_xscale("log")
-            middle.set_yscale("log")
-            for axis in (left.yaxis, middle.xaxis):
-                axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
-                axis.set_major_formatter(ScalarFormatter())
-            middle.xaxis.set_minor_formatter(NullFormatter())
+        if not episodes.height:
+            unwritten = "\n(in silences, shaded, some may be that were not written)" if silences.height else ""
+            _say(left, f"no row is a lost probe{unwritten}")
+            left.set_yticks([])
+            for axes in (middle, right):
+                axes.set_axis_off()
+            return figure
+        length, count = np.unique(episodes["probes"].to_numpy(), return_counts=True)
+        at_least = np.cumsum(count[::-1])[::-1] / count.sum()
+        middle.plot(length, at_least, color=_LINE, marker=".", drawstyle="steps-post")
+        middle.set_xscale("log")
+        middle.set_yscale("log")
+        for axis in (left.yaxis, middle.xaxis):
+            axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+            axis.set_major_formatter(ScalarFormatter())
+        middle.xaxis.set_minor_formatter(NullFormatter())
         middle.set_title("How long episodes are")
         middle.set_xlabel("Probes lost in a row")
         middle.set_ylabel("Share of episodes as long or longer")
@@ -114,9 +122,14 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
             right.set_xlabel("Seconds since the edge")
             right.set_ylabel("Probes lost [%]")
         else:
-            right.text(0.5, 0.5, "no slots found", ha="center", va="center", transform=right.transAxes)
+            _say(right, "no slots found")
             right.set_axis_off()
     return figure
+
+
+def _say(axes: Axes, what: str) -> None:
+    """Says in the middle of a part why it is empty."""
+    axes.text(0.5, 0.5, what, ha="center", va="center", transform=axes.transAxes)
 
 
 def _draw_range(axis: Axes, at: Floats, rtt_ms: Floats) -> None:

@@ -42,7 +42,7 @@ def plot_ping_profile(one: Series, found: Handovers, title: str) -> Figure:
             axis.set_xlabel("Seconds")
         slot = _greatest_step(one, found)
         if slot is None or found.period_s is None:
-            around.set_title(f"No slots: {found.reason}")
+            around.set_title(found.reason)
             inside.set_axis_off()
             return figure
         period = found.period_s

@@ -1,4 +1,4 @@
-"""A Profile over time: delay with slot edges and handovers, capacity, loss."""
+"""A Profile over time: delay with slot edges, handovers and reconfigurations, capacity, loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots.style import HANDOVER, SLOT, styled
 from bentpipe.profiles import Profile
-from bentpipe.profiles.path import PathView, Steps, held
+from bentpipe.profiles.path import PathView, Steps, held, moves
 from bentpipe.profiles.show import MAX_SAMPLES
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
@@ -33,6 +33,9 @@ STEP_S, COLUMNS = 0.005, 1200
 #: Slot edges and handovers nearer to each other than this many on a figure would be a grey smear: then they are left
 #: out.
 MOST_LINES = 120
+#: How events are drawn that take the path to another hop, and those after which it stays.
+MOVED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (2, 2))}
+STAYED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (1, 4))}
 
 ENDINGS = ("png", "svg", "pdf")
 
@@ -64,8 +67,12 @@ def profile_figure(profile: Profile) -> Figure:
         _delay(delay, view, direction)
         _steps(capacity, view.capacity(direction), direction, 1e-6)
         _steps(loss, _without_outages(view, direction), direction, 100.0)
-    handovers = len(view.handovers())
-    delay.set_title(_short(profile.name) + (f" ({handovers} handovers)" if handovers else ""))
+    counts = [
+        f"{len(at)} {what}{'' if len(at) == 1 else 's'}"
+        for what, at in zip(("handover", "reconfiguration"), _handovers(view), strict=True)
+        if at
+    ]
+    delay.set_title(_short(profile.name) + (f" ({', '.join(counts)})" if counts else ""))
     delay.set_ylabel("one-way delay [ms]")
     delay.set_ylim(bottom=0)
     capacity.set_ylabel("capacity [Mbit/s]")
@@ -138,19 +145,27 @@ def _without_outages(view: PathView, direction: Direction) -> Steps:
 
 
 def _background(axes: Axes, view: PathView) -> None:
-    """Gaps and outages as areas, slot edges and handovers as lines."""
+    """Gaps and outages as areas, slot edges, handovers and reconfigurations as lines."""
     for start, end in _gaps(view):
         axes.axvspan(start, end, color=GAP, linewidth=0)
     for start, end, hops in view.routes():
         if not hops:
             axes.axvspan(start, end, color=NO_PATH, linewidth=0)
-    edges, handovers = _slot_edges(view), [event["at_ns"] / 1e9 for event in view.handovers()]
+    edges = _slot_edges(view)
     if len(edges) <= MOST_LINES:
         for at in edges:
             axes.axvline(at, color=SLOT, linewidth=0.6, zorder=0.5)
-    if len(handovers) <= MOST_LINES:
-        for at in handovers:
-            axes.axvline(at, color=HANDOVER, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.6)
+    for times, line in zip(_handovers(view), (MOVED, STAYED), strict=True):
+        if len(times) <= MOST_LINES:
+            for at in times:
+                axes.axvline(at, **line, zorder=0.6)
+
+
+def _handovers(view: PathView) -> tuple[list[float], list[float]]:
+    """When the path moves to another hop, and when it is reconfigured and stays [s]."""
+    events = view.handovers()
+    moved, stayed = ([e["at_ns"] / 1e9 for e in events if moves(e) is wanted] for wanted in (True, False))
+    return moved, stayed
 
 
 def _slot_edges(view: PathView) -> list[float]:
@@ -177,8 +192,9 @@ def _legend(view: PathView) -> tuple[list[Any], list[str]]:
     entries: list[tuple[Any, str]] = [
         (Line2D([], [], color=COLOURS[d], linestyle=DASHES[d]), d) for d in ("down", "up")
     ]
-    if view.handovers():
-        entries.append((Line2D([], [], color=HANDOVER, linestyle=(0, (2, 2))), "handover"))
+    for times, line, what in zip(_handovers(view), (MOVED, STAYED), ("handover", "reconfiguration"), strict=True):
+        if times:
+            entries.append((Line2D([], [], **line), what))
     if any(not hops for _, _, hops in view.routes()):
         entries.append((Patch(color=NO_PATH), "no path"))
     if _gaps(view):

@@ -105,7 +105,7 @@ class PathView:
         return self._interruptions.get(hop, [])
 
     def handovers(self) -> list[dict[str, Any]]:
-        """The events that are handovers, as in the metadata."""
+        """The events of the metadata's kind handover: the path `moves` to another hop, or is reconfigured and stays."""
         return [event for event in self.metadata["events"] if is_handover(event)]
 
     def capacity(self, direction: Direction) -> Steps:
@@ -191,6 +191,11 @@ class PathView:
 def is_handover(event: Mapping[str, Any]) -> bool:
     """Whether an event of the metadata is a handover (the other kinds are plain words)."""
     return isinstance(event["kind"], dict) and "handover" in event["kind"]
+
+
+def moves(event: Mapping[str, Any]) -> bool:
+    """Whether an event of that kind takes the path to another hop; else it is a reconfiguration: the path stays."""
+    return bool(event["kind"]["handover"]["to_hop"] != event["hop"])
 
 
 def _struck(event: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bentpipe._native import Profile
 from bentpipe.profiles import origin
-from bentpipe.profiles.path import PathView, Steps, held, is_handover
+from bentpipe.profiles.path import PathView, Steps, held, is_handover, moves
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
 
@@ -29,7 +29,8 @@ def summarise(profile: Profile) -> dict[str, Any]:
     Returns:
         ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (what a computed
         Profile was computed from, see `bentpipe.profiles.origin.geometry`; None for others), ``hops`` (name, shared_id,
-        used_s), ``handovers`` (the path moves to another hop), ``reconfigurations`` (it is interrupted and stays),
+        used_s), ``handovers`` (the path moves to another hop), ``reconfigurations`` (it stays on its hop, perhaps
+        interrupted: of a measured Profile the edges of slots, of which nobody knows where the path went),
         ``outages`` (stretches in which nothing gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
         direction ``delay_ms``, ``capacity_bps`` (quantiles over time; None where nothing limits), ``loss_mean`` (over
         the time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are those of a lone
@@ -77,7 +78,10 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
         ("hops", _hops(summary)),
-        ("handovers", f"{summary['handovers']}, and {_count(summary['reconfigurations'], 'interruption')} without one"),
+        (
+            "handovers",
+            f"{summary['handovers']}, and {_count(summary['reconfigurations'], 'reconfiguration')} without one",
+        ),
         ("outages", f"{summary['outages']}; no path for {summary['no_path_s']:g} s"),
         ("hash", summary["hash"]),
     ]
@@ -106,7 +110,7 @@ def _hops(summary: dict[str, Any]) -> str:
 
 
 def _events(view: PathView) -> dict[str, int]:
-    """Handovers, interruptions without one, and outages, each apart from the others and from losses."""
+    """Handovers, reconfigurations without one, and outages, each apart from the others and from losses."""
     # A satellite that comes after nobody takes over from none: it ends an outage.
     ends = {b["at_ns"] for a, b in pairwise(view.metadata["routes"]) if not a["hops"]}
     events = [
@@ -114,7 +118,7 @@ def _events(view: PathView) -> dict[str, int]:
         for event in view.handovers()
         if event["kind"]["handover"]["from_satellite"] is not None or event["at_ns"] not in ends
     ]
-    moved = sum(event["kind"]["handover"]["to_hop"] != event["hop"] for event in events)
+    moved = sum(map(moves, events))
     return {"handovers": moved, "reconfigurations": len(events) - moved, "outages": _outages(view)}
 
 

@@ -3,59 +3,40 @@
 Pure functions from bytes to a `Reading` (`TOOLS`: what a program writes to its standard output, flow by flow) or to a
 `Measurement` (`FORMATS`: files, as tables of a measured Run); where the bytes come from is the caller's business. A
 format that is added is a file here and a line in one of the two, or in both.
+
+Names are loaded when they are first used: who reads a log of ping has no need of curl's.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from bentpipe.files import unpacked
-from bentpipe.readers import curl, iperf3, irtt, ping
-from bentpipe.readers.reading import Arrivals, Flow, Reading
+if TYPE_CHECKING:
+    from bentpipe.readers.reading import Arrivals, Flow, Reading
+    from bentpipe.readers.tools import MOST_BYTES, TOOLS, read, recognise
+
+#: Public name → the module it lives in.
+_HOMES = {
+    "MOST_BYTES": "bentpipe.readers.tools",
+    "TOOLS": "bentpipe.readers.tools",
+    "Arrivals": "bentpipe.readers.reading",
+    "Flow": "bentpipe.readers.reading",
+    "Reading": "bentpipe.readers.reading",
+    "read": "bentpipe.readers.tools",
+    "recognise": "bentpipe.readers.tools",
+}
 
 __all__ = ["MOST_BYTES", "TOOLS", "Arrivals", "Flow", "Reading", "read", "recognise"]
 
-_GZIP = b"\x1f\x8b"
 
-Reader = Callable[[bytes, str, Arrivals | None], Reading]
-
-TOOLS: Mapping[str, tuple[Callable[[bytes], bool], Reader]] = MappingProxyType(
-    {
-        "iperf3": (iperf3.is_iperf3, iperf3.read),
-        "irtt": (irtt.is_irtt, irtt.read),
-        "curl": (curl.is_curl, curl.read),
-        "ping": (ping.is_ping, ping.read),
-    }
-)
-"""By tool: whether the beginning of a text (`HEAD_BYTES` of it) is its output, and what reads it."""
-
-HEAD_BYTES = 4096
-"""As much as is needed to know a tool by. Chosen: every tool's first keys stand in the first kilobyte."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
 
 
-MOST_BYTES = 128 << 20
-"""Most that a text may have, as it is or unpacked. Chosen here: two hours of irtt every 60 ms."""
-
-
-def recognise(data: bytes) -> str | None:
-    """The tool of `TOOLS` that printed `data`, plain or gzipped; None: none of them."""
-    head = data[:HEAD_BYTES]
-    if head.startswith(_GZIP):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-        except zlib.error:
-            return None
-    return next((tool for tool, (is_it, _) in TOOLS.items() if is_it(head)), None)
-
-
-def read(tool: str, data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """What `tool` printed, plain or gzipped; `where` names it in messages.
-
-    Raises:
-        UserError: It is not the tool's, cut off where that cannot be said, or absurd; the place is named.
-    """
-    if data.startswith(_GZIP):
-        return TOOLS[tool][1](unpacked(data, where, MOST_BYTES), where, None)
-    return TOOLS[tool][1](data, where, arrivals)
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -71,6 +71,8 @@ _SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 COUNTED = "its times count from its beginning"
 #: The note on instants that do not say theirs.
 NO_ZONE = "its times have no zone: taken for UTC"
+#: The note on times of replies.
+OF_REPLIES = "its times are those of the replies, as said: the round trips are taken off"
 _ASIDE = r"^(?:$|#|(?i:sep)=.$)"
 #: Largest number of a probe: a double holds it exactly.
 MOST_SEQ = 2**53
@@ -421,9 +423,10 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
             notes.append("no row is a lost probe: if they are absent, they are counted as gaps only")
         steps = pl.col("unix_ns").diff()
         back = frame.select((steps.over(keys) if keys else steps) < -BACK_S * 1e9).sum().item()
-        return frame.with_columns(
+        return sent(frame, said, notes).with_columns(
             pl.lit(value=False).alias("duplicate"), pl.lit(value=False).alias("out_of_order")
         ), int(back)
+    frame = sent(frame, said, notes)
     parts, jumps = [], 0
     for part in frame.partition_by(keys, maintain_order=True) if keys else [frame]:
         if part["rtt_ms"].null_count() == part.height:
@@ -433,6 +436,7 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
             part["seq"].to_numpy(),
             part["unix_ns"].to_numpy(),
             part["rtt_ms"].fill_null(np.nan).to_numpy(),
+            exact=said.times == "reply",
             silent_times=True,
         )
         one = series(answers, said, "the table")
@@ -456,6 +460,21 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
             )
         parts.append(numbered)
     return pl.concat(parts, how="diagonal_relaxed"), jumps
+
+
+def sent(frame: pl.DataFrame, said: Said, notes: list[str]) -> pl.DataFrame:
+    """Rows (`unix_ns`, `rtt_ms`) whose times are those of the probes.
+
+    Times of replies lose their round trips; of a lost probe nothing came, and its time stays.
+    """
+    if said.times == "probe":
+        return frame
+    notes.append(OF_REPLIES)
+    trips_ns = (pl.col("rtt_ms").fill_null(0.0) * 1e6).round().cast(pl.Int64)
+    times_ns = frame.select(pl.col("unix_ns") - trips_ns).to_series()
+    # Without a clock the first reply may have come before a round trip was over since the beginning.
+    before_ns = min(0, int(times_ns.min() or 0))  # type: ignore[arg-type]
+    return frame.with_columns((times_ns - before_ns).alias("unix_ns"))
 
 
 def _samples(cells: Cells, known: Meanings, times_ns: pl.Series) -> pl.DataFrame:

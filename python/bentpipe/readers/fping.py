@@ -37,6 +37,8 @@ _ASIDE = re.compile(
 )
 _JSON = re.compile(r'\{"(?:resp|timeout|vSum|summary|intSum|stats)": ?\{')
 
+#: Of `_SCHEMA`.
+_Row = tuple[str, int, int | None, float | None, bool]
 #: By host, the round trips of each of its runs [ms]; None: lost.
 _Lists = dict[str, list[list[float | None]]]
 
@@ -64,7 +66,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     for piece in pieces:
         table, others = _block(piece, first)
         first += piece.count(b"\n")
-        events: list[tuple[str, int, int | None, float | None]] = []
+        events: list[_Row] = []
         for count, line in others:
             place = f"{where}:{count}"
             if _JSON.match(line):
@@ -114,7 +116,7 @@ def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: l
     return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes), counted)
 
 
-_SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64}
+_SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64, "again": pl.Boolean}
 
 
 def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
@@ -128,27 +130,26 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
         pl.coalesce("seq", "again").cast(pl.Int64).alias("seq"),
         (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
         pl.col("rtt").cast(pl.Float64).alias("rtt_ms"),
+        pl.col("again").is_not_null(),
     )
     left = rows.filter(groups["host"].is_null() & (rows["text"] != ""))
     return found, [(int(line), text) for line, text in left.iter_rows()]
 
 
-def _event(
-    line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]]
-) -> list[tuple[str, int, int | None, float | None]]:
+def _event(line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]]) -> list[_Row]:
     """Rows of `_SCHEMA` from a line of JSON: what is unknown is to be ignored (fping-json.md)."""
     try:
         event: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{place}: is not JSON ({error})") from None
-    rows: list[tuple[str, int, int | None, float | None]] = []
+    rows: list[_Row] = []
     for kind, entry in event.items() if isinstance(event, dict) else ():
         host = entry.get("host") if isinstance(entry, dict) else None
         if not isinstance(host, str):
             continue
         if kind in ("resp", "timeout"):
             at_ns, rtt_ms = _stamp_ns(entry.get("timestamp"), place), _rtt(entry.get("rtt"), place)
-            rows.append((host[:255], _count(entry.get("seq"), place), at_ns, rtt_ms))
+            rows.append((host[:255], _count(entry.get("seq"), place), at_ns, rtt_ms, False))
         elif kind == "vSum" and isinstance(entry.get("values"), list):
             lists.setdefault(host[:255], []).append([_rtt(value, place) for value in entry["values"]])
         elif kind == "summary" and entry.get("xmt") is not None:
@@ -198,7 +199,10 @@ def _answers(
         if not missing and stamps.null_count() < stamps.len():
             sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
         counts = sent.get(str(host), ())
-        found[str(host)] = Answers(rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, counts, wraps=False, exact=True)
+        again = rows["again"].to_numpy() if rows["again"].any() else None
+        found[str(host)] = Answers(
+            rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, counts, wraps=False, exact=True, again=again
+        )
     listed = []
     for host, values in ((host, values) for host, of in lists.items() if host not in found for values in of):
         rtt_ms = np.array([np.nan if value is None else value for value in values], np.float64)

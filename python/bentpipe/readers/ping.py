@@ -400,8 +400,11 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
 
 
 def _answers(target: Target, where: str) -> Answers:
-    stamps, rtt_ms, kind, _ = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind", "host"))
-    answered = ((kind == _REPLIED) | (kind == _DUPLICATE)) & ~np.isnan(rtt_ms)
+    for name in ("line", "host"):  # of ten million lines every column counts
+        del target.rows[name]
+    stamps, rtt_ms, kind = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind"))
+    again = kind == _DUPLICATE
+    answered = ((kind == _REPLIED) | again) & ~np.isnan(rtt_ms)
     del kind
     whole = bool(answered.all())
     if not whole:
@@ -412,9 +415,11 @@ def _answers(target: Target, where: str) -> Answers:
         raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
     sent_ns = None
     if not without and timed.any():
-        trips_ns = np.round(rtt_ms * 1e6)
+        trips_ns = rtt_ms * 1e6
+        np.round(trips_ns, out=trips_ns)
         sent_ns = stamps if whole else np.where(timed, stamps, 0)
-        sent_ns = sent_ns - (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
+        sent_ns -= (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
+        del trips_ns
         if (sent_ns if whole else sent_ns[timed]).min() < 0:
             raise UserError(f"{where}: a reply's time is before 1970")
     return Answers(
@@ -425,6 +430,7 @@ def _answers(target: Target, where: str) -> Answers:
         () if target.totals is None else (target.totals[0],),
         exact=True,
         span_s=target.span_s,
+        again=again if again.any() else None,
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bentpipe.errors import UserError
 from bentpipe.readers.checked import MAX_RTT_MS
 from bentpipe.readers.measurement import SECOND_NS, Clock, Said
-from bentpipe.readers.restarts import BACK_S, JUMP_S, WRAP, fits, median, restarts, usual_ns
+from bentpipe.readers.restarts import BACK_S, JUMP_S, WRAP, fits, median, restarts, spread, usual_ns
 
 #: Most probes in a row that may be missing; chosen here: a day of one every 10 ms. More are numbers gone wrong.
 MOST_MISSING = 10_000_000
@@ -36,6 +36,7 @@ class Answers:
         silent_times: Whether `sent_ns` holds for lines without an answer too.
         whole: Whether it is known to be one series.
         span_s: From the first to the last probe [s], by the tool's own count; for logs without times.
+        again: Which lines the tool itself calls another answer to a probe of the same series; None: none.
     """
 
     seq: Ints
@@ -48,6 +49,7 @@ class Answers:
     silent_times: bool = False
     span_s: float | None = None
     whole: bool = False
+    again: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def series(answers: Answers, said: Said, where: str) -> Series:
             wraps=answers.wraps,
             exact=answers.exact,
             every_s=said.every_s or _every_by_total(answers),
+            again=answers.again,
         )
         if begins:
             return _several(answers, begins, said, where)
@@ -100,6 +103,7 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
     silent_at = np.isnan(answers.rtt_ms)
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
     rtt_ms, replied_ns = answers.rtt_ms, answers.sent_ns
+    answers = replace(answers, seq=seq[:0], rtt_ms=rtt_ms[:0], sent_ns=None, again=None)
     silent, silent_ns = seq[:0], None
     if silent_at.any():
         silent, places = np.unique(seq[silent_at], return_index=True)
@@ -129,8 +133,7 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
         sent_ns = replied_ns
         jumps = _jumps(seq, sent_ns, rtt_ms)
     del answers
-    lost = _missing(seq[first_of], low, high)
-    lost_ns = _between(lost, seq[first_of], sent_ns[first_of])
+    lost, lost_ns = _lost(seq[first_of], sent_ns[first_of], low, high)
     if silent_ns is not None and silent.size:
         place = np.minimum(np.searchsorted(silent, lost), silent.size - 1)
         lost_ns = np.where(silent[place] == lost, silent_ns[place], lost_ns)
@@ -168,6 +171,7 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
             rtt_ms=answers.rtt_ms[low:high],
             sent=count,
             whole=True,
+            again=None,
         )
         if np.isnan(part.rtt_ms).all():
             silent = silent_series(part)
@@ -237,12 +241,14 @@ def _every_by_total(answers: Answers) -> float | None:
 
 def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | Ints]:
     """Which replies answer a probe again, which come after one to a later probe, and the first to each, by number."""
-    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(seq)[:-1]])
+    late, again = np.zeros((2, seq.size), bool)
+    late[1:] = seq[1:] < np.maximum.accumulate(seq)[:-1]
     # Of several answers to one probe the first that was printed is the reply.
     order = np.argsort(seq, kind="stable")
-    again = np.zeros(seq.size, bool)
-    again[order[1:]] = seq[order[1:]] == seq[order[:-1]]
-    return again, (seq < before) & ~again, order[~again[order]]
+    ordered = seq[order]
+    again[order[1:]] = ordered[1:] == ordered[:-1]
+    del ordered
+    return again, late & ~again, order[~again[order]]
 
 
 def _merged(columns: list[tuple[str, Column, Column]]) -> pl.DataFrame:
@@ -268,15 +274,23 @@ def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
     """
     if seq.size == 0 or seq.max() >= WRAP:  # counted on already
         return seq
-    step = (np.diff(seq) + WRAP // 2) % WRAP - WRAP // 2
-    if sent_ns is not None and (step < 0).any():
-        elapsed = np.diff(sent_ns)
-        ahead = (elapsed > MAX_RTT_MS * 1e6) & fits(step + WRAP, elapsed, usual_ns(seq, sent_ns))
-        step = np.where((step < 0) & ahead, step + WRAP, step)
-    counted = seq[0] + np.concatenate([[0], np.cumsum(step)])
+    # In place, and looked at only where need be: of a day of pings there are ten million.
+    step = np.diff(seq)
+    step += WRAP // 2
+    step %= WRAP
+    step -= WRAP // 2
+    back = np.flatnonzero(step < 0)
+    if sent_ns is not None and back.size:
+        elapsed = sent_ns[back + 1] - sent_ns[back]
+        ahead = (elapsed > MAX_RTT_MS * 1e6) & fits(step[back] + WRAP, elapsed, usual_ns(seq, sent_ns))
+        step[back[ahead]] += WRAP
+    counted = np.empty(seq.size, np.int64)
+    counted[0] = seq[0]
+    np.cumsum(step, out=counted[1:])
+    counted[1:] += seq[0]
     # Where the first that is printed is late, those after it would begin below 0.
-    found: Ints = counted - min(0, int(counted.min()) // WRAP * WRAP)
-    return found
+    counted -= min(0, int(counted.min()) // WRAP * WRAP)
+    return counted
 
 
 def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
@@ -290,13 +304,17 @@ def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
     return low, high
 
 
+def _lost(there: Ints, sent_ns: Ints, low: int, high: int) -> tuple[Ints, Ints]:
+    """The numbers from `low` to `high` that are not `there`, and when they were due."""
+    missing = _missing(there, low, high)
+    return missing, _between(missing, there, sent_ns)
+
+
 def _missing(there: Ints, low: int, high: int) -> Ints:
     """The numbers from `low` to `high` that are not `there`, which increase."""
-    edges = np.concatenate([[low - 1], there, [high + 1]])
-    missing = np.diff(edges) - 1
-    gaps = np.flatnonzero(missing)
-    count = missing[gaps]
-    begins = edges[gaps] + 1
+    gaps = np.flatnonzero(np.diff(there) > 1)
+    begins = np.concatenate([[low], there[gaps] + 1, there[-1:] + 1])
+    count = np.concatenate([there[:1] - low, there[gaps + 1] - there[gaps] - 1, high - there[-1:]])
     within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     found: Ints = np.repeat(begins, count) + within
     return found
@@ -320,10 +338,14 @@ def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
     """When missing numbers were due: evenly between their neighbours; at the ends, a usual spacing apart."""
     if lost.size == 0:
         return lost
-    steps = np.diff(sent_ns) / np.diff(seq) if seq.size > 1 else np.zeros(0)
-    usual = median(steps) if steps.size else 1e9
-    base = int(sent_ns[0])
-    due = np.interp(lost, seq, (sent_ns - base).astype(np.float64))
+    base, usual = int(sent_ns[0]), 1e9
+    due = np.zeros(lost.size)
+    if seq.size > 1:
+        some = spread(seq.size - 1)
+        usual = median((sent_ns[1:][some] - sent_ns[:-1][some]) / (seq[1:][some] - seq[:-1][some]))
+        after = np.clip(np.searchsorted(seq, lost), 1, seq.size - 1)
+        begin, end = ((sent_ns[places] - base).astype(np.float64) for places in (after - 1, after))
+        due = (end - begin) / (seq[after] - seq[after - 1]) * (lost - seq[after - 1]) + begin
     due = np.where(lost < seq[0], (lost - seq[0]) * usual, due)
     due = np.where(lost > seq[-1], float(sent_ns[-1] - base) + (lost - seq[-1]) * usual, due)
     found: Ints = np.maximum(base + np.round(due).astype(np.int64), 0)
@@ -334,10 +356,13 @@ def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
     """How often the clock stepped, from one line to the next."""
     if seq.size < 2:
         return 0
-    steps_s = np.diff(sent_ns) / 1e9
-    back = np.diff(sent_ns + rtt_ms * 1e6) < -BACK_S * 1e9
+    printed_ns = rtt_ms * 1e6
+    printed_ns += sent_ns
+    back = np.diff(printed_ns) < -BACK_S * 1e9
+    del printed_ns
     # A prober that waits for the lost ones sends the next one late: only where none is missing is it the clock.
     next_one = np.diff(seq) == 1
-    usual_s = median(steps_s[next_one]) if next_one.any() else 0.0
-    forward = next_one & (steps_s > max(JUMP_S, 10 * usual_s))
+    steps_ns = np.diff(sent_ns)
+    usual_ns = median(steps_ns[next_one]) if next_one.any() else 0.0
+    forward = next_one & (steps_ns > max(JUMP_S * 1e9, 10 * usual_ns))
     return int(np.count_nonzero(back | forward))

@@ -28,19 +28,24 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def median(values: Floats) -> float:
+def spread(size: int) -> slice:
+    """`_MOST_SPACINGS` of so many that lie evenly, where there are more."""
+    return slice(None, None, max(1, size // _MOST_SPACINGS))
+
+
+def median(values: Floats | Ints) -> float:
     """The middle one, of `_MOST_SPACINGS` that lie evenly where there are more: it is only for thresholds.
 
     NumPy's own loads masked arrays first, which takes longer than a log of a minute.
     """
-    values = values[:: max(1, values.size // _MOST_SPACINGS)]
+    values = values[spread(values.size)]
     return float(np.partition(values, values.size // 2)[values.size // 2])
 
 
 def usual_ns(seq: Ints, sent_ns: Ints) -> float | None:
     """The usual time from a number to the next [ns]; None: no two follow each other."""
-    every = max(1, seq.size // _MOST_SPACINGS)
-    steps = (sent_ns[1:] - sent_ns[:-1])[::every][(seq[1:] - seq[:-1])[::every] == 1]
+    some = spread(seq.size)
+    steps = (sent_ns[1:][some] - sent_ns[:-1][some])[seq[1:][some] - seq[:-1][some] == 1]
     found = median(steps[steps > 0].astype(np.float64)) if (steps > 0).any() else 0.0
     return found or None
 
@@ -53,7 +58,14 @@ def fits(forward: Ints | int, elapsed_ns: Ints | int, usual: float | None) -> ND
 
 
 def restarts(
-    seq: Ints, sent_ns: Ints | None, rtt_ms: Floats, *, wraps: bool, exact: bool, every_s: float | None
+    seq: Ints,
+    sent_ns: Ints | None,
+    rtt_ms: Floats,
+    *,
+    wraps: bool,
+    exact: bool,
+    every_s: float | None,
+    again: NDArray[np.bool_] | None = None,
 ) -> list[int]:
     """The lines with which a new series begins, beside the first line.
 
@@ -69,19 +81,31 @@ def restarts(
         wraps: Whether the numbers have 16 bits.
         exact: Whether `sent_ns` is when probes were sent, and not when their replies came.
         every_s: Time between probes where there are no times [s]; None: not known.
+        again: Which lines the tool itself calls duplicates: it knows its own probes, whatever the clock says of them;
+            None: none.
     """
     if (seq[1:] > seq[:-1]).all():
         return []
     wraps = wraps and int(seq.max()) < WRAP
     silent = np.isnan(rtt_ms)
     known = ~silent if sent_ns is None else ~silent | (sent_ns > 0)
-    lines = np.flatnonzero(known)
-    number = seq[lines]
+    # Nearly always all are: a day of pings, ten million, is not copied then.
+    lines = None if known.all() else np.flatnonzero(known)
+
+    def line_of(places: Ints) -> Ints:
+        return places if lines is None else lines[places]
+
+    number = seq if lines is None else seq[lines]
     down = np.flatnonzero(number[1:] <= number[:-1]) + 1
-    at = None if sent_ns is None else sent_ns[lines]
+    if again is not None:
+        down = down[~again[line_of(down)]]
+    at = sent_ns if sent_ns is None or lines is None else sent_ns[lines]
     # Of lines without an answer between the replies (`ping -O`) no two numbers follow each other.
-    usual = None if at is None or sent_ns is None else usual_ns(seq[~silent], sent_ns[~silent])
-    trips = rtt_ms[lines[down - 1]], rtt_ms[lines[down]]
+    usual = None
+    if sent_ns is not None:
+        answered = slice(None) if not silent.any() else ~silent
+        usual = usual_ns(seq[answered], sent_ns[answered])
+    trips = rtt_ms[line_of(down - 1)], rtt_ms[line_of(down)]
     down, later = _may_begin(down, number, at, *trips, exact=exact, every_s=every_s)
     found: list[int] = []
     start = 0
@@ -101,7 +125,8 @@ def restarts(
             lacking += 0 if usual is None else round(1.5 * max(0, elapsed) / usual)
             ages = elapsed > MAX_RTT_MS * 1e6
         if n <= 1 + lacking or abs(n - first) <= lacking or ages:
-            found.append(_with_silent(seq, silent, int(lines[i]), int(lines[i - 1])))
+            line, line_before = line_of(np.array([i, i - 1])).tolist()
+            found.append(_with_silent(seq, silent, line, line_before))
             start = i
     return found
 

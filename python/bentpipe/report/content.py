@@ -90,7 +90,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Limits:
-    """What held a flow back, as shares of its time [%], mean over the runs."""
+    """What held a flow back, as shares of its time [%], mean over the runs; `window` as `world.held_back` says."""
 
     entrant: str
     flow: str
@@ -132,6 +132,7 @@ class Section:
     rows: list[Row]
     start_up: list[Row]
     limits: list[Limits]
+    held_back: tuple[str, str]
     losses: list[Losses]
     queues: str
     buffers: str
@@ -253,6 +254,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     not_valid = not any(run.record["valid"] for run in every)
     whole = [] if not_valid else [each for each in left if each.whole]
     summaries = summarise(runs)
+    held_back, about_it = world.held_back(runs)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += prose.opening(label, summaries, runs)
@@ -292,9 +294,10 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
             *(row for each in whole for row in _no_rows(each, len(START_UP_HEADS))),
         ],
         limits=[*_limits(runs), *(line for each in whole for line in _no_limits(each))],
+        held_back=held_back,
         losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
         queues=path.queues(runs),
-        buffers=path.buffers(runs),
+        buffers=about_it + path.buffers(runs),
         seed_heads=_by_seed(runs)[0],
         seed_rows=_by_seed(runs)[1],
         runs=[_run_line(out, run) for run in every],

@@ -34,6 +34,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     cut = f", {span(seconds)} s in all" if max(seconds) > 0 else ""
     return [
         ("Handovers in a run", _span_of_counts([len(path.handovers()) for path in paths])),
+        ("Reconfigurations without one", _span_of_counts([len(path.reconfigurations()) for path in paths])),
         ("Outages in a run", _span_of_counts(list(map(len, outages))) + cut),
         *((f"Loss episodes in a run ({direction})", _episodes(paths, direction)) for direction in directions(runs)),
     ]

@@ -18,6 +18,29 @@ KINDS = {
 }
 
 
+HELD_BACK = ("Congestion control", "window or pacing, % of the time")
+"""Head of the first column of what held flows back: the others are the receive window and the sender."""
+
+HELD_BACK_BY_KERNEL = (
+    "Neither of the others",
+    "congestion control (window or pacing), or a send buffer being refilled, % of the time",
+)
+"""The same of a kernel, which keeps no count of its own for it: the time it was busy, less the other two."""
+
+ABOUT_KERNEL = (
+    "A kernel counts the send buffer only while all that is in it has been sent and the program waits for room "
+    "(tcpi_sndbuf_limited); the time in which it is filled again is in the first column, though the buffer may be the "
+    "limit all along: then inflight_bytes in samples stays below cwnd_bytes. "
+)
+
+
+def held_back(runs: Sequence[Run]) -> tuple[tuple[str, str], str]:
+    """What the first column of the table of what held flows back holds: its head and unit, and a note on it."""
+    if any(run.world == "emulated" for run in runs):
+        return HELD_BACK_BY_KERNEL, ABOUT_KERNEL
+    return HELD_BACK, ""
+
+
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Names and values, for Runs of one Experiment."""
     worlds = list(dict.fromkeys(run.world for run in runs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, shown
-from bentpipe.runs import guests
+from bentpipe.runs import guests, linux
 from bentpipe.runs.flow_names import split_flow
 from bentpipe.scenarios.tables import did_you_mean
 
@@ -102,6 +102,13 @@ def check_controller(controller: str, where: str) -> None:
         guests.find_guest(controller)
         return
     names = [*known_controllers(), *guests.guest_names()]
+    if controller in linux.CONTROLLERS and controller not in names:
+        error = UserError(
+            f"{where}: {controller} is one of Linux's that bentpipe has not, and a race, on the kernel too, is of "
+            f"those that it has ({', '.join(names)}); a program can have it, if this kernel does"
+        )
+        error.add_note(f'bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C {controller}')
+        raise error
     if controller not in names:
         raise UserError(
             f"{where}: no controller {shown(controller)}{did_you_mean(controller, names)} (there are "

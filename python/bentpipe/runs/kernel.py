@@ -10,6 +10,7 @@ from bentpipe.emulation.check import lateness_p99_ms
 from bentpipe.emulation.engine import LATENESS_BOUND_MS
 from bentpipe.errors import UserError
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs import linux
 from bentpipe.runs.guests import is_guest
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def check(work: Sequence[Work]) -> None:
             raise UserError(f"--on-kernel: {brought[0]} is written in Python; wanted it in the simulator")
         if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
             raise UserError(
-                f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); load its module as root, for "
-                f"example `modprobe tcp_{missing[0]}`, or leave it out"
+                f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); "
+                f"{linux.how_to_have(missing[0])}"
             )
         if experiment.cross:
             raise UserError("--on-kernel: cross traffic; only the simulator has it: leave it out")

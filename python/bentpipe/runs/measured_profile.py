@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.analysis.files import scan_file
 from bentpipe.errors import UserError
 from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
+from bentpipe.profiles.measured.probes import CHOICES
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.importing import assembled, read_file
 from bentpipe.runs.measured.opening import trusted
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
+
+#: Files of a Run that a Profile of it names; chosen here: of more it says how many.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     path = Path(source)
     if path.is_file() and _is_parquet(path):
         return profile_from_pings(scan_file(path), replace(wanted, source=path.name))
-    opened = _run(path) if path.is_dir() else _log(path)
+    opened = _run(path, wanted) if path.is_dir() else _log(path)
     probes = opened.tables.get("probes")
     if probes is None:
         raise UserError(
@@ -61,18 +65,26 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     return replace(made, notes=[*opened.notes, *made.notes])
 
 
-def _run(path: Path) -> _Opened:
+def _run(path: Path, wanted: FromPings) -> _Opened:
     run = read_measured(path)
-    sources = run.sources_of("probes")
+    sources = [one for one in run.sources_of("probes") if _gave(one, wanted)]
     notes = _jumps(int(run.summary.get("clock_jumps") or 0))
-    known = run.clock_known("probes")
+    known = all(one.get("clock") != "relative" for one in sources)
     if not known:
         notes += ("its times are no wall clock's: the phase of slots means nothing",)
     notes += trusted(run)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
-    names = ", ".join(str(one.get("name")) for one in sources[:3])
+    names = ", ".join(str(one.get("name")) for one in sources[:_MOST_NAMED])
+    names += f" and {len(sources) - _MOST_NAMED} more" if sources[_MOST_NAMED:] else ""
     timeless = frozenset(str(one.get("name")) for one in run.record["sources"] if one.get("clock") == "relative")
     return _Opened(tables, names or "a measured Run", notes, known, timeless)
+
+
+def _gave(source: Mapping[str, Any], wanted: FromPings) -> bool:
+    """Whether probes of a source are of what is wanted, or may be."""
+    asked = {name: value for name in CHOICES if (value := getattr(wanted, name)) is not None}
+    series = source.get("series")
+    return not series or any(all(one.get(name) == value for name, value in asked.items()) for one in series)
 
 
 def _log(path: Path) -> _Opened:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.parquet import read_profile
-from bentpipe.profiles.path import PathView, is_handover
+from bentpipe.profiles.path import PathView, is_handover, moves
 from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.runs.plan import Base
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -56,15 +56,15 @@ class RacedPath:
         return bool(np.isfinite(self.view.capacity(direction).value).all())
 
     def handovers(self) -> Floats:
-        """When another satellite or gateway took over [s]; interruptions that left the path where it was are none.
+        """When another satellite or gateway took over [s].
 
         As in the Run's events, one whose interruption began earlier and lasts into the Run counts from its beginning.
         """
-        moves = [e for e in self.view.handovers() if e["kind"]["handover"]["to_hop"] != e["hop"]]
-        at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in moves])
-        until = at + np.array([event["interruption_ns"] / 1e9 for event in moves])
-        found: Floats = np.maximum(at, 0.0)[((at >= 0) | (until > 0)) & (at < self.duration_s)]
-        return found
+        return self._begun([event for event in self.view.handovers() if moves(event)])
+
+    def reconfigurations(self) -> Floats:
+        """When the path was reconfigured and stayed where it was [s]; otherwise as `handovers`."""
+        return self._begun([event for event in self.view.handovers() if not moves(event)])
 
     def outages(self) -> Spans:
         """From when to when nothing could pass [s]: no hop in use, or one struck by an outage, obstruction or rain."""
@@ -111,6 +111,12 @@ class RacedPath:
             if value > 0 and not any(a <= start < b for a, b in unusable)
         ]
         return self._within(lossy)
+
+    def _begun(self, events: Sequence[Mapping[str, Any]]) -> Floats:
+        at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in events])
+        until = at + np.array([event["interruption_ns"] / 1e9 for event in events])
+        found: Floats = np.maximum(at, 0.0)[((at >= 0) | (until > 0)) & (at < self.duration_s)]
+        return found
 
     def _within(self, spans: Iterable[tuple[float, float]]) -> Spans:
         """Those parts of spans of the Profile that lie in the Run, neighbours as one."""

@@ -13,7 +13,6 @@ import polars as pl
 
 from bentpipe import _native
 from bentpipe.runs import store
-from bentpipe.runs.guests import guests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,6 +80,8 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
 
 def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
     """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
+    from bentpipe.runs.guests import guests_of
+
     summary = json.loads(data.summary_json())
     return {
         "format": store.FORMAT,

@@ -114,7 +114,7 @@ def _flood_verdicts(flood: _Flood) -> list[Verdict]:
     said = [
         Verdict(
             "latency changes regularly every 15 seconds",
-            period is not None and abs(period - 15.0) <= NEAR_S,
+            None if found.undecided else period is not None and abs(period - 15.0) <= NEAR_S,
             "figure 3",
             basis,
             f"{name}: {found.reason}",

@@ -1,16 +1,34 @@
-"""What other tools, and our own recorder, keep of a terminal, as tables of a recording."""
+"""What other tools, and our own recorder, keep of a terminal, as tables of a recording.
+
+Names are loaded when they are first used: who looks whether a folder is a recording has no need of the formats.
+"""
 
 from __future__ import annotations
 
-from bentpipe.dish.dumps import grpcurl, tables
-from bentpipe.dish.dumps.recordings import is_recording, measure_recording
-from bentpipe.readers.formats import Format
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bentpipe.dish.dumps.formats import FORMATS
+    from bentpipe.dish.dumps.recordings import is_recording, measure_recording
+
+#: Public name → the module it lives in.
+_HOMES = {
+    "FORMATS": "bentpipe.dish.dumps.formats",
+    "is_recording": "bentpipe.dish.dumps.recordings",
+    "measure_recording": "bentpipe.dish.dumps.recordings",
+}
 
 __all__ = ["FORMATS", "is_recording", "measure_recording"]
 
-FORMATS: dict[str, Format] = {
-    "dish-json": Format("a terminal's answers as JSON: grpcurl", grpcurl.is_grpcurl, grpcurl.measure),
-    "dish-sqlite": Format("SQLite of starlink-grpc-tools", tables.is_sqlite, tables.measure_sqlite),
-    "parquet": Format("Parquet: pings, a terminal's telemetry, its maps", tables.is_parquet, tables.measure_parquet),
-    "dish-csv": Format("CSV of a terminal: starlink-grpc-tools, LEOViz", tables.is_dish_csv, tables.measure_csv),
-}
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

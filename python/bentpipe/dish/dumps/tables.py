@@ -19,7 +19,7 @@ import polars as pl
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
-from bentpipe.readers.columns import NO_ZONE, parse_instants
+from bentpipe.readers.columns import NO_ZONE, parse_instants, sent
 from bentpipe.readers.measurement import Measurement, Said
 
 _SQLITE = b"SQLite format 3\x00"
@@ -137,7 +137,7 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
             raise
         raise UserError(f"{where}: does not read as Parquet ({str(error).partition(chr(10))[0]})") from error
     if {"unix_ns", "rtt_ms"} <= set(table.columns):
-        return _pings(table, where)
+        return _pings(table, where, said)
     if "obstruction_map" in table.columns:
         return _maps(table, where)
     if any(_TELLING.search(name.encode()) for name in table.columns):
@@ -145,7 +145,7 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
     raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
 
 
-def _pings(table: pl.DataFrame, where: str) -> Measurement:
+def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     names = ("unix_ns", "site", "target", "kind", "seq", "rtt_ms", "up_ms", "down_ms", "duplicate", "out_of_order")
     notes = []
     if table.schema["unix_ns"].is_temporal():
@@ -163,7 +163,7 @@ def _pings(table: pl.DataFrame, where: str) -> Measurement:
     rtt_ms = rows["rtt_ms"].fill_nan(None)
     if not (rtt_ms.drop_nulls() >= 0).all():
         raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
-    rows = rows.with_columns(rtt_ms)
+    rows = sent(rows.with_columns(rtt_ms), said, notes)
     if "kind" not in rows.columns:
         rows = rows.with_columns(pl.lit("icmp").alias("kind"))
     return Measurement({"probes": rows}, notes=tuple(notes))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 #: What a measured round trip holds already, so that nothing adds it again.
 INCLUDES = ("queueing", "mac_jitter")
-#: Share of the replies from which on being overtaken is no accident of a path. Chosen here: of a
-#: Starlink terminal's, probed every 10 ms, none is by the times of the probes, and one in five by those of the replies.
+#: Share of the replies from which on being overtaken is no accident of a path. Chosen here: of a Starlink terminal's,
+#: probed every 10 ms, none is by the times of the probes, and one in five by those of the replies.
 MANY_OVERTAKEN = 0.05
 #: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
 _FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
@@ -112,6 +112,8 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     )
     notes += [*up.notes, *down.notes]
     limit = queue_limit(wanted.queue)
+    if up.series is not None or down.series is not None:
+        notes.append(f"the queue before the capacity holds {_said(limit)}: no measurement knows (--queue says it)")
     used = list(dict.fromkeys(one.source for one in (*up.used, *down.used)))
     achieved = any(one.achieved for one in (*up.used, *down.used))
     name = wanted.name or probes.name
@@ -175,12 +177,18 @@ def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
         notes.append(f"{overtaken} reply(s) overtaken by later ones: cut to the overtaker's, since a path keeps order")
         if overtaken > MANY_OVERTAKEN * probes.sent_ns.size:
             notes.append(
-                "so many are overtaken where the times are those of the replies and not of the probes: subtract the "
-                "round trips from them, and read again"
+                "so many are overtaken where the times are those of the replies and not of the probes: of a table, "
+                "`bentpipe read --times reply` takes the round trips off"
             )
     if probes.up_ms is None:
         notes.append("round trips only: which way was late, or lost, is not known")
     return notes
+
+
+def _said(limit: dict[str, int]) -> str:
+    """A queue's limit with its unit."""
+    ((unit, amount),) = limit.items()
+    return f"{amount / 1e6:g} ms" if unit == "time_ns" else f"{amount} {unit}"
 
 
 def _at_edges(probes: Probes, edges: Edges) -> int:

@@ -114,12 +114,27 @@ def import_files(
     run = write_measured(
         out,
         tables,
-        [part.source for part in parts],
+        [replace(part.source, series=_series_of(part, site)) for part in parts],
         site=site,
         start_unix_ns=_start_unix_ns(parts),
         summary={"clock_jumps": jumps} if "probes" in tables else {},
     )
     return Imported(run, parts, skipped)
+
+
+def _series_of(part: Part, site: str) -> list[dict[str, str | None]]:
+    """What the probes of a file are of, as `assembled` names it."""
+    probes = part.measurement.tables.get("probes")
+    if probes is None:
+        return []
+    unnamed = {"site": site, "target": part.source.name, "kind": None}
+    there = [name for name in unnamed if name in probes.columns]
+    # As expressions: a column of one value is not laid out for that.
+    if all(count == 1 for count in probes.select(pl.col(there).n_unique()).row(0)):
+        found = probes.select(pl.col(there).first()).rows(named=True)
+    else:
+        found = probes.select(there).unique().sort(there).rows(named=True)
+    return [{name: row.get(name) or other for name, other in unnamed.items()} for row in found]
 
 
 def _start_unix_ns(parts: Sequence[Part]) -> int | None:
@@ -142,9 +157,7 @@ def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
         for name, table in part.measurement.tables.items():
             mine = filled(name, table)
             if name == "probes":
-                mine = mine.with_columns(
-                    pl.col("site").fill_null(pl.lit(site)), pl.col("target").fill_null(pl.lit(part.source.name))
-                )
+                mine = mine.with_columns(_named(mine, "site", site), _named(mine, "target", part.source.name))
             elif name == "hops":
                 mine = mine.with_columns(pl.col("probe").fill_null(pl.lit(site)))
             elif name in ("samples", "links"):
@@ -154,6 +167,14 @@ def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
                     tests = int(mine["test"].max() or 0) + 1  # type: ignore[arg-type]
             found.setdefault(name, []).append(mine)
     return {name: pl.concat(tables) for name, tables in found.items()}
+
+
+def _named(table: pl.DataFrame, column: str, name: str) -> pl.Expr:
+    """A column of names, `name` where there is none; of one value, as nearly always, it is not laid out."""
+    missing = table.select(pl.col(column).null_count()).item()
+    if missing == table.height:
+        return pl.lit(name, pl.String).alias(column)
+    return pl.col(column).fill_null(pl.lit(name)) if missing else pl.col(column)
 
 
 #: By table: the column that says when, and those that tell a series from others which may go on at the same time.

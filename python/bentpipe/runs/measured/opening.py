@@ -26,6 +26,8 @@ _ANALYSES = {
     "dish_samples": "orientation",
     "samples": "throughput",
 }
+#: The columns of a table in memory that its analyses read; of one that is not named all.
+_READ = {"probes": ("unix_ns", "site", "target", "rtt_ms", "duplicate")}
 _PARQUET = b"PAR1"
 
 
@@ -89,8 +91,7 @@ def trusted(run: MeasuredRun) -> tuple[str, ...]:
 
 def _read(path: Path, wanted: Wanted) -> Opened:
     from bentpipe.dish.dumps import is_recording, measure_recording
-    from bentpipe.runs.measured.importing import assembled, read_file
-    from bentpipe.runs.measured.store import UNKNOWN_SITE, find_measured
+    from bentpipe.runs.measured.store import find_measured
     from bentpipe.runs.measured.tables import TABLES, filled
 
     name = _TABLE[wanted]
@@ -111,11 +112,16 @@ def _read(path: Path, wanted: Wanted) -> Opened:
         there = list(tables)
         found = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
+        from bentpipe.runs.measured.importing import assembled, read_file
+        from bentpipe.runs.measured.store import UNKNOWN_SITE
+
         part = read_file(path)
         clock_known, notes = part.measurement.clock != "relative", list(part.measurement.notes)
         tables = assembled([part], UNKNOWN_SITE)
+        del part  # of a log of a day each column that nobody reads is 80 MB
         there = list(tables)
-        found = [tables[name].lazy()] if name in tables else []
+        found = [tables[name].select(_READ.get(name, pl.all())).lazy()] if name in tables else []
+        del tables
     if not found:
         possible = ", ".join(dict.fromkeys(_ANALYSES[table] for table in there if table in _ANALYSES))
         raise UserError(

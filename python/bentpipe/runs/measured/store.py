@@ -48,6 +48,7 @@ class Source:
         clock: ``utc``: its times are those of a wall clock; ``relative``: only their differences mean anything.
         notes: What is missing in it or was assumed about it, a line each.
         tables: The tables of the Run that something of it is in; empty: not known (Runs of before that was written).
+        series: What its probes are of, each with `site`, `target` and `kind`; empty: not known, or no probes.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Source:
     clock: str = "utc"
     notes: Sequence[str] = ()
     tables: Sequence[str] = ()
+    series: Sequence[Mapping[str, str | None]] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def write_measured(
         "site": site,
         "start_unix_ns": start_unix_ns,
         "sources": [
-            asdict(source) | {"notes": list(source.notes), "tables": list(source.tables)} for source in sources
+            asdict(source) | {name: list(getattr(source, name)) for name in ("notes", "tables", "series")}
+            for source in sources
         ],
         "versions": {**own_versions("simulated"), **(versions or {})},
         "valid": why_invalid is None,
@@ -223,7 +226,7 @@ def _free(folder: Path, record: Mapping[str, Any]) -> Path:
 
 def _about(sources: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
     """Sources without what Runs of before do not say."""
-    return None if sources is None else [{**source, "tables": None} for source in sources]
+    return None if sources is None else [{**source, "tables": None, "series": None} for source in sources]
 
 
 def read_measured(path: str | os.PathLike[str]) -> MeasuredRun:

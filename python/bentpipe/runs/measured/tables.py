@@ -87,10 +87,12 @@ def filled(name: str, table: pl.DataFrame) -> pl.DataFrame:
     columns = TABLES[name]
     if strange := [column for column in table.columns if column not in columns]:
         raise UserError(f"{name}: column {strange[0]!r} is none of this table; wanted {', '.join(columns)}")
+    measured = pl.selectors.float() & pl.selectors.by_name(*table.columns, require_all=False)
     try:
+        # A column that is absent stays one value: of ten million rows it is not laid out.
         return table.select(
             (pl.col(column) if column in table.columns else pl.lit(None)).cast(kind).alias(column)
             for column, kind in columns.items()
-        ).with_columns(pl.selectors.float().fill_nan(None))
+        ).with_columns(measured.fill_nan(None))
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{name}: {str(error).partition(chr(10))[0]}") from None
