@@ -224,7 +224,7 @@ def test_an_upload_of_curl_is_one():
 
 
 def test_what_is_gzipped_is_bounded_as_plain_text_is(monkeypatch):
-    monkeypatch.setattr("bentpipe.readers.MOST_BYTES", len(TEXTS["irtt"]) - 1)
+    monkeypatch.setattr("bentpipe.readers.tools.MOST_BYTES", len(TEXTS["irtt"]) - 1)
     with pytest.raises(UserError, match="standard output"):
         read("irtt", gzip.compress(TEXTS["irtt"]), "standard output")
     assert KEPT_BYTES == 128 << 20

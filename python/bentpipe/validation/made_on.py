@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bentpipe import _native
 from bentpipe.runs.record import machine, versions
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -22,7 +21,7 @@ def made_on() -> dict[str, Any]:
     """
     return {
         **versions("simulated"),
-        "emulator": _native.__emulator__,
+        "emulator": versions("emulated")["build"],
         **machine(),
         "commit": _commit(),
         "processor": _processor(),
