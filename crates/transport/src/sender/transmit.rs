@@ -35,6 +35,7 @@ impl Sender {
                         self.pause(now, limit);
                         return None;
                     }
+                    self.bursts.end(); // the piece before has left
                 }
             }
         }
@@ -260,7 +261,11 @@ impl Sender {
         let unsent = self.buffer.written().saturating_sub(self.nxt);
         let in_flight = self.board.in_flight();
         // What left a piece earlier is still with the host's device (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
-        if !self.buffer.is_writing() && unsent < u64::from(self.config.mss) && u64::from(in_flight) < self.cwnd && self.board.lost_out() <= self.board.retrans_out() {
+        if !self.buffer.is_writing()
+            && unsent < u64::from(self.config.mss)
+            && u64::from(in_flight) < self.cwnd
+            && self.board.lost_out() <= self.board.retrans_out()
+        {
             self.rate.on_app_limited(in_flight);
         }
         self.restart_after_idle(now);

@@ -56,8 +56,7 @@ impl Bursts {
 
     /// Bytes of the skb at the head of the queue, of which `nxt` is the first to send and `written` the end of the last.
     fn head(&mut self, nxt: u64, written: u64) -> u64 {
-        let passed = |boundary: u64| boundary + (nxt - boundary) / self.skb * self.skb;
-        self.boundary = passed(self.boundary);
+        self.boundary += (nxt - self.boundary) / self.skb * self.skb;
         if written > self.written {
             // What the application adds begins a new skb, or fills the last. Of one that left in part what stayed is an skb of its own, with as much room.
             if self.boundary + self.skb > self.written {

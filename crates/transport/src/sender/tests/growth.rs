@@ -94,9 +94,10 @@ fn each_piece_that_the_application_writes_leaves_before_the_next() {
     pipe.run_for(Nanos::from_secs(20));
     let bursts = pipe.sender.queued().bursts;
     let pieces = pipe.sender.stats().in_flight.0 / (1 << 17);
-    // 128 kB are 90 segments and a half: five bursts of 16, and what is left; now and then that half alone.
-    assert_eq!(pipe.sender.burst, 16);
-    assert!((6 * pieces..=6 * pieces + 2).contains(&bursts), "{bursts} bursts of {pieces} pieces");
+    // 128 kB are 90 segments and a half: 90 and 91 by turns, the last burst of each a small one; and once a round trip that half alone.
+    let most = u64::from(pipe.sender.burst);
+    let wanted = pieces * (90_u64.div_ceil(most) + 91_u64.div_ceil(most)) / 2;
+    assert!(bursts.abs_diff(wanted) <= 2, "{bursts} bursts of up to {most} in {pieces} pieces, wanted {wanted}");
 }
 
 #[test]
