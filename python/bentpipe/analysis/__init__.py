@@ -10,8 +10,9 @@ Names are loaded when they are first used, as each analysis stands alone.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
 
 if TYPE_CHECKING:
     from bentpipe.analysis.handovers import Handovers, analyze_handovers
@@ -58,12 +59,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,9 @@ Names are loaded when they are first used: who reads a log of ping has no need o
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
 
 if TYPE_CHECKING:
     from bentpipe.readers.reading import Arrivals, Flow, Reading
@@ -30,12 +31,7 @@ _HOMES = {
 __all__ = ["MOST_BYTES", "TOOLS", "Arrivals", "Flow", "Reading", "read", "recognise"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,9 @@ may have the name of one of them.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
 
 if TYPE_CHECKING:
     from bentpipe.errors import StoreError
@@ -144,12 +145,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

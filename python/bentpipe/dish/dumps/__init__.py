@@ -5,8 +5,9 @@ Names are loaded when they are first used: who looks whether a folder is a recor
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
 
 if TYPE_CHECKING:
     from bentpipe.dish.dumps.formats import FORMATS
@@ -22,12 +23,7 @@ _HOMES = {
 __all__ = ["FORMATS", "is_recording", "measure_recording"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
