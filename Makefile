@@ -19,11 +19,15 @@ REALTIME := $(wildcard tests/test_emul*.py) tests/test_race_on_kernel.py tests/t
 
 test: native ## every test
 	cargo test --workspace --locked --quiet
-	pytest --quiet --numprocesses 2 $(REALTIME:%=--ignore=%)
+	pytest --quiet --numprocesses 2 --dist worksteal $(REALTIME:%=--ignore=%)
 	pytest --quiet $(REALTIME)
+
+# A macro makes modules of these files, so cargo fmt does not find them (crates/transport/src/cc/registry.rs).
+CONTROLLERS := $(wildcard crates/transport/src/cc/*.rs crates/transport/src/cc/*/mod.rs)
 
 check: native ## lints, formats, types, arrows: what CI refuses
 	cargo fmt --all --check
+	rustfmt --edition 2024 --check $(CONTROLLERS)
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	ruff check .
 	ruff format --check .
@@ -32,6 +36,7 @@ check: native ## lints, formats, types, arrows: what CI refuses
 
 fmt: .venv/deps.stamp ## format everything
 	cargo fmt --all
+	rustfmt --edition 2024 $(CONTROLLERS)
 	ruff check --fix --quiet . || true
 	ruff format --quiet .
 
@@ -47,7 +52,6 @@ validate: native ## every claim against its reference: slow
 
 # maturin builds release, cargo test and clippy build dev: one shared profile would rebuild PyO3 at every switch. Cargo decides what is stale.
 native: .venv/deps.stamp
-	@ls python/bentpipe/_native*.so >/dev/null 2>&1 || echo "bentpipe: building the native half (the first time takes some minutes)"
 	@maturin develop --skip-install --release --locked --quiet
 
 .venv/deps.stamp: requirements/dev.txt pyproject.toml tools/preflight
@@ -55,6 +59,7 @@ native: .venv/deps.stamp
 	@[ -x .venv/bin/python ] || $(PYTHON) -m venv .venv
 	@echo "bentpipe: installing Python requirements into .venv"
 	@python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@echo "bentpipe: compiling the native half (Rust): some minutes the first time"
 	@python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -1,10 +1,12 @@
-"""Sweeps: a 5 × 4 grid of BBRv2 over 20 paths of 60 s at 100 Mbit/s, and two threads against one.
+"""Sweeps: a 5 × 4 grid of BBRv2 over 20 static dumbbells of 60 s at 100 Mbit/s, and two of a kind against one.
 
-The grid has a limit in seconds (180 on two cores, calm); the ratio of two threads to one is measured on part of it.
+The grid has a limit in seconds (180 on two cores, calm); the ratios of two threads to one, and of two workers of Dask
+(a process each, of this machine) to one, are measured on part of it. Computed paths cost more than dumbbells.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import tempfile
@@ -30,22 +32,43 @@ def jobs(paths: int) -> list:
     return race_jobs(profiles, entrants, measure=by_second)
 
 
-def wall_s(work: list, threads: int | None) -> float:
+def wall_s(work: list, threads: int | None = None, on: str | None = None) -> float:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        run_sweep(work, out=Path(folder), threads=threads)
+        run_sweep(work, out=Path(folder), threads=threads, on=on)
         return time.perf_counter() - began
+
+
+def wall_on_workers_s(work: list, workers: int) -> float:
+    """On so many workers that are there and have loaded what they need, as those of a cluster are."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(workers)
+        client.run(importlib.import_module, "bentpipe.tuning")
+        client.run(importlib.import_module, "bentpipe.sweeps.remote")
+        return min(wall_s(work, on=cluster.scheduler_address) for _ in range(2))
 
 
 def main() -> dict[str, float]:
     part = jobs(2)
     one, two = min(wall_s(part, 1) for _ in range(2)), min(wall_s(part, 2) for _ in range(2))
     print(f"sweep_two_threads: {one / two:.2f} times one ({len(part)} Runs: {one:.1f} s and {two:.1f} s)")
+    alone, both = (wall_on_workers_s(part, workers) for workers in (1, 2))
+    print(
+        f"sweep_two_workers: {alone / both:.2f} times one ({len(part)} Runs: {alone:.1f} s and {both:.1f} s; one "
+        f"worker takes {alone / one:.2f} times as long as one thread, two take {both / two:.2f} times two threads)"
+    )
     work = jobs(PATHS)
     whole = wall_s(work, None)
     cores = len(os.sched_getaffinity(0))
     print(f"sweep_grid: {len(work)} Runs of {SECONDS} s at 100 Mbit/s in {whole:.0f} s on {cores} cores")
-    return {"sweep_two_threads": one / two, "sweep_grid_s": whole}
+    return {"sweep_two_threads": one / two, "sweep_two_workers": alone / both, "sweep_grid_s": whole}
 
 
 if __name__ == "__main__":

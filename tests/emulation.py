@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from bentpipe import Profile
-from bentpipe.emulation import Spec, emulate
+from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs import Run, find_runs
+from bentpipe.runs.program import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +28,34 @@ if TYPE_CHECKING:
 PATHS_TO_SYSTEM_TOOLS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 OPTIONAL = {"podman", "docker", "dockerd"}
+
+ECHO = (
+    "import socket; s=socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 7));\n"
+    "while True: d, a = s.recvfrom(65535); s.sendto(d, a)"
+)
+SERVER = f'exec {sys.executable} -c "{ECHO}"'
+
+#: Sends `n` packets of `size` bytes every `gap` seconds to the echo server; writes the round-trip times [ms], null if
+#: lost.
+CLIENT = """
+import json, socket, sys, time
+n, gap, size, family = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+s = socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET, socket.SOCK_DGRAM)
+to = socket.getaddrinfo((sys.argv[6:] or ["server"])[0], 7, s.family, s.type)[0][4]
+s.settimeout(1.0)
+rtts = []
+for i in range(n):
+    begin = time.monotonic()
+    s.sendto(i.to_bytes(4, "big") + bytes(size - 4), to)
+    try:
+        while int.from_bytes(s.recv(65535)[:4], "big") != i:
+            pass
+        rtts.append((time.monotonic() - begin) * 1e3)
+    except TimeoutError:
+        rtts.append(None)
+    time.sleep(gap)
+json.dump(rtts, open(sys.argv[5], "w"))
+"""
 
 
 def require_emulation() -> None:
@@ -102,3 +133,38 @@ def bentpipe(
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=timeout_s, env=env, encoding=encoding
     )
+
+
+def echo(
+    profile: Profile,
+    tmp_path: Path,
+    *,
+    n: int = 5,
+    gap: float = 0.01,
+    size: int = 100,
+    family: int = 4,
+    **options: Any,
+) -> tuple[list[float | None], Emulated]:
+    """Round-trip times of `n` packets through `profile` [ms], None if lost; and the emulation."""
+    file = tmp_path / "rtts.json"
+    command = [sys.executable, "-c", CLIENT, str(n), str(gap), str(size), str(family), str(file)]
+    result = run_program(profile, command, server=SERVER, **options)
+    assert result.exit_code == 0
+    return json.loads(file.read_text()), result.emulated
+
+
+def python(code: str) -> list[str]:
+    """The command that runs it."""
+    return [sys.executable, "-c", code]
+
+
+def rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Of a table's columns."""
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def wait_for(file: Path, child: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """Until `child` has made `file`; one that ends before fails the test with what it said."""
+    while not file.exists():
+        assert child.poll() is None, child.stderr.read() if child.stderr else child.returncode
+        time.sleep(0.01)

@@ -175,7 +175,7 @@ def test_tables_that_are_none_are_refused_in_one_line():
         analyze_handovers(rows.with_columns(target=pl.lit("a")).clear())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**12), st.none() | st.floats(1e-3, 1e6)),

@@ -319,7 +319,7 @@ def test_something_else_there_is_one_sentence():
         server.stop(None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_damaged_descriptors_are_refused(data):
     files = [bytearray(file) for file in wire.Wire(2026).serialized()]

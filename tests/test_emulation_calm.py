@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from emulation import require_emulation
 
 from bentpipe.emulation import Emulated
 from bentpipe.profiles import make_profile, preset_profile
@@ -127,11 +126,6 @@ def test_the_moment_of_a_reconfiguration_is_held_to_its_limit(monkeypatch, off_m
     monkeypatch.setattr(traffic, "probe", probe)
     (row,) = [row for row in delays.reconfiguration(path).rows if "strikes at its time" in row.what]
     assert row.within is holds, row.ours
-
-
-@pytest.fixture(scope="module")
-def emulation():
-    require_emulation()
 
 
 @pytest.mark.usefixtures("emulation")

@@ -3,6 +3,7 @@
 import pytest
 
 from bentpipe.cli.run import summary_line
+from bentpipe.emulation.check import Lateness
 from bentpipe.emulation.engine import FEW_PACKETS, Emulated
 
 
@@ -52,6 +53,28 @@ def test_packets_that_wait_before_the_path_make_a_run_invalid():
     )
 
 
+def test_a_wall_clock_that_was_set_makes_a_run_invalid_that_is_to_follow_it():
+    run = run_of(10_000, 0.04, 0.2)
+    for off_ms, says in ((None, None), (0.4, None), (2500.0, "it is 2.5e+03 ms off the Profile's")):
+        run.done["relay"]["wall_clock_off_ms"] = off_ms
+        assert run.why_invalid is None if says is None else says in run.why_invalid
+
+
+def test_records_of_sockets_that_cannot_be_read_make_a_run_invalid():
+    run = run_of(10_000, 0.04, 0.2)
+    run.done["sockets_unreadable"] = 3
+    assert run.why_invalid == "3 of the kernel's records of sockets could not be read: samples lack some"
+
+
+def test_a_flow_that_begins_late_is_told():
+    run = run_of(10_000, 0.04, 0.2)
+    run.done["start_late_max_ms"] = 0.2
+    assert run.warning is None
+    run.done["start_late_max_ms"] = 4.1
+    assert run.why_invalid is None
+    assert run.warning.startswith("a flow of the race began 4.1 ms after its time")
+
+
 def test_without_a_packet_there_is_nothing_to_be_late():
     assert run_of(0, None, None, None).why_invalid is None
 
@@ -64,6 +87,16 @@ def test_what_a_kernel_refuses_is_said_and_what_is_lost_by_it_makes_a_run_invali
     run.started = {"offload_refused": "Operation not supported (os error 95)"}
     assert "(Operation not supported (os error 95)): of what the relay cannot take apart nothing enters" in run.warning
     assert run.why_invalid is None  # nothing of the sort was sent
+    run.started = {"offload_refused": None}
+    run.done["relay"]["unnumbered"] = 9
+    assert run.warning.startswith("9 packets of TCP connections beyond those that are told apart")
+    run.done["relay"] |= {"unnumbered": 0, "loops": 0}
+    assert run.warning is None
+    run.done["relay"]["loops"] = 3
+    assert run.warning == (
+        "the Profile was played 4 times (--at-end loop): the events are those of the first time alone, and the links "
+        "lack what was inside when the next began"
+    )
     run.done["relay"]["malformed"] = 3
     assert run.why_invalid == "3 packets could not be taken apart, and were lost before the path"
 
@@ -120,3 +153,17 @@ def test_what_a_capture_lacks_is_said():
         "which passed them inside the path"
     )
     assert run.why_invalid is None
+
+
+@pytest.mark.parametrize(
+    ("delivered", "ms", "says"),
+    [
+        (0, None, "no packet passed"),
+        (FEW_PACKETS - 1, 0.04, "half of 99 packets at most 0.04 ms late"),
+        (FEW_PACKETS, 2.3, "99 % of 100 packets at most 2.3 ms late"),
+        (1990, 2.3, "99 % of 1990 packets at most 2.3 ms late"),
+    ],
+)
+def test_a_trial_says_of_how_many_packets_its_figure_is(delivered, ms, says):
+    late = Lateness.of(run_of(delivered, 0.04 if delivered else None, 2.3 if delivered else None).done["relay"])
+    assert (late.ms, str(late)) == (ms, says)

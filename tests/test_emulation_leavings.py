@@ -20,12 +20,6 @@ def _emulation():
     require_emulation()
 
 
-@pytest.fixture(scope="module")
-def bell():
-    """10 Mbit/s, 30 ms there and back, for a minute."""
-    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
-
-
 def test_a_folder_that_was_there_stays_if_nothing_could_be_run(bell, tmp_path):
     with pytest.raises(UserError, match="no-such-program"):
         run_program(bell, ["no-such-program"], out=tmp_path)

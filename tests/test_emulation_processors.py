@@ -1,10 +1,17 @@
-"""The part of the processors' time that a hypervisor gave to others."""
+"""What processors and processes did, as `/proc` counts it."""
+
+import math
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bentpipe.emulation import processors
+from bentpipe.emulation.proc import PROC, stat_fields, worked_s
 from bentpipe.emulation.processors import ProcessorTime
+from bentpipe.validation.emulator.calm import Ticks
 
 
 def test_the_share_is_of_all_time():
@@ -19,3 +26,33 @@ def test_the_share_is_of_all_time():
 def test_other_text_says_nothing_or_counts(text):
     found = ProcessorTime.parse(text)
     assert found is None or 0 <= found.stolen <= found.total
+
+
+def test_a_name_may_have_brackets_and_spaces(tmp_path):
+    (tmp_path / "stat").write_text("12 (a) R 1 (b) S 7 " + " ".join(map(str, range(9, 30))))
+    assert stat_fields(tmp_path)[:3] == ["S", "7", "9"]
+    ticks = 18 + 19  # fields 14 and 15
+    assert worked_s(tmp_path) == ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_time_of_a_process_is_what_the_system_says():
+    if not PROC.exists():
+        pytest.skip("no /proc")
+    before = worked_s(Path("/proc/self"))
+    times = os.times()
+    assert before <= times.user + times.system <= worked_s(Path("/proc/self")) + 2 / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_kernel_that_does_not_say_makes_no_share(tmp_path, monkeypatch):
+    ticks = Ticks()
+    monkeypatch.setattr(processors, "STAT", tmp_path / "none")
+    assert math.isnan(ticks.stolen())
+    assert math.isnan(ticks.busy())
+
+
+def test_stolen_time_is_not_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(processors, "STAT", tmp_path / "stat")
+    (tmp_path / "stat").write_text("cpu 10 0 10 70 0 0 0 10\n")
+    ticks = Ticks()
+    (tmp_path / "stat").write_text("cpu 30 0 20 130 0 0 0 20\n")
+    assert (ticks.stolen(), ticks.busy()) == (pytest.approx(0.1), pytest.approx(0.3))

@@ -5,23 +5,12 @@ import sys
 import time
 
 import pytest
-from emulation import bell_path, require_emulation
 
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile
 from bentpipe.runs.program import run_program
 
 pytestmark = pytest.mark.usefixtures("emulation")
-
-
-@pytest.fixture(scope="module")
-def emulation():
-    require_emulation()
-
-
-@pytest.fixture(scope="module")
-def bell():
-    return bell_path()
 
 
 @pytest.fixture

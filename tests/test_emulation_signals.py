@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from emulation import bell_file
+from emulation import bell_file, wait_for
 
 from bentpipe.runs import find_runs
 
@@ -28,9 +28,7 @@ def run(bell, *program, options=(), before=()):
     child = subprocess.Popen(
         list(map(str, command)), cwd=bell.parent, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    while not (bell.parent / "ready").exists():
-        assert child.poll() is None, child.stderr.read()
-        time.sleep(0.01)
+    wait_for(bell.parent / "ready", child)
     return child
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from emulation import bentpipe, cannot, require_emulation
+from emulation import bentpipe, cannot
 
 from bentpipe.analysis import path_segments
 from bentpipe.profiles import write_profile
@@ -25,11 +25,6 @@ from bentpipe.runs.measured import read_measured
 
 EVERY_S = 0.01
 OURS = (sys.executable, "-m", "bentpipe", "probe")
-
-
-@pytest.fixture(scope="module")
-def emulation():
-    require_emulation()
 
 
 def path_file(tmp_path, *, up_ms=10.0, down_ms=20.0, loss=0.0, duration_s=60.0):
@@ -65,9 +60,11 @@ def drops(run):
 
 
 def path_ms(run, direction):
-    """The mean one-way delay of all packets in a direction, as the path's elements saw it."""
+    """The usual one-way delay of packets in a direction, as the path's elements saw it: of a machine that stood still
+    for a moment, packets and probes have different parts, so neither's mean is the path's.
+    """
     rows = run.links().filter((pl.col("flow") == -1) & (pl.col("delay_n") > 0) & (pl.col("direction") == direction))
-    return (rows["delay_mean_ms"] * rows["delay_n"]).sum() / rows["delay_n"].sum()
+    return rows["delay_mean_ms"].median()
 
 
 @pytest.mark.usefixtures("emulation")
@@ -80,7 +77,7 @@ def test_ping_agrees_with_the_path(tmp_path, version):
     assert 195 <= run.probes.height + run.summary["skipped"] <= 200
     assert run.summary["lost"] == 0
     assert run.probes["rtt_ms"].min() >= 30.0  # never early, however busy the machine
-    assert run.probes["rtt_ms"].mean() == pytest.approx(path_ms(emulated, "up") + path_ms(emulated, "down"), abs=1.0)
+    assert run.probes["rtt_ms"].median() == pytest.approx(path_ms(emulated, "up") + path_ms(emulated, "down"), abs=1.0)
     (target,) = run.summary["targets"]
     assert target["probes"] - 5 <= target["kernel_timed"] <= target["probes"]
     assert (":" in target["address"]) == (version == 6)

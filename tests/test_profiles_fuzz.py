@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
@@ -73,7 +73,7 @@ def test_the_seeds_are_good(name: str, seeds: Seeds, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.binary(max_size=400))
 def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "noise"
@@ -82,7 +82,7 @@ def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(
     what=st.sampled_from(["cut", "line", "swap", "number", "insert"]),
     places=st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)),
@@ -117,7 +117,7 @@ def test_good_files_with_something_changed(
     harmless(name, path)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(
     name=st.sampled_from(["config.json", "bentpipe-Grid-LeastDelay/GS-2/gsl/1.txt"]),
     at=st.integers(0, 10_000),
@@ -139,7 +139,7 @@ def test_starrynets_folder_with_something_changed(tmp_path: Path, name: str, at:
         file.write_bytes(good)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(data=st.binary(max_size=300), dressed=st.booleans())
 def test_any_bytes_as_a_profile(tmp_path: Path, data: bytes, dressed: bool) -> None:
     path = tmp_path / "noise"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -374,7 +374,7 @@ def test_what_is_no_capacity_is_said(text, said):
         read_capacity(text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.binary(max_size=200), head=st.sampled_from([b"", b"{", b"PAR1", b"12\n"]))
 def test_any_bytes_as_a_capacity(tmp_path, data, head):
     file = tmp_path / "noise"
@@ -433,7 +433,7 @@ def test_duplicates_do_not_count():
     assert profile_from_pings(rows).probes.sent_ns.size == 40
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     steps_ns=st.lists(st.integers(0, 10**10) | st.sampled_from([0, 1, 10**7, 3 * 10**12]), min_size=10, max_size=60),
     rtts_ms=st.lists(

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from emulation import bell_file, bentpipe, kept
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
@@ -290,7 +290,6 @@ def numbers_of(value):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-@settings(deadline=None)
 @given(data=st.data())
 def test_no_text_gets_more_than_a_refusal(tool, data):
     """Any text gives tables whose columns are of one length and whose numbers are finite, or one line."""
@@ -316,7 +315,6 @@ def test_no_text_gets_more_than_a_refusal(tool, data):
         assert all(-1 < value < 1e19 for value in numbers_of(dict(flow.counts)))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 999_999), st.sampled_from(["reply", "lost", "twice"])), min_size=1, max_size=60)
 )

@@ -24,7 +24,7 @@ from bentpipe.runs import (
     summarise,
     total_goodput_bps,
 )
-from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
+from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
 from bentpipe.runs.plan import drawn_phase_ns
 from bentpipe.runs.racing import RaceInterruptedError
 from bentpipe.runs.store import DamagedRunWarning
@@ -177,7 +177,7 @@ def test_where_a_file_is_no_run_can_be_kept(tmp_path):
 
 
 def test_a_profile_too_short_to_race_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"the Profile 'bell' lasts: 0\.05 s; wanted at least 0\.1 s"):
+    with pytest.raises(UserError, match=r"the Profile 'bell' lasts 0\.05 s; wanted at least 0\.1 s"):
         race([bell(0.05)], ["reno"], out=tmp_path)
 
 
@@ -279,7 +279,20 @@ RACE = textwrap.dedent("""
     from bentpipe.runs import race
     path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
     try:
-        race([path], ["reno", "cubic", "bbr"], out=Path(sys.argv[1]), duration_s=30.0, seeds=20, jobs=2)
+        race([path], ["reno", "cubic", "bbr"], out=Path(sys.argv[1]), duration_s=30.0, seeds=400, jobs=2)
+    except Exception as error:
+        print(error)
+""")
+
+SWEEP = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from bentpipe.profiles import preset_profile
+    from bentpipe.sweeps import race_jobs, run_sweep
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    jobs = race_jobs([path], ["reno", "cubic"], duration_s=30.0, seeds=100)
+    try:
+        run_sweep(jobs, out=Path(sys.argv[1]), threads=2)
     except Exception as error:
         print(error)
 """)
@@ -297,8 +310,8 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
     said, complaint = child.communicate(timeout=60)
     assert complaint == ""
     kept = find_runs(out)
-    assert 0 < len(kept) < 60
-    assert said.strip().startswith(f"interrupted: {len(kept)} of 60 Runs are kept")
+    assert 0 < len(kept) < 1200
+    assert said.strip().startswith(f"interrupted: {len(kept)} of 1200 Runs are kept")
     assert not list(out.glob("race-down/*/*/.partial-*"))
     for run in kept:
         assert run.samples().height == 300
@@ -329,6 +342,42 @@ def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():
     with deaf_to_ctrl_c():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_that_is_held_back_is_heard_after():
+    before, reached = signal.getsignal(signal.SIGINT), []
+
+    def held():
+        with ctrl_c_held_back():
+            signal.raise_signal(signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        held()
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("crew", ["race", "sweep"])
+def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(crew, tmp_path):
+    """The thread that has a Run to hand over would wait for the lock for ever."""
+    struck = """
+        from concurrent.futures import _base
+        import signal
+        enter = _base._AcquireFutures.__enter__
+
+        def struck(self):
+            enter(self)
+            signal.raise_signal(signal.SIGINT)
+
+        _base._AcquireFutures.__enter__ = struck
+    """
+    code = textwrap.dedent(struck) + (RACE if crew == "race" else SWEEP)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith("interrupted: ")
 
 
 def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
@@ -363,5 +412,5 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
     assert "File too large" in done.stdout
-    assert f"{len(kept)} of 40 Runs are kept" in done.stdout
+    assert f"{len(kept)} of 800 Runs are kept" in done.stdout
     assert not list(out.glob("race-down/*/*/.partial-*"))

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from bentpipe import _native
 from bentpipe.cli.main import app
 from bentpipe.emulation import CAPTURES, Emulated, EmulationError
+from bentpipe.emulation.check import Lateness
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_timeline
@@ -139,7 +140,7 @@ def test_a_machine_that_does_not_keep_time_is_told_before(bell, tmp_path, emulat
     assert "keep time" not in command(bell, tmp_path / "out").stderr, "there is nothing left to run"
     monkeypatch.undo()
     for late_ms, hopeless in ((None, False), (0.99, False), (2.5, True)):
-        monkeypatch.setattr(kernel, "lateness_p99_ms", lambda trial, found=late_ms: found)
+        monkeypatch.setattr(kernel, "try_lateness", lambda trial, found=late_ms: Lateness(found, 1000, "99 %", "1 %"))
         assert ("over 2.5 ms late (bound 1 ms)" in (kernel.too_late() or "")) == hopeless
 
 

@@ -184,6 +184,17 @@ def test_what_a_tool_calls_a_duplicate_begins_no_series_whatever_the_clock_does(
         assert not any("begin again" in note for note in found.notes)
 
 
+def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
+    """The first reply has a time six years ahead; what is earlier than it is not earlier than the series."""
+    ahead_s = 200_000_000.0
+    sent = [(2, 0.0 + ahead_s, 40.0), (3, 0.1, 40.0), (4, 0.2, 40.0), (6, 0.4, 40.0), (5, 0.3, 141.0)]
+    lines = [reply(A, number, rtt_ms, at_s) for number, at_s, rtt_ms in sent]
+    found = read(tmp_path, "".join([heading(A), *lines, totals(A, 8, 5)]))
+    assert counts(found.tables["probes"]) == (8, 3, 0)
+    assert found.clock_jumps == 1
+    assert not any("begin again" in note for note in found.notes)
+
+
 def looked_at(lines, monkeypatch, **more):
     """What `restarts` finds, and how many lines it looked at one by one."""
     seq, sent_s, rtt_ms = (np.array(column) for column in zip(*lines, strict=True))

@@ -7,15 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from fuzzing import ABSURD, SAID, comes_back, folder_comes_back, harmless, other_ways
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_texts import TEXTS
 
 from bentpipe.readers.measurement import Measurement
 from bentpipe.runs.measured.importing import FORMATS, Part, assembled, read_file, recognise
 from bentpipe.runs.measured.store import Source
-
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
@@ -50,7 +48,7 @@ def test_every_format_has_a_text() -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(SETTINGS, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.DataObject) -> None:
     text, wanted = TEXTS[name]
@@ -60,7 +58,7 @@ def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.Da
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(SETTINGS, max_examples=15)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_pieces_and_the_careful_way_say_the_same(name: str, data: st.DataObject) -> None:
     text, wanted = TEXTS[name]

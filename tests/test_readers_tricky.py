@@ -104,7 +104,7 @@ def test_late_ones_and_duplicates_do_not_begin_a_series(tmp_path):
     assert not any("begin again" in note for note in found.notes)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.data())
 def test_restarts_are_found_where_they_are(data):
     """Runs of a prober with losses, late replies and duplicates: exactly the first line of each begins a series."""

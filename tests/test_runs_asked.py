@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.profiles import preset_profile
@@ -40,7 +40,6 @@ def test_commands_add_up_and_a_fresh_one_replaces_what_it_runs_again(tmp_path):
     assert [(asked.duration_s, asked.phase_s) for asked in read_asked(tmp_path)][-1] == (2.0, 0.5)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
     entry = {

@@ -170,7 +170,8 @@ def test_cross_traffic_is_part_of_an_experiment_and_leaves_others_as_they_were(t
 
 def test_traffic_takes_its_share_of_a_path_and_a_race_with_it_is_another_one(tmp_path):
     path = preset_profile("dumbbell:rate=10mbit", 8.0, name="bell")
-    assert cross_traffic(path, "peak", "up").offered_bps == 5_800_000
+    # What the access model's busiest hour lacks of its quietest: 46 %.
+    assert cross_traffic(path, "peak", "up").offered_bps == pytest.approx(4_600_000, rel=0.01)
     alone, among = (
         race([path], ["cubic"], out=tmp_path, duration_s=8.0, traffic=traffic).runs[0] for traffic in (None, "peak")
     )

@@ -152,7 +152,7 @@ def test_a_disk_that_refuses_leaves_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.json")) + list(tmp_path.rglob(".partial*"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     text=st.one_of(
         st.binary(max_size=200), st.sampled_from([b"{}", b'{"format":1}', b'{"format":1,"world":"measured"}'])

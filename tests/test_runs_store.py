@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
@@ -88,7 +88,6 @@ def test_a_newer_format_is_told_apart_from_damage(run):
         read_run(run.path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_a_damaged_run_json_gives_one_line_or_a_run(run, data):
     text = json.dumps(run.record)
@@ -101,7 +100,6 @@ def test_a_damaged_run_json_gives_one_line_or_a_run(run, data):
     _reads_or_says(run.path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_a_field_of_another_type_gives_one_line_or_a_run(run, data):
     record = json.loads(json.dumps(run.record))

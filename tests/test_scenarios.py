@@ -13,6 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.profiles.access import default_parameters
+from bentpipe.runs.traffic import traffic_share
 from bentpipe.scenarios import (
     fibre_one_way_ms,
     great_circle_km,
@@ -358,12 +360,30 @@ def test_a_service_that_is_none_is_named(old, new, said):
 
 
 def test_traffic_is_found_by_name_and_its_sizes_are_in_order():
-    assert find_traffic("peak").share > find_traffic("off-peak").share
+    assert traffic_share(find_traffic("peak")) > traffic_share(find_traffic("off-peak")) == 0.10
     with pytest.raises(UserError, match="did you mean 'peak'"):
         find_traffic("pek")
     text = packaged_text("traffic.toml").replace("least_bytes = 50_000", "least_bytes = 500_000_000", 1)
     with pytest.raises(UserError, match=r"^f: traffic: peak: most_bytes"):
         parse_traffic(text, "f")
+
+
+def test_the_peak_is_what_the_busiest_hour_of_the_access_model_lacks(monkeypatch):
+    def with_load(amplitude, power):
+        table = default_parameters()
+        table["load"]["daily_log_amplitude"], table["capacity"]["load_power"] = amplitude, power
+        monkeypatch.setattr("bentpipe.runs.traffic.default_parameters", lambda: table)
+        return traffic_share(find_traffic("peak"))
+
+    now = default_parameters()
+    amplitude, power = now["load"]["daily_log_amplitude"], now["capacity"]["load_power"]
+    quiet, busy = math.exp(amplitude * power), math.exp(-amplitude * power)  # capacity over a median hour's
+    share = traffic_share(find_traffic("peak"))
+    assert share == pytest.approx(1 - busy / quiet, abs=1e-4)
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "scenarios.md").read_text(encoding="utf-8")
+    assert f"({100 * share:.0f} % of the path with A = {amplitude:g} and κ = {power:g})" in page
+    assert with_load(math.log(2) / 2, 1.0) == 0.5
+    assert with_load(math.log(2) / 2, 2.0) == 0.75
 
 
 def test_a_preset_with_parameters():
@@ -453,7 +473,7 @@ def test_any_text_is_a_preset_or_one_clear_line(text):
 JUNK = ["", "nan", "-1", "1e999", '""', '"\\n"', "[]", "{}", "true", "9" * 5000, "= =", "[[", "\x00", "1979-13-40", "'"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_damaged_file_is_read_or_refused_with_one_line(data):
     path = data.draw(st.sampled_from(sorted(READERS)))
@@ -467,7 +487,7 @@ def test_a_damaged_file_is_read_or_refused_with_one_line(data):
         assert answer.startswith("f")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_file_with_a_wrong_value_is_refused_where_it_is_wrong(data):
     path = data.draw(st.sampled_from(sorted(READERS)))

@@ -180,7 +180,6 @@ MAPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(MAPS)
 def test_hostile_maps_are_sorted_out(rows):
     """Any size, any value, any time: slots within the record, pixels within the map, nothing twice."""
@@ -417,7 +416,7 @@ def test_maps_with_parquets_own_instants(others, tmp_path, zone):
     assert found.warnings == (("its times have no zone: taken for UTC",) if zone is None else ())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):
     name = data.draw(st.sampled_from(["pixels.csv", "obstruction_map-A.parquet", "GRPC_STATUS-A.csv"]))

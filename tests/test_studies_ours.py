@@ -14,6 +14,8 @@ from bentpipe.studies import field, hint_error, leo_field
 from bentpipe.studies.flows import Field
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
+from bentpipe.sweeps import cluster
+from bentpipe.times import parse_utc
 
 DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"
 
@@ -31,7 +33,18 @@ def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
     assert len(scores[path.name, "reno+bbr3"][0].goodput_bps) == 2
 
 
-def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path) -> None:
+def test_no_path_of_the_study_is_one_of_the_design() -> None:
+    table = load_scenario("leo-field").table
+    paths, design = ({tuple(text.split()) for text in table.texts(name)} for name in ("paths", "design"))
+    assert len(paths) >= 20
+    assert not {(site, to, start) for site, to, start, _ in paths} & {
+        (site, to, start) for site, to, start, _ in design
+    }
+    assert not {seed for *_, seed in paths} & {seed for *_, seed in design}
+
+
+def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
     path = field.preset_path(DUMBBELL, 8)
     nobody = Request(tmp_path, on="tcp://127.0.0.1:9")
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
@@ -53,30 +66,44 @@ def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:
 
 def test_verdicts_follow_the_figures() -> None:
     published = load_scenario("leo-field").published
-    shares = {"bbr3-leo": [0.97, 0.99, 0.98], "cubic-leo": [0.8, 0.9, 0.85], "cubic": [0.5, 0.6, 0.55]}
-    queues = {"bbr3-leo": [20.0, 30.0, 25.0], "bbr": [60.0, 70.0, 65.0]}
-    rows, verdicts = leo_field._ours(shares, queues, published, "b")
-    assert [verdict.holds for verdict in verdicts] == [True, True, True]
-    assert [row.published for row in rows] == [0.95, 0.5, 1.0]
-    shares |= {"bbr3-leo": [0.90, 0.99, 0.98], "cubic-leo": shares["cubic"]}
-    queues["bbr3-leo"] = [40.0, 30.0, 35.0]
-    _, verdicts = leo_field._ours(shares, queues, published, "b")
-    assert [verdict.holds for verdict in verdicts] == [False, False, True]
+    shares = {"bbr3-leo": [0.97, 0.99, 0.98] * 3, "cubic-leo": [0.8, 0.9, 0.85] * 3, "cubic": [0.5, 0.6, 0.55] * 3}
+    queues = {"bbr3-leo": [20.0, 30.0, 25.0] * 3, "bbr": [60.0, 70.0, 65.0] * 3, "cubic": [40.0] * 9}
+    queues["cubic-leo"] = [30.0, 32.0, 31.0] * 3
+
+    def holds() -> list[bool | None]:
+        return [verdict.holds for verdict in leo_field._ours(shares, queues, published, "b")[1]]
+
+    assert holds() == [True, True, True, True]
+    rows, _ = leo_field._ours(shares, queues, published, "b")
+    assert [row.published for row in rows] == [0.95, 0.5, 1.0, 1.0]
+    shares |= {"bbr3-leo": [0.90, 0.91, 0.92] * 3, "cubic-leo": [0.4] * 9}
+    queues |= {"bbr3-leo": [40.0, 50.0, 45.0] * 3, "cubic-leo": [70.0] * 9}
+    assert holds() == [False, False, False, False]
+    shares |= {"bbr3-leo": [0.80, 0.99, 0.999] * 3, "cubic-leo": [0.3, 0.8, 0.6] * 3}
+    queues |= {"bbr3-leo": [10.0, 50.0, 35.0] * 3, "cubic-leo": [20.0, 60.0, 41.0] * 3}
+    assert holds() == [None, None, None, None]
+    shares = {name: values[:3] for name, values in shares.items()}
+    queues = {name: [1.0] * 3 for name in queues}
+    assert set(holds()) == {None}  # three Profiles are few
 
 
 def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:
-    scores = {
-        ("p", "bbr3-leo+cubic"): [field.Score((60e6, 40e6), 20.0)],
-        ("p", "bbr3+cubic"): [field.Score((90e6, 10e6), 60.0)],
-    }
-    _, (verdict,) = leo_field._fair(scores, ["p"], load_scenario("leo-field").published, "b")
-    assert verdict.holds
-    assert "× 4.000" in verdict.why
+    names = [f"p{i}" for i in range(8)]
+    scores = {}
+    for name in names:
+        scores[name, "bbr3-leo+cubic"] = [field.Score((60e6, 40e6), 20.0)]
+        scores[name, "bbr3+cubic"] = [field.Score((90e6, 10e6), 60.0)]
+        scores[name, "cubic-leo+cubic"] = [field.Score((80e6, 20e6), 60.0)]
+        scores[name, "cubic+cubic"] = [field.Score((50e6, 50e6), 60.0)]
+    _, (ours, cubic) = leo_field._fair(scores, names, load_scenario("leo-field").published, "b")
+    assert ours.holds
+    assert "× 4.000" in ours.why
+    assert cubic.holds is False
 
 
 def test_the_files_name_known_controllers_and_enough_paths() -> None:
     table = load_scenario("leo-field").table
-    assert set(table.texts("entrants")) == set(known_controllers())
+    assert set(table.texts("left_out")) <= set(known_controllers())
     paths = table.texts("paths")
     assert len(paths) >= 20
     assert len({path.split()[3] for path in paths}) == len(paths)
@@ -86,8 +113,22 @@ def test_the_files_name_known_controllers_and_enough_paths() -> None:
             assert parse_entrant(user.text(key))
 
 
+def test_a_clock_that_is_withheld_has_no_moment_in_any_run() -> None:
+    table = load_scenario("hint-error").table
+    starts_ns = [parse_utc(path.split()[2]) for path in table.texts("paths")]
+    duration_s = table.number("duration_s", 20, 3600)
+    for user in table.named_tables("users").values():
+        none = user.text("none")
+        if "period_s" in none:
+            at = dict(each.split("=") for each in none.partition(":")[2].split(","))
+            period_s, moment_s = float(at["period_s"]), float(at["reassigned_at_s"])
+            ahead_s = [(moment_s - start_ns / 1e9) % period_s for start_ns in starts_ns]
+            assert min(ahead_s) > duration_s + 10  # nor is one near enough to prepare for
+            assert user.text("hinted") == none.partition(":")[0]
+
+
 def test_an_error_is_written_into_the_entrant() -> None:
-    user = hint_error._User("bbr3-leo:hints=schedule", "", "", "bbr3")
+    user = hint_error._User("bbr3-leo:hints=schedule", "", "", "bbr3", "")
     assert user.late(0) == "bbr3-leo:hints=schedule"
     assert parse_entrant(user.late(-200)) == parse_entrant("bbr3-leo:hint_offset_ms=-200,hints=schedule")
 

@@ -1,4 +1,4 @@
-"""Studies of flows: their files, what is kept of a Run, and one small run of each that takes little."""
+"""Studies of flows: their files, what is kept of a Run, and how statements are decided."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment, Flow, ProfileRef
 from bentpipe.runs.experiment import NS_PER_S, ROLE
 from bentpipe.studies import STUDIES, find_study
-from bentpipe.studies.agreement import over_seeds, shown
+from bentpipe.studies.agreement import Claim, above_zero, all_hold, on_one_path, shown, sign_tested
 from bentpipe.studies.apnic_2022 import _equal_after_s
-from bentpipe.studies.flows import Field, Track, quantile
+from bentpipe.studies.flows import DAY_NS, Field, Track, on_day, quantile
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 
@@ -41,17 +41,69 @@ def test_a_track_is_cut_and_binned():
 
 
 def test_streams_are_equal_once_two_seconds_of_both_are():
-    first, second = track([10.0] * 30), track([2.0] * 8 + [9.0] * 12, start_s=10.0)
+    first, second = track([10.0] * 50), track([2.0] * 8 + [9.0] * 32, start_s=10.0)
     # Two seconds of 9 over 10; with one of 2 among them it is 5.5.
-    assert _equal_after_s([first, second], 30.0) == 8.0
+    assert _equal_after_s([first, second], 50.0) == 8.0
+    assert _equal_after_s([first, second], 30.0) is None  # twelve seconds are not to stay
+    assert _equal_after_s([first, second], 30.0, unequal_after=1.0) == 8.0
     assert _equal_after_s([first, track([2.0] * 20, start_s=10.0)], 30.0) is None
+    # Once equal is not yet settled: they part again, and then stay.
+    parted = track([9.0] * 4 + [2.0] * 8 + [9.0] * 28, start_s=10.0)
+    assert _equal_after_s([track([10.0] * 50), parted], 50.0) == 12.0
+    # A moment in a long time is let pass.
+    moment = track([9.0] * 60 + [2.0] + [9.0] * 39, start_s=10.0)
+    assert _equal_after_s([track([10.0] * 110), moment], 110.0) == 0.0
 
 
-def test_a_verdict_says_how_many_seeds_agree():
-    verdict = over_seeds("s", [True, True, False], "figure 1", "simulated", "7 and 3")
-    assert (verdict.holds, verdict.why) == (True, "2 of 3 seeds agree: 7 and 3")
-    assert over_seeds("s", [True, False], "", "", "").holds is False
-    assert over_seeds("s", [], "", "", "").holds is None
+def test_a_sign_test_needs_more_than_a_coin_would_give():
+    two_of_three = sign_tested([True, True, False])
+    assert (two_of_three.holds, two_of_three.why) == (None, "2 of 3 tests agree (sign test: p = 0.5)")
+    assert sign_tested([True] * 5).holds is True  # 1/32
+    assert sign_tested([True] * 4).holds is None  # 1/16
+    assert sign_tested([False] * 5).holds is False
+    assert sign_tested([True] * 13 + [False] * 12).holds is None
+    assert sign_tested([]).holds is None
+
+
+def test_a_claim_is_decided_by_the_interval_of_its_paired_ratio():
+    def holds(ours, theirs, *limits):
+        return all_hold("s", [Claim("a over b", ours, theirs, *limits)], "", "").holds
+
+    theirs = [1.0, 2.0, 3.0, 4.0]
+    assert holds([1.2, 2.5, 3.5, 4.7], theirs) is True
+    assert holds([0.8, 1.7, 2.6, 3.3], theirs) is False
+    assert holds([0.7, 2.5, 2.6, 4.7], theirs) is None
+    assert holds([1.2], [1.0]) is None  # one test decides nothing
+    assert holds([0.41, 0.83, 1.2, 1.61], theirs, 0.0, 0.5) is True
+    assert holds([1.01, 2.0, 2.97, 4.03], theirs, 0.9, 1.1) is True
+    assert holds([0.0] * 5, [1.0] * 5) is False  # no ratio: the sign test
+    assert holds([9.0] * 5, [0.0] * 5) is True
+    both = [Claim("a", [2.0, 2.1], [1.0, 1.0]), Claim("b", [0.5, 0.51], [1.0, 1.0])]
+    assert all_hold("s", both, "", "").holds is False
+    said = all_hold("s", [Claim("a over b", [1.2, 2.5, 3.5], theirs[:3])], "", "", "figures").why
+    assert said.startswith("a over b × 1.21 (95 %: 1.11 to")
+    assert said.endswith("n = 3); figures")
+    assert above_zero("s", [1.0, 1.2, 0.9], "", "", "").holds is True
+    assert above_zero("s", [1.0, -1.0, 0.2], "", "", "").holds is None
+    assert above_zero("s", [1.0], "", "", "").holds is None
+
+
+def test_one_static_path_is_one_path_however_often_it_is_run():
+    verdict = on_one_path("s", [True] * 5, "", "", "f")
+    assert verdict.holds is True
+    assert "n = 1" in verdict.why
+    assert on_one_path("s", [True] * 4 + [False], "", "", "").holds is None
+    assert on_one_path("s", [False] * 2, "", "", "").holds is False
+
+
+def test_tests_over_satellites_are_on_different_days():
+    one, other = (on_day("leo-2024", 5.0, day) for day in (0, 3))
+    assert other.start_unix_ns - one.start_unix_ns == 3 * DAY_NS
+    assert one.content_hash() != other.content_hash()
+    assert on_day("geo", 5.0, 3).content_hash() == on_day("geo", 5.0, 0).content_hash()
+
+
+def test_values_are_shown_in_order_or_by_their_range():
     assert quantile([np.array([1.0, np.nan]), np.array([3.0])], 0.5) == 2.0
     assert quantile([], 0.5) is None
     assert shown([1.0, None], "ms") == "1, – ms"

@@ -1,12 +1,18 @@
 """T3P's section 5: the files of its studies, and when and where its uploads go."""
 
-from bentpipe.scenarios import Place
+from types import SimpleNamespace
+
+import pytest
+
+from bentpipe.scenarios import Place, load_services
 from bentpipe.studies import find_study
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.t3p import load_terminals
 from bentpipe.studies.t3p_bbr2_grid import _take
-from bentpipe.studies.t3p_uplink import HOUR_NS, starts_of_tests, uplink_paths
+from bentpipe.studies.t3p_pooled import Span, pooled
+from bentpipe.studies.t3p_uplink import HOUR_NS, load_uplink, starts_of_tests, uplink_paths
 from bentpipe.times import parse_utc
+from bentpipe.tuning import score
 
 
 def test_the_grid_has_the_default_and_the_published_point():
@@ -17,6 +23,37 @@ def test_the_grid_has_the_default_and_the_published_point():
     assert asked.chosen == ("4000", "0.08")
     assert asked.tests * asked.duration_s == 6000  # "a total of 100 min"
     assert find_study("t3p-fairness").name == "t3p-fairness"
+
+
+def test_all_figures_are_of_one_path_which_is_the_preset_s():
+    uplink = load_uplink()
+    assert _take(load_scenario("t3p-bbr2-grid").table, quick=False).uplink == uplink
+    service = load_services()["leo-bcn1"]
+    assert service.terminal.pop == uplink.terminal.pop == "MAD"
+    assert abs(service.terminal.lat_deg - uplink.terminal.lat_deg) < 0.05
+    assert parse_utc(service.start) == starts_of_tests(uplink.first, uplink.hours, 1)[0]
+    first, second = uplink.paths(2, 10.0)
+    (again,) = uplink.paths(1, 10.0, skip=1)
+    assert (first.seed, second.seed, again.seed) == (uplink.seed, uplink.seed + 1, uplink.seed + 1)
+
+
+def test_the_papers_statistic_is_of_all_seconds_together_and_meets_what_lies_in_a_narrow_interval():
+    def run(entrant, label, level, rtt_ms):
+        measures = {"goodput_bps": [level] * 10, "rtt_ms": [None, *[rtt_ms] * 9]}
+        return SimpleNamespace(entrant=entrant, label=label, seed=0, record={"valid": True}, measures=measures)
+
+    runs = []
+    for i, level in enumerate((1e6, 9e6)):  # by tests 2.5 on geometric average, of all seconds together 4.6
+        runs += [run("bbr2", str(i), level, 40.0), run("other", str(i), level * (1.25, 5.0)[i], 42.0)]
+    found = pooled(runs, "other", "bbr2")
+    assert found.gain.value == pytest.approx((1.25 * 1 + 5 * 9) / 10)
+    assert found.rtt_p95.value == pytest.approx(1.05)
+    assert score(runs, "other", "bbr2").gain.mean == pytest.approx(2.5)
+    assert pooled(runs, "absent", "bbr2").gain is None
+    assert Span(2.1, 2.0, 2.2, 25).meets(2.15, 1.25) is True
+    assert Span(1.2, 1.1, 1.3, 25).meets(2.15, 1.25) is False
+    assert Span(1.5, 0.8, 3.0, 25).meets(2.15, 1.25) is None  # it is in there because little is known
+    assert Span(2.1, 2.0, 2.2, 3).meets(2.15, 1.25) is None
 
 
 def test_tests_are_at_the_same_hours_of_each_day_and_fresh_ones_come_after_them():

@@ -3,7 +3,9 @@
 import json
 import os
 import warnings
+from concurrent.futures import CancelledError
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +24,7 @@ from bentpipe.sweeps import (
 )
 from bentpipe.sweeps import cluster as clustering
 from bentpipe.sweeps import table as tables
+from bentpipe.sweeps.crews import Finished, Tick
 
 ENTRANTS = ["cubic", "bbr2", "cubic+bbr"]
 
@@ -222,6 +225,62 @@ def test_a_cluster_gives_the_same_bit_for_bit_and_says_when_its_workers_are_gone
     dask.scale(1)
     rest = run_sweep(jobs, out=tmp_path / "b", on=address)
     assert records(rest) == records(swept)
+
+
+class FakeFuture:
+    """A future whose result goes with its worker `lost` times before it is fetched."""
+
+    key = "bentpipe-run-x"
+
+    def __init__(self, statuses, results):
+        self.statuses, self.results, self.callbacks = list(statuses), list(results), 0
+
+    @property
+    def status(self):
+        return self.statuses[0]
+
+    def result(self, timeout):
+        found = self.results.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def add_done_callback(self, _):
+        self.callbacks += 1
+
+
+def fake_cluster(jobs, future, status="running"):
+    pytest.importorskip("distributed")
+    found = clustering._Cluster(SimpleNamespace(status=status), "tcp://there:8786", jobs)
+    found._out[future.key] = (0, future)
+    return found
+
+
+def test_a_finished_result_that_goes_with_its_worker_is_waited_for_again(jobs):
+    future = FakeFuture(["finished"], [TimeoutError(), "line"])
+    cluster = fake_cluster(jobs, future)
+    assert cluster._told(future) == Tick()
+    assert future.callbacks == 1
+    assert cluster._told(future) == Finished(0, "line")
+    assert not cluster._out
+    lost = FakeFuture(["lost"], [])
+    cluster = fake_cluster(jobs, lost)
+    assert cluster._told(lost) == Tick()
+    assert lost.key in cluster._out
+
+
+@pytest.mark.parametrize(("future", "client"), [("cancelled", "running"), ("lost", "closed"), ("finished", "closed")])
+def test_a_scheduler_that_goes_in_the_middle_is_one_line(jobs, future, client):
+    gone = FakeFuture([future], [])
+    with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
+        fake_cluster(jobs, gone, client)._told(gone)
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(), CancelledError()])
+def test_a_scheduler_that_goes_while_a_result_is_fetched_is_one_line(jobs, error):
+    future = FakeFuture(["finished"], [error])
+    with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
+        fake_cluster(jobs, future)._told(future)
 
 
 def test_no_scheduler_is_one_line(jobs, tmp_path, monkeypatch):

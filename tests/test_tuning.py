@@ -1,5 +1,7 @@
 """Tuning over a grid, and fairness on a shared path."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -25,9 +27,30 @@ def test_a_higher_loss_threshold_gains_on_a_lossy_path_and_the_winner_is_scored_
     assert found.best == better
     assert found.fresh is not None
     assert found.fresh.gain != better.score.gain
+    assert "luck is not ruled out" in found.fresh_on  # of a static path there is no other draw
     assert tune([lossy], grid, out=tmp_path, duration_s=12, seeds=2, most_inflation=0.0).best is None
-    assert plot_heatmaps(found, "t").axes
+    texts = [text.get_text() for text in plot_heatmaps(found, "t").axes[0].texts]
+    gain = better.score.gain
+    low, high = (f"{100 * (end - 1):+.0f}" for end in (gain.low, gain.high))
+    assert any(text.endswith(f"{low} … {high}") for text in texts)
     assert found.to_dict()["best"]["point"] == {"loss_thresh": "0.2", "probe_rtt_win_ms": "5000"}
+
+
+def test_the_winner_is_scored_again_on_profiles_that_were_kept_for_it(lossy, tmp_path):
+    kept = preset_profile("dumbbell:rate=5mbit,rtt=40ms,queue=1bdp,loss=0.01", duration_s=14)
+    grid = parse_grid("bbr2", ["loss_thresh=0.2"])
+    found = tune([lossy], grid, out=tmp_path, duration_s=12, most_inflation=5.0, fresh_paths=[kept])
+    assert found.fresh_on.startswith("1 other Profile")
+    assert found.to_dict()["fresh"]["on"] == found.fresh_on
+    assert found.fresh.goodput_bps > found.best.score.goodput_bps  # a path that loses less
+    with pytest.raises(UserError, match=r"--fresh: .* is among the Profiles"):
+        tune([lossy], grid, out=tmp_path, duration_s=12, fresh_paths=[lossy])
+
+
+def test_what_is_new_in_other_seeds_is_said():
+    here = SimpleNamespace
+    assert "drawn anew" in search._fresh_on([here(seed=1)], [], 3)
+    assert search._fresh_on([here(seed=1), here(seed=None)], [], 3).startswith("1 of 2 Profiles drawn anew")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +77,21 @@ def test_a_grid_of_a_million_points_says_what_it_costs(lossy, tmp_path):
     assert grid.size == 1_000_000
     with pytest.raises(UserError, match=r"1,000,000 points on 2 paths are 2,000,000 Runs, about .* --yes runs them"):
         tune([lossy], grid, out=tmp_path, duration_s=2, seeds=2)
+    assert not list(tmp_path.iterdir())
     assert search._span(3 * 86400) == "3.0 days"
+
+
+def test_a_dear_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch):
+    clock = iter(range(100))  # each Run takes a second
+    monkeypatch.setattr(search.time, "process_time", lambda: float(next(clock)))
+    grid = parse_grid("bbr2", ["loss_thresh=0.02,0.2"])
+    monkeypatch.setattr(search, "UNASKED_S", 1.5)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"2 points on 1 paths are 2 Runs"):
+            tune([lossy], grid, out=tmp_path, duration_s=2)
+    assert len(tune([lossy], grid, out=tmp_path, duration_s=2, agreed=True).cells) == 2
+    with pytest.raises(UserError, match="2 Runs"):  # now all of them are in the table
+        tune([lossy], grid, out=tmp_path, duration_s=2)
 
 
 def test_groups_are_read_with_their_tunables():

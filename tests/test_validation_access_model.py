@@ -9,10 +9,11 @@ import pytest
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points
 from bentpipe.profiles.measured import Capacity
-from bentpipe.validation.access_model import capacities, losses, pings, transport
-from bentpipe.validation.access_model.classifier import slots_of, told
+from bentpipe.validation.access_model import capacities, levels, losses, parts, pings, transport
+from bentpipe.validation.access_model.classifier import apart, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, replays, shuffled
 from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
+from bentpipe.validation.access_model.model import at_site, frozen_params, model_windows
 from bentpipe.validation.access_model.rank_test import rank
 from bentpipe.validation.access_model.statistics import distances, summarise
 
@@ -114,6 +115,60 @@ def test_the_classifier_tells_nothing_from_the_process_itself_and_names_what_dif
     assert "12 ms" in max(found.alone, key=found.alone.get) or "next" in max(found.alone, key=found.alone.get)
 
 
+def test_two_sessions_are_told_apart_by_their_level_and_not_if_they_are_one():
+    one = slots_of(windows(range(8)), fine=False)
+    assert apart("alike", one, slots_of(windows(range(8, 16)), fine=False), fine=False).area < 0.65
+    higher = slots_of([(t, r + 9.0) for t, r in windows(range(8, 16))], fine=False)
+    found = apart("higher", one, higher, fine=False)
+    assert found.area > 0.8
+    assert max(found.alone, key=found.alone.get) in ("p5", "median")
+    (row,) = parts.beside_rows([], [parts.Apart(found, 0.7)])
+    assert (row.reference, row.within) == ("the model likewise 0.70", None)
+
+
+#: Slots of a site of the campaigns: when they begin [s since 1970], and probes that are enough for coarse features.
+START_UNIX_S, PROBES_S = 1_734_544_812, np.arange(0.0, pings.WINDOW_S, 0.15)
+
+
+def site_of(fitted):
+    return pings.Site("here", "48.46,-123.31", "47.61,-122.34", fitted, [], (1.0, 7.0), "here")
+
+
+def made_with(params, count=1, first_seed=1):
+    asked = site_of([pings.Window(START_UNIX_S, PROBES_S, np.zeros(PROBES_S.size))])
+    return model_windows(asked, asked.fitted, params, count, first_seed)
+
+
+def test_a_session_s_load_is_that_of_a_busier_hour_for_the_delay():
+    solar_hour = (START_UNIX_S % 86400 / 3600 - 123.31 / 15) % 24
+    nothing_else = {"capacity.load_power": 0.0, "loss.load_power": 0.0, "load.profile_log_sigma": 0.0}
+    at_peak = nothing_else | {"load.peak_solar_hour": solar_hour}
+    usual = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.0})
+    busier = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.4})
+    ((t_s, found),) = made_with(levels.at_load(usual, 0.4))
+    ((same_s, wanted),) = made_with(busier)
+    assert t_s.tolist() == same_s.tolist()
+    # The hour's cosine falls by 5e-5 over the window, and a grant in many thousands is used or not by that.
+    assert (np.abs(found - wanted) < 0.05).mean() > 0.98
+    ((_, calm),) = made_with(usual)
+    assert np.median(found) > np.median(calm) + 1
+
+
+def test_the_level_of_fitted_windows_is_found_again():
+    asked = levels.Level(0.3, 6.0)
+    real = made_with(levels.at_level(frozen_params(), asked), 12, first_seed=100)
+    site = site_of([pings.Window(START_UNIX_S, t_s, rtt_ms) for t_s, rtt_ms in real])
+    found = levels.find(site, frozen_params(), 12, first_seed=500)
+    assert found.log_load == pytest.approx(0.3, abs=0.11)
+    assert found.offset_ms == pytest.approx(6.0, abs=2.0)
+
+
+def test_no_offset_goes_below_zero():
+    real = made_with(at_site(frozen_params(), {"delay.site_offset_ms": 0.0}))
+    site = site_of([pings.Window(START_UNIX_S, t_s, rtt_ms - 9) for t_s, rtt_ms in real])
+    assert levels.find(site, frozen_params(), 1, first_seed=500).offset_ms == 0.0
+
+
 def test_controls_keep_times_and_say_what_they_say():
     t_s, rtt_ms = process(1)
     rng = np.random.default_rng(1)
@@ -163,6 +218,23 @@ def test_a_capacity_trace_begins_at_every_slot():
     found = transport.turned(trace)
     assert [turn.down.value[0] for turn in found] == [0.0, 150.0, 300.0]
     assert all(sorted(turn.down.value) == list(range(450)) for turn in found)
+
+
+def test_a_flow_knows_a_path_whose_round_trips_vary():
+    t_s = np.arange(0.0, pings.WINDOW_S, 0.1)
+    capacity = Capacity(None, Points.of([0.0], [20e6]), pings.WINDOW_S, None, "x")
+    varying = 30 + np.random.default_rng(1).exponential(8.0, t_s.size)
+    paths = [
+        transport.path_of(name, t_s, rtt_ms, capacity, silent_is_lost=False)
+        for name, rtt_ms in (("steady", np.full(t_s.size, 38.0)), ("varying", varying))
+    ]
+    found = transport.flows(paths, lambda _: None)
+    assert set(found) == set(transport.CONTROLLERS)
+    for of in found.values():
+        goodput_bps, median_ms, p95_ms, deviation_ms = of.figures.T
+        assert (goodput_bps < 20e6).all()
+        assert (p95_ms >= median_ms).all()
+        assert deviation_ms[1] > 2 * deviation_ms[0] > 0
 
 
 def test_windows_begin_at_edges_and_need_replies():

@@ -27,6 +27,8 @@ fn main() -> io::Result<()> {
         hash.update(format!("{}\0{}\0", name.display(), content.len()));
         hash.update(content);
     }
+    // A relay that is not optimised is later.
+    hash.update(env::var("PROFILE").unwrap_or_default());
     let first: [u8; 8] = hash.finalize()[..8].try_into().map_err(io::Error::other)?;
     println!("cargo:rustc-env=BENTPIPE_EMULATOR={:016x}", u64::from_be_bytes(first));
     Ok(())

@@ -79,8 +79,7 @@ def entrant_of_groups(groups: Sequence[Group]) -> str:
 
 def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
     """Goodput of each flow, second by second after the warm-up [bit/s]: a list for each flow."""
-    warm_s = outcome.experiment.warmup_ns / 1e9
-    table = outcome.samples().filter(((pl.col("t_s") * 10).round() % 10 == 0) & (pl.col("t_s") >= warm_s - 1e-6))
+    table = outcome.seconds()
     flows = len(outcome.experiment.flows)
     return {
         "goodput_bps": [

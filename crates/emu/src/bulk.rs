@@ -117,7 +117,7 @@ fn receive(listener: &TcpListener, clock: Clock, progress: &Progress) {
 }
 
 fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) -> std::io::Result<()> {
-    wait_until(clock, begin);
+    clock.sleep_until(begin);
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_congestion(flow.controller.as_bytes())?;
     socket.connect(&to.into())?;
@@ -152,7 +152,7 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
             let mut next = begin;
             while next < stop && write(write_bytes.0)? {
                 next = next + *every_ns;
-                wait_until(clock, next.min(stop));
+                clock.sleep_until(next.min(stop));
             }
         }
     }
@@ -172,9 +172,4 @@ fn is_writable(socket: &Socket) -> std::io::Result<bool> {
         Err(Errno::EINTR) => Ok(false),
         Err(e) => Err(e.into()),
     }
-}
-
-fn wait_until(clock: Clock, at: Time) {
-    let left = at.since(clock.now());
-    thread::sleep(Duration::from_nanos(left.0));
 }

@@ -6,6 +6,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
 use std::time::Duration;
 
 /// Profile time, advancing with `CLOCK_MONOTONIC`.
@@ -17,10 +18,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Profile time is `base` now.
+    /// Profile time is `base` until `lead` from now, and then goes.
     #[must_use]
-    pub fn starting_at(base: Time) -> Self {
-        Self { anchor_ns: monotonic_ns(), base }
+    pub fn starting_at(base: Time, lead: Nanos) -> Self {
+        Self { anchor_ns: monotonic_ns() + lead.0, base }
     }
 
     /// The Profile's time at which it began.
@@ -32,7 +33,12 @@ impl Clock {
     /// The Profile's time.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.base + Nanos(monotonic_ns() - self.anchor_ns)
+        self.base + Nanos(monotonic_ns().saturating_sub(self.anchor_ns))
+    }
+
+    /// Sleeps until the Profile's time is `at`.
+    pub fn sleep_until(&self, at: Time) {
+        thread::sleep(Duration::from(self.machine(at)).saturating_sub(Duration::from_nanos(monotonic_ns())));
     }
 
     fn machine(&self, at: Time) -> TimeSpec {
@@ -42,10 +48,61 @@ impl Clock {
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[must_use]
-#[allow(clippy::cast_sign_loss)] // the clock starts at zero
 pub fn monotonic_ns() -> u64 {
-    // The clock exists on every Linux; 0 would only make the Profile begin at the machine's boot.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+    nanoseconds(ClockId::CLOCK_MONOTONIC)
+}
+
+#[allow(clippy::cast_sign_loss)] // both clocks that are asked are past zero
+fn nanoseconds(clock: ClockId) -> u64 {
+    // They exist on every Linux; 0 would only make the Profile begin at the machine's boot.
+    clock_gettime(clock).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+}
+
+/// How far the machine's wall clock has gone off the one that the Profile's follows: who sets it moves it, and so does a machine that slept, since
+/// `CLOCK_MONOTONIC` stands still meanwhile. (What NTP does little by little moves both alike.)
+#[derive(Clone, Copy, Debug)]
+pub struct Wall {
+    begun: Ahead,
+    largest: Nanos,
+}
+
+/// Of the wall clock to the other [ns]; two readings are never of one moment, so there is a least and a most.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    least: i128,
+    most: i128,
+}
+
+impl Wall {
+    /// As it stands now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { begun: Ahead::now(), largest: Nanos(0) }
+    }
+
+    /// Called now and then.
+    pub fn look(&mut self) {
+        self.largest = self.largest.max(self.begun.surely_off(Ahead::now()));
+    }
+
+    /// The largest that was surely seen.
+    #[must_use]
+    pub const fn largest(&self) -> Nanos {
+        self.largest
+    }
+}
+
+impl Ahead {
+    fn now() -> Self {
+        let before = monotonic_ns();
+        let wall = i128::from(nanoseconds(ClockId::CLOCK_REALTIME));
+        Self { least: wall - i128::from(monotonic_ns()), most: wall - i128::from(before) }
+    }
+
+    /// How far apart they are at least, whenever within its two readings each was.
+    fn surely_off(self, other: Self) -> Nanos {
+        Nanos(u64::try_from((other.least - self.most).max(self.least - other.most)).unwrap_or(0))
+    }
 }
 
 /// A timer on absolute times: being late for one deadline never moves the next. Its precision is the kernel's high-resolution timer's; the 50 µs
@@ -92,5 +149,26 @@ impl Alarm {
 impl AsFd for Alarm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_reading_explains_is_a_step() {
+        let begun = Ahead { least: 100, most: 130 };
+        let off = |least, most| begun.surely_off(Ahead { least, most }).0;
+        assert_eq!([off(120, 500), off(90, 100), off(100, 130)], [0, 0, 0]);
+        assert_eq!(off(180, 200), 50, "set forward, or it slept");
+        assert_eq!(off(-30, 40), 60, "set back");
+    }
+
+    #[test]
+    fn a_machine_that_is_left_alone_has_none() {
+        let mut wall = Wall::now();
+        wall.look();
+        assert!(wall.largest() < Nanos::from_millis(1), "{wall:?}");
     }
 }

@@ -77,6 +77,7 @@ pub struct Strays {
 
 /// See the module.
 pub struct Device {
+    end: &'static str,
     way: Way,
     mtu: u16,
     /// In whose name the sender of what is too large is told.
@@ -112,7 +113,16 @@ impl Device {
                 Err(veth) => return Err(EmuError::Device { tun: tun.to_string(), veth: veth.to_string() }),
             },
         };
-        Ok(Self { way, mtu, routers, parts: Parts::new(HEADROOM, mtu.into()), spare: Vec::new(), strays: Strays::default(), told_lost: 0 })
+        Ok(Self {
+            end,
+            way,
+            mtu,
+            routers,
+            parts: Parts::new(HEADROOM, mtu.into()),
+            spare: Vec::new(),
+            strays: Strays::default(),
+            told_lost: 0,
+        })
     }
 
     /// Which it is.
@@ -191,15 +201,16 @@ impl Device {
                     None => Read::Malformed,
                 },
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
-                Err(e) => return Err(system("read from the TUN device")(e)),
+                Err(e) => return Err(failed(self.end, e)),
             },
             Way::Veth(veth) => match veth.receive(|frame| match frame {
                 Received::Ip(header, link, packet) => apart(header, link, packet),
                 Received::Other => Read::Other,
                 Received::Cut => Read::Malformed,
-            })? {
-                Some(read) => read,
-                None => Read::Nothing,
+            }) {
+                Ok(Some(read)) => read,
+                Ok(None) => Read::Nothing,
+                Err(e) => return Err(failed(self.end, e)),
             },
         })
     }
@@ -302,5 +313,12 @@ impl AsFd for Device {
             Way::Tun { tun, .. } => tun.as_fd(),
             Way::Veth(veth) => veth.as_fd(),
         }
+    }
+}
+/// Of a read: a device that is gone (`EBADFD` of a TUN, `ENXIO` of a packet socket), or down (`EIO`, `ENETDOWN`), is its user's doing.
+fn failed(end: &'static str, found: io::Error) -> EmuError {
+    match found.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EBADFD | Errno::ENXIO | Errno::ENODEV | Errno::EIO | Errno::ENETDOWN) => EmuError::DeviceGone { end, found },
+        _ => system("read from the path's device")(found),
     }
 }

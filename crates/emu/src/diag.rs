@@ -10,6 +10,9 @@ use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, 
 use netlink_sys::{Socket, SocketAddr as NetlinkAddr, protocols::NETLINK_SOCK_DIAG};
 use std::net::{IpAddr, SocketAddr};
 
+/// Bytes of a message's header (`struct nlmsghdr`, include/uapi/linux/netlink.h), which begins with the message's length.
+const NETLINK_HEADER: usize = 16;
+
 /// A TCP connection's state at one end.
 #[derive(Clone, Debug)]
 pub struct TcpState {
@@ -42,6 +45,10 @@ pub struct Served {
 pub struct Diag {
     socket: Socket,
     buffer: Vec<u8>,
+    /// Of the last request: what answers another is of no use any more.
+    sequence: u32,
+    /// Messages that could not be read.
+    unreadable: u64,
 }
 
 impl Diag {
@@ -53,7 +60,13 @@ impl Diag {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG).map_err(system("NETLINK_SOCK_DIAG"))?;
         socket.bind_auto().map_err(system("bind of the netlink socket"))?;
         socket.connect(&NetlinkAddr::new(0, 0)).map_err(system("connect of the netlink socket"))?;
-        Ok(Self { socket, buffer: vec![0; 1 << 16] })
+        Ok(Self { socket, buffer: vec![0; 1 << 16], sequence: 0, unreadable: 0 })
+    }
+
+    /// Messages of the kernel that could not be read so far: connections that are in no sample.
+    #[must_use]
+    pub const fn unreadable(&self) -> u64 {
+        self.unreadable
     }
 
     /// Every connection that has left its handshake and not yet vanished.
@@ -98,6 +111,8 @@ impl Diag {
     fn dump(&mut self, family: u8, protocol: u8, states: &StateFlags, mut each: impl FnMut(InetResponse)) -> Result<(), EmuError> {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        self.sequence = self.sequence.wrapping_add(1);
+        header.sequence_number = self.sequence;
         let request = InetRequest {
             family,
             protocol,
@@ -112,21 +127,58 @@ impl Diag {
         self.socket.send(&bytes, 0).map_err(system("request of the socket table"))?;
         loop {
             let size = self.socket.recv(&mut &mut self.buffer[..], 0).map_err(system("the socket table"))?;
-            let mut rest = &self.buffer[..size];
-            while rest.len() >= 16 {
-                let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(rest) else { return Ok(()) };
-                match message.payload {
-                    NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => each(*response),
-                    NetlinkPayload::InnerMessage(_) | NetlinkPayload::Noop => {}
-                    _ => return Ok(()), // the end, or a kernel without this table
+            for message in messages(&self.buffer[..size]) {
+                match read(message, self.sequence) {
+                    Answer::Socket(response) => each(*response),
+                    Answer::End => return Ok(()),
+                    Answer::Refused(code) => {
+                        return Err(system("the socket table")(std::io::Error::from_raw_os_error(code)));
+                    }
+                    Answer::Unreadable => self.unreadable += 1,
+                    Answer::Nothing => {}
                 }
-                let length = (message.header.length as usize).next_multiple_of(4);
-                if length == 0 || length > rest.len() {
-                    break;
-                }
-                rest = &rest[length..];
             }
         }
+    }
+}
+
+/// What the kernel said to a request.
+enum Answer {
+    Socket(Box<InetResponse>),
+    End,
+    Refused(i32),
+    Unreadable,
+    /// It is not for this request, or says nothing.
+    Nothing,
+}
+
+/// The messages of a datagram, each as long as it says; what is cut short is one, too.
+fn messages(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let said = datagram.first_chunk().map_or(0, |&length| u32::from_ne_bytes(length) as usize);
+        let whole = if (NETLINK_HEADER..=datagram.len()).contains(&said) { said } else { datagram.len() };
+        let (message, rest) = datagram.split_at_checked(whole)?;
+        datagram = rest.get(whole.next_multiple_of(4) - whole..).unwrap_or_default();
+        (!message.is_empty()).then_some(message)
+    })
+}
+
+/// By the kernel's code, 0 or below. One that has no such table, of IPv6 or of a protocol whose module is not there, has no sockets in it.
+const fn ended(code: i32) -> Answer {
+    if code >= 0 || code == -nix::libc::ENOENT { Answer::End } else { Answer::Refused(-code) }
+}
+
+fn read(message: &[u8], sequence: u32) -> Answer {
+    let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) else { return Answer::Unreadable };
+    if message.header.sequence_number != sequence {
+        return Answer::Nothing;
+    }
+    match message.payload {
+        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => Answer::Socket(response),
+        NetlinkPayload::InnerMessage(_) | NetlinkPayload::Noop => Answer::Nothing,
+        NetlinkPayload::Done(done) => ended(done.code),
+        NetlinkPayload::Error(error) => ended(error.raw_code()),
+        _ => Answer::Unreadable,
     }
 }
 
@@ -151,4 +203,63 @@ pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
 /// An IPv4 address in IPv6 clothes is one of IPv4: that is what its packets carry.
 fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_core::{DoneMessage, ErrorMessage};
+    use proptest::prelude::*;
+
+    fn bytes(sequence: u32, payload: NetlinkPayload<SockDiagMessage>) -> Vec<u8> {
+        let mut header = NetlinkHeader::default();
+        header.sequence_number = sequence;
+        let mut message = NetlinkMessage::new(header, payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        bytes
+    }
+
+    fn refusal(code: i32) -> NetlinkPayload<SockDiagMessage> {
+        let mut error = ErrorMessage::default();
+        error.code = std::num::NonZeroI32::new(code);
+        NetlinkPayload::Error(error)
+    }
+
+    #[test]
+    fn what_answers_another_request_is_not_this_ones_end() {
+        let done = |sequence| bytes(sequence, NetlinkPayload::Done(DoneMessage::default()));
+        assert!(matches!(read(&done(7), 7), Answer::End));
+        assert!(matches!(read(&done(6), 7), Answer::Nothing));
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_empty_and_a_refusal_is_told() {
+        assert!(matches!(read(&bytes(7, refusal(-nix::libc::ENOENT)), 7), Answer::End));
+        assert!(matches!(read(&bytes(7, refusal(-nix::libc::EBUSY)), 7), Answer::Refused(nix::libc::EBUSY)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted_and_what_follows_is_read() {
+        let mut datagram = bytes(7, NetlinkPayload::Noop);
+        datagram[4..6].copy_from_slice(&20_u16.to_ne_bytes()); // SOCK_DIAG_BY_FAMILY, without a body
+        datagram.extend(bytes(7, NetlinkPayload::Done(DoneMessage::default())));
+        let answers: Vec<_> = messages(&datagram).map(|message| read(message, 7)).collect();
+        assert!(matches!(answers[..], [Answer::Unreadable, Answer::End]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_of_one_message(datagram in prop::collection::vec(any::<u8>(), 0..300), length in 0_u32..80) {
+            let mut datagram = datagram;
+            datagram.splice(..datagram.len().min(4), length.to_ne_bytes());
+            let parts: Vec<_> = messages(&datagram).collect();
+            prop_assert!(parts.iter().map(|part| part.len()).sum::<usize>() <= datagram.len());
+            prop_assert!(parts.len() <= datagram.len().div_ceil(NETLINK_HEADER));
+            for part in parts {
+                read(part, 7);
+            }
+        }
+    }
 }

@@ -77,6 +77,19 @@ pub enum EmuError {
         /// What the kernel said.
         found: String,
     },
+    /// The device was taken away, or set down.
+    #[error(
+        "the path's device `bentpipe` in the {end}'s namespace is gone, or down ({found}); wanted it up to the end: what runs there is to leave it as it is"
+    )]
+    DeviceGone {
+        /// `client` or `server`.
+        end: &'static str,
+        /// What the kernel said.
+        found: io::Error,
+    },
+    /// What cannot be, and was.
+    #[error("a fault of bentpipe's own: {0}; please report it, with the command")]
+    Internal(&'static str),
     /// What the parent sent.
     #[error("the emulation's specification: {0}")]
     Spec(String),
@@ -111,6 +124,7 @@ impl EmuError {
                 | Self::Server { .. }
                 | Self::Controller { .. }
                 | Self::Capture { .. }
+                | Self::DeviceGone { .. }
                 | Self::Network(_)
                 | Self::Profile(_)
         )

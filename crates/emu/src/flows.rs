@@ -2,7 +2,7 @@
 
 use crate::fragments::{Fragments, PacketId};
 use crate::gateway::rewrite::TCP;
-use bentpipe_profile::{Direction, Nanos, Time};
+use bentpipe_profile::{Direction, Nanos, Time, keyed_u64};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -49,6 +49,22 @@ pub struct FlowKey {
     pub server: SocketAddr,
     /// IP protocol number.
     pub protocol: u8,
+}
+
+impl FlowKey {
+    /// What queues tell flows apart by: the same from the first packet of a flow to its last, whatever place and number it has.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // words of it
+    pub fn hash(&self) -> u32 {
+        let address = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        let ports = u64::from(self.client.port()) << 16 | u64::from(self.server.port());
+        let ends = [self.client.ip(), self.server.ip()].map(address);
+        let words = ends.into_iter().flat_map(|end| [(end >> 64) as u64, end as u64]);
+        words.chain([ports << 8 | u64::from(self.protocol)]).fold(0, keyed_u64) as u32
+    }
 }
 
 /// What an IP packet's header says.
@@ -146,6 +162,7 @@ pub struct FlowTable {
     last: Option<(FlowKey, u32)>,
     /// Of each number.
     spans: Vec<Span>,
+    unnumbered: u64,
     fragments: Fragments,
 }
 
@@ -190,7 +207,10 @@ impl FlowTable {
                 self.spans.push(Span { first: now, last: now });
                 (number, Some(number))
             }
-            None => return (SHARED_PLACE, None),
+            None => {
+                self.unnumbered += u64::from(key.protocol == TCP);
+                return (SHARED_PLACE, None);
+            }
         };
         let Some(place) = self.free_place(now) else { return (SHARED_PLACE, new) };
         let owner = Owner { key, number, last_seen: now };
@@ -213,6 +233,12 @@ impl FlowTable {
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
+    }
+
+    /// Packets of TCP flows that came when there were [`MOST_NUMBERED`] flows already.
+    #[must_use]
+    pub const fn unnumbered(&self) -> u64 {
+        self.unnumbered
     }
 
     fn has_grown(&mut self, key: FlowKey) -> bool {
@@ -259,6 +285,23 @@ mod tests {
         let down = Header::read(&reply).unwrap();
         assert_eq!(up.key(Direction::Up), down.key(Direction::Down));
         assert_eq!(up.key(Direction::Up).server, "10.0.0.2:53".parse().unwrap());
+    }
+
+    #[test]
+    fn hashes_are_of_the_whole_key() {
+        let base = key(17, 1000);
+        let [client, server] = [base.client, base.server];
+        let others = [
+            key(TCP, 1000),
+            key(17, 1001),
+            FlowKey { server: (server.ip(), 54).into(), ..base },
+            FlowKey { client: server, server: client, ..base },
+            FlowKey { client: ("10.0.0.3".parse::<IpAddr>().unwrap(), 1000).into(), ..base },
+            FlowKey { client: ("fd00::1".parse::<IpAddr>().unwrap(), 1000).into(), ..base },
+            FlowKey { client: ("fd00:0:0:1::1".parse::<IpAddr>().unwrap(), 1000).into(), ..base },
+        ];
+        let hashes: std::collections::BTreeSet<u32> = others.iter().chain([&base]).map(FlowKey::hash).collect();
+        assert_eq!(hashes.len(), others.len() + 1);
     }
 
     #[test]
@@ -324,6 +367,17 @@ mod tests {
             assert_eq!((place, new), (u32::from(port), Some(u32::from(port))));
             assert_eq!(table.place(key(TCP, port), Time(1001)), (place, None));
         }
+    }
+
+    #[test]
+    fn of_connections_beyond_the_most_packets_are_counted() {
+        let mut table = FlowTable::default();
+        for port in 0..MOST_NUMBERED + 3 {
+            table.place(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
+        }
+        assert_eq!(table.unnumbered(), 3);
+        table.place(key(17, 53), Time(9000));
+        assert_eq!(table.unnumbered(), 3, "look-ups of names have no numbers anyway");
     }
 
     #[test]

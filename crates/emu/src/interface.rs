@@ -2,15 +2,22 @@
 
 use crate::device::Kind;
 use crate::error::{EmuError, system};
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
+use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::RouteType;
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Packets that a TUN device may hold for the relay. With the default of 500, bursts were lost silently at 500 Mbit/s.
 const QUEUE_PACKETS: u32 = 20_000;
+
+/// What a TUN device queues in before its ring: in order, and nothing but a full ring drops. The host's default (`net.core.default_qdisc`) may be one that
+/// schedules flows, drops early or paces, and so be part of the path.
+const TUN_QDISC: &str = "pfifo_fast";
 
 /// Least MTU for IPv6 (RFC 8200 §5).
 pub const IPV6_MTU: u16 = 1280;
@@ -53,11 +60,18 @@ pub fn free_depth() -> Result<u8, EmuError> {
     Ok((0..=254).find(|&depth| !taken(depth)).unwrap_or(255))
 }
 
-/// Brings the loopback and `device` up in the calling thread's namespace.
+/// Brings the loopback and `device` up in the calling thread's namespace; returns its queueing discipline.
 ///
 /// # Errors
 /// [`EmuError::Interface`].
-pub fn configure(end: &'static str, device: &str, addresses: Addresses, mtu: u16, everywhere: bool) -> Result<(), EmuError> {
+pub fn configure(
+    end: &'static str,
+    (device, kind): (&str, Kind),
+    addresses: Addresses,
+    mtu: u16,
+    everywhere: bool,
+) -> Result<String, EmuError> {
+    let name = device.to_owned();
     with_netlink(end, |handle| async move {
         let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
         let lo = index(&handle, "lo").await.map_err(failed("loopback"))?;
@@ -65,6 +79,9 @@ pub fn configure(end: &'static str, device: &str, addresses: Addresses, mtu: u16
         let device = index(&handle, device).await.map_err(failed("the host's device"))?;
         let up = LinkUnspec::new_with_index(device).mtu(mtu.into()).txqueuelen(QUEUE_PACKETS).up().build();
         handle.link().set(up).execute().await.map_err(failed("the host's device up"))?;
+        if kind == Kind::Tun {
+            queue_in_order(handle.clone(), device).await.map_err(failed("the device's queueing discipline"))?;
+        }
         let v4 = IpAddr::V4(addresses.v4);
         handle.address().add(device, v4, 24).execute().await.map_err(failed("IPv4 address"))?;
         let v6 = mtu >= IPV6_MTU && handle.address().add(device, IpAddr::V6(addresses.v6), 64).execute().await.is_ok();
@@ -76,8 +93,29 @@ pub fn configure(end: &'static str, device: &str, addresses: Addresses, mtu: u16
                 handle.route().add(route).execute().await.map_err(failed("IPv6 default route"))?;
             }
         }
-        Ok(())
+        let link = handle.link().get().match_name(name).execute().try_next().await.map_err(failed("the host's device"))?;
+        let mut kinds =
+            link.into_iter().flat_map(|l| l.attributes).filter_map(|a| if let LinkAttribute::Qdisc(kind) = a { Some(kind) } else { None });
+        Ok(kinds.next_back().unwrap_or_default())
     })
+}
+
+/// Gives `device` [`TUN_QDISC`]; the library has no request for it.
+async fn queue_in_order(mut handle: Handle, device: u32) -> Result<(), rtnetlink::Error> {
+    let mut message = TcMessage::with_index(i32::try_from(device).unwrap_or_default());
+    message.header.parent = TcHandle::ROOT;
+    message.attributes.push(TcAttribute::Kind(TUN_QDISC.to_owned()));
+    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+    let mut answers = handle.request(request)?;
+    while let Some(answer) = answers.next().await {
+        if let NetlinkPayload::Error(error) = answer.payload
+            && error.code.is_some()
+        {
+            return Err(rtnetlink::Error::NetlinkError(error));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the calling thread's namespace say at once that it has no way to `addresses`, of its own network though they are.

@@ -65,6 +65,8 @@ fn hint() -> String {
         "run as root, or `sysctl kernel.unprivileged_userns_clone=1`".to_owned()
     } else if setting("user/max_user_namespaces").as_deref() == Some("0") {
         "run as root, or `sysctl user.max_user_namespaces=10000`".to_owned()
+    } else if setting("user/max_net_namespaces").as_deref() == Some("0") {
+        "`sysctl user.max_net_namespaces=10000`".to_owned()
     } else {
         "run as root, or on a machine (or in a container) that allows user namespaces".to_owned()
     }

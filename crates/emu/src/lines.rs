@@ -57,6 +57,10 @@ pub struct Done<'a> {
     pub account: Account,
     /// TCP flows that are in no sample though they may have carried something.
     pub flows_without_samples: usize,
+    /// What the kernel said of sockets and could not be read: connections that samples lack.
+    pub sockets_unreadable: u64,
+    /// By how much the first packet of a race's flow came to the path after its time, the largest [ms]; `None`: no race, or none came.
+    pub start_late_max_ms: Option<f64>,
     /// How often records of closing sockets were lost before they were read.
     pub closes_missed: u64,
     /// Why this kernel tells of none; `None`: it does.
@@ -72,6 +76,7 @@ const ROOM: usize = 64 << 20;
 pub struct Lines {
     to: Sender<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
+    room: usize,
     writer: JoinHandle<()>,
     lost: u64,
 }
@@ -81,7 +86,11 @@ impl Lines {
     ///
     /// # Errors
     /// No thread left.
-    pub fn new(mut to: impl Write + Send + 'static) -> Result<Self, EmuError> {
+    pub fn new(to: impl Write + Send + 'static) -> Result<Self, EmuError> {
+        Self::with_room(to, ROOM)
+    }
+
+    fn with_room(mut to: impl Write + Send + 'static, room: usize) -> Result<Self, EmuError> {
         let (sender, said) = channel::<Vec<u8>>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let written = Arc::clone(&waiting);
@@ -92,7 +101,7 @@ impl Lines {
             }
         };
         let writer = thread::Builder::new().name("lines".to_owned()).spawn(write).map_err(system("thread of the lines"))?;
-        Ok(Self { to: sender, waiting, writer, lost: 0 })
+        Ok(Self { to: sender, waiting, room, writer, lost: 0 })
     }
 
     /// Rows of tables that found no room so far.
@@ -119,12 +128,12 @@ impl Lines {
             let types: Vec<_> = columns.iter().map(|(name, column)| (*name, type_of(column))).collect(); // a list keeps the order
             self.line(&json!({"kind": "types", "table": name, "types": types}));
         }
-        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
+        self.line(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "qdisc": hosts[0].qdisc(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
     }
 
     /// Rows of one of the Run's tables.
     pub fn table(&mut self, name: &str, columns: &[(&'static str, Column<'_>)]) {
-        if self.waiting.load(Ordering::Relaxed) > ROOM {
+        if self.waiting.load(Ordering::Relaxed) > self.room {
             self.lost += columns.first().map_or(0, |(_, column)| length_of(column)) as u64;
             return;
         }
@@ -150,7 +159,7 @@ impl Lines {
                 object.insert("kind".to_owned(), json!("done"));
                 self.line(&Value::Object(object));
             }
-            _ => self.error(&EmuError::Spec("the last line cannot be written".to_owned())),
+            _ => self.error(&EmuError::Internal("the last line cannot be written")),
         }
     }
 
@@ -209,14 +218,14 @@ mod tests {
     fn a_parent_that_stands_still_stops_nobody_and_what_it_misses_is_counted() {
         let (go, wait) = channel();
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut lines = Lines::new(Parent(wait, writer)).unwrap();
-        let rows = vec![1.0; 1 << 20];
+        let mut lines = Lines::with_room(Parent(wait, writer), 1 << 20).unwrap();
+        let rows = vec![1.0; 1 << 14];
         let mut tables = 0;
         while lines.lost() == 0 {
             lines.table("samples", &[("t_s", Column::F64(&rows))]);
             tables += 1;
         }
-        assert_eq!(lines.lost(), 1 << 20);
+        assert_eq!(lines.lost(), 1 << 14);
         lines.error(&EmuError::Orphaned);
         drop(go);
         let heard = thread::spawn(move || {

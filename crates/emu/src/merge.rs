@@ -8,6 +8,7 @@
 //! As the kernel's `tcp_gro_receive`, it joins only what could be taken apart again exactly: the next bytes of the same connection, in order, with the
 //! same acknowledgement, window, options and marks.
 
+use crate::gateway::rewrite::TCP;
 use crate::segments::{HEADER, NEEDS_CHECKSUM};
 use bentpipe_profile::{Nanos, Time};
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VirtioNetHdr, checksum};
@@ -25,7 +26,6 @@ const FRAGMENT: u16 = 0x3fff;
 /// Reserved bits beside the data offset (RFC 9293).
 const RESERVED: u8 = 15;
 
-const TCP: u8 = 6;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 

@@ -10,14 +10,23 @@ use std::{env, io};
 
 const HOSTS: &str = "/etc/hosts";
 
-/// Makes `server` resolve to `server`. Where the machine has no `/etc/hosts` there is nothing to mount over, and the address must do.
+/// Makes `server` resolve to `server`; `v6`: also to its address of IPv6. Where the machine has no `/etc/hosts` there is nothing to mount over, and
+/// the address must do.
 ///
 /// # Errors
 /// [`EmuError::System`].
-pub fn name_server(server: Addresses) -> Result<(), EmuError> {
-    let Ok(before) = fs::read_to_string(HOSTS) else { return Ok(()) };
-    // The first match counts: ours goes before what the machine, or an outer emulation, has.
-    let text = format!("{} server\n{} server\n{before}", server.v4, server.v6);
+pub fn name_server(server: Addresses, v6: bool) -> Result<(), EmuError> {
+    let before = match fs::read(HOSTS) {
+        Ok(before) => before,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(system("read of /etc/hosts")(e)),
+    };
+    // The first match counts: ours goes before what the machine, or an outer emulation, has; that may be text of any encoding.
+    let mut text = format!("{} server\n", server.v4).into_bytes();
+    if v6 {
+        text.extend(format!("{} server\n", server.v6).into_bytes());
+    }
+    text.extend(before);
     mount_over(HOSTS, &text)
 }
 
@@ -35,7 +44,7 @@ fn folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// [`EmuError::System`].
-pub fn mount_over(path: &str, content: &str) -> Result<(), EmuError> {
+pub fn mount_over(path: &str, content: &[u8]) -> Result<(), EmuError> {
     let folder = folder().ok_or_else(|| system("a folder for temporary files")(io::Error::from(io::ErrorKind::NotFound)))?;
     mount(Some("bentpipe"), &folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("size=1m"))
         .map_err(system("a file system of our own over the folder for temporary files"))?;

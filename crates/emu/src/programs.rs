@@ -43,7 +43,7 @@ impl fmt::Display for Ending {
 /// # Errors
 /// [`EmuError::Spawn`].
 pub fn start(host: &Host, command: &[OsString], reaper: &Reaper) -> Result<Pid, EmuError> {
-    let (program, arguments) = command.split_first().ok_or_else(|| EmuError::Spec("no program".to_owned()))?;
+    let (program, arguments) = command.split_first().ok_or(EmuError::Internal("no program to start"))?;
     let mut child = Command::new(program);
     child.args(arguments);
     spawn(host, child, &program.to_string_lossy(), reaper).map(|(pid, _)| pid)

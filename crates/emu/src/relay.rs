@@ -9,7 +9,7 @@
 //! measured, packet by packet, and never adds up.
 
 use crate::capture::{Content, Tap};
-use crate::clock::{Alarm, Clock};
+use crate::clock::{Alarm, Clock, Wall};
 use crate::device::{Buffer, Device};
 use crate::ecn;
 use crate::error::{EmuError, system};
@@ -93,8 +93,12 @@ pub struct RelayReport {
     /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
     /// rang.
     pub waking_p99_ms: Option<f64>,
+    /// Packets of TCP connections that had no number any more: the path carried them, and no flow of the summary has their bytes.
+    pub unnumbered: u64,
     /// How often the Profile began anew.
     pub loops: u64,
+    /// How far the machine's wall clock went off the Profile's since the beginning, at most [ms]; `None`: the Profile was not to follow it.
+    pub wall_clock_off_ms: Option<f64>,
     /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
     pub realtime: bool,
 }
@@ -130,6 +134,7 @@ fn follow(tap: &mut Option<Tap>, network: &mut Network) {
 /// See the module.
 pub struct Relay {
     clock: Clock,
+    wall: Wall,
     alarm: Alarm,
     epoll: Epoll,
     /// By the direction of what comes out of them: the client's, the server's.
@@ -185,7 +190,8 @@ impl Relay {
         }
         let network = Network::new(&[&profile], streams)?;
         Ok(Self {
-            clock: Clock::starting_at(Time::ZERO),
+            clock: Clock::starting_at(Time::ZERO, Nanos(0)),
+            wall: Wall::now(),
             alarm,
             epoll,
             devices,
@@ -228,6 +234,7 @@ impl Relay {
     /// A device that fails.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
+        self.wall = Wall::now();
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
         self.course.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
@@ -321,7 +328,7 @@ impl Relay {
         }
         let ecn = ecn::codepoint(buffer.packet());
         let (bytes, body) = self.keep(buffer);
-        let packet = Packet { ecn, ..Packet::new(self.course.time(now), 0, direction, flow, bytes, body) };
+        let packet = Packet { ecn, flow_hash: key.hash(), ..Packet::new(self.course.time(now), 0, direction, flow, bytes, body) };
         if self.course.network.send(packet).is_err() {
             self.report.refused += 1;
             if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[body as usize]) {
@@ -532,6 +539,7 @@ impl Relay {
     }
 
     fn window(&mut self, at: Time, news: &mut impl FnMut(News)) {
+        self.wall.look();
         let mut links = Links::default();
         let t_s = at.since(self.start).as_secs_f64();
         let time = self.course.time(at);
@@ -549,6 +557,8 @@ impl Relay {
         if let Some(tap) = &mut self.tap {
             tap.close(&self.bodies, now);
         }
+        self.report.wall_clock_off_ms = matches!(self.begin, Begin::WallClock(_)).then(|| self.wall.largest().as_secs_f64() * 1e3);
+        self.report.unnumbered = self.flows.unnumbered();
         self.report.told_lost = [0, 1].map(|end| self.devices[end].told_lost());
         for strays in self.devices.iter().map(Device::strays) {
             self.report.too_large += strays.too_large;

@@ -138,6 +138,12 @@ impl Sampler {
         }
     }
 
+    /// Messages about sockets that could not be read.
+    #[must_use]
+    pub fn unreadable(&self) -> u64 {
+        self.ends.iter().map(Diag::unreadable).sum()
+    }
+
     /// Whether nothing is to be waited for: no socket has gone without its close, no flow is without a sample.
     #[must_use]
     pub fn is_settled(&self) -> bool {

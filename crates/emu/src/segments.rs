@@ -3,6 +3,7 @@
 //! A kernel that takes a device for a network card hands over up to 64 KB of a flow in one piece (TSO, USO) and leaves checksums to the card; what is
 //! left to do stands in a virtio header in front (virtio 1.2, 5.1.6), from a TUN device as from a packet socket.
 
+use crate::gateway::rewrite::TCP;
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4};
 use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split};
 
@@ -21,7 +22,6 @@ pub const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_ECN`: the first segment alone carries CWR.
 const ECN: u8 = 0x80;
 
-const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Why a buffer does not become packets of the path's.

@@ -10,6 +10,7 @@ use crate::closes::Closes;
 use crate::descriptors;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
+use crate::flows::Span;
 use crate::gateway::counters::Counters;
 use crate::gateway::office;
 use crate::host::{self, Host};
@@ -47,6 +48,9 @@ const LISTEN_LOOK: Duration = Duration::from_millis(10);
 /// here.
 const TCP_TOO: Duration = Duration::from_millis(300);
 
+/// How long a race's path and flows have to be ready for its beginning, so that its flows start at their time. Chosen here: seen were up to 4 ms.
+const LEAD: Nanos = Nanos::from_millis(20);
+
 /// How long after the program's end the kernel has to tell of the sockets that closed with it: it does so from a queue of work of its own, within
 /// a few milliseconds on an idle machine. Chosen here.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -74,29 +78,36 @@ pub fn run(privilege: Privilege, mut control: File, keeper: File, report: File) 
 fn emulate(mut ends: Ends, privilege: Privilege, control: File, lines: &mut Lines) -> Result<(), EmuError> {
     let words = ends.words.clone();
     lifeline(control, move |_| drop(words.send(Word::Terminate)))?;
-    let server = match ends.spec.workload.clone() {
+    let server = match ends.common.spec.workload.clone() {
         Workload::Program { server: Some(line), server_log, .. } => Some(ends.serve(&line, server_log.as_deref().map(Path::new))?),
         _ => None,
     };
     ends.begin(privilege, lines)?.run(server, lines)
 }
 
-/// Both ends, while the path between them does not go yet.
-struct Ends {
+/// What there is from the beginning to the end.
+struct Common {
     spec: Spec,
     profile: Arc<Profile>,
     hosts: [Host; 2],
     addresses: [Addresses; 2],
     sampler: Sampler,
-    relay: Relay,
-    files: Option<Files>,
     gateway: Option<Arc<Counters>>,
     reaper: Reaper,
     inbox: Receiver<Word>,
-    words: Sender<Word>,
+    /// The program and its server; not what else process 1 has to wait for.
     watched: Vec<Pid>,
     ended: BTreeMap<Pid, Ending>,
+    /// Why the program is to end before it does.
     asked: Option<Stopped>,
+}
+
+/// Both ends, while the path between them does not go yet.
+struct Ends {
+    common: Common,
+    relay: Relay,
+    files: Option<Files>,
+    words: Sender<Word>,
 }
 
 /// The server, and what it started.
@@ -105,26 +116,15 @@ struct Server {
     processes: Processes,
 }
 
+/// The path goes.
 struct Session {
-    spec: Spec,
-    profile: Arc<Profile>,
-    hosts: [Host; 2],
-    addresses: [Addresses; 2],
-    sampler: Sampler,
+    common: Common,
     clock: Clock,
     start: Time,
     stop_relay: Arc<AtomicBool>,
     relay: JoinHandle<Result<RelayReport, EmuError>>,
     capture: Option<JoinHandle<CaptureReport>>,
-    gateway: Option<Arc<Counters>>,
-    reaper: Reaper,
-    inbox: Receiver<Word>,
     next_sample: Time,
-    /// The program and its server; not what else process 1 has to wait for.
-    watched: Vec<Pid>,
-    ended: BTreeMap<Pid, Ending>,
-    /// Why the program is to end before it does.
-    asked: Option<Stopped>,
 }
 
 fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<Ends, EmuError> {
@@ -139,7 +139,7 @@ fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<End
     let (client, server) = interface::addresses(interface::free_depth()?);
     let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
     let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
-    name_server(server)?;
+    name_server(server, spec.mtu >= interface::IPV6_MTU)?;
     let hosts = [client_host, server_host];
     for host in &hosts {
         let settings = spec.hosts.clone();
@@ -162,39 +162,27 @@ fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<End
     let devices = [client_device, server_device];
     let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway)?;
     let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
-    Ok(Ends {
-        spec,
-        profile,
-        hosts,
-        addresses: [client, server],
-        sampler,
-        relay,
-        files,
-        gateway: counters,
-        reaper,
-        inbox,
-        words,
-        watched: Vec::new(),
-        ended: BTreeMap::new(),
-        asked: None,
-    })
+    let addresses = [client, server];
+    let (watched, ended) = (Vec::new(), BTreeMap::new());
+    let common = Common { spec, profile, hosts, addresses, sampler, gateway: counters, reaper, inbox, watched, ended, asked: None };
+    Ok(Ends { common, relay, files, words })
 }
 
 impl Ends {
     /// Starts the server and waits until it listens. The path does not go yet: what is sent waits at its end for it.
     fn serve(&mut self, line: &OsStr, log: Option<&Path>) -> Result<Server, EmuError> {
         let failed = |found: String| EmuError::Server { program: line.to_string_lossy().into_owned(), found };
-        let (pid, said) = server::start(&self.hosts[1], line, log, &self.reaper)?;
-        self.watched.push(pid);
-        let processes = Processes::of(&self.hosts[1]);
-        let patience = Duration::from_nanos(self.spec.listen_within_ns.0);
+        let (pid, said) = server::start(&self.common.hosts[1], line, log, &self.common.reaper)?;
+        self.common.watched.push(pid);
+        let processes = Processes::of(&self.common.hosts[1]);
+        let patience = Duration::from_nanos(self.common.spec.listen_within_ns.0);
         let (began, mut on_udp) = (Instant::now(), None);
-        while self.asked.is_none() {
+        while self.common.asked.is_none() {
             // Before the look at its sockets: one that ends in between may have left them to another. What goes on without its first process ends that
             // with 0.
-            let ending = self.ended.get(&pid).filter(|&&ending| ending != Ending::Code(0) || processes.are_gone());
+            let ending = self.common.ended.get(&pid).filter(|&&ending| ending != Ending::Code(0) || processes.are_gone());
             let patient = ending.is_none() && began.elapsed() <= patience;
-            let served = self.sampler.served()?;
+            let served = self.common.sampler.served()?;
             on_udp = if served.udp { on_udp.or_else(|| Some(Instant::now())) } else { None };
             if served.tcp || on_udp.is_some_and(|since: Instant| !patient || since.elapsed() >= TCP_TOO) {
                 break;
@@ -210,9 +198,9 @@ impl Ends {
                 };
                 return Err(failed(format!("after {} s it {found}{}", patience.as_secs_f64(), said.last_lines())));
             }
-            match self.inbox.recv_timeout(LISTEN_LOOK) {
-                Ok(Word::Ended(ended, ending)) if ended == pid => drop(self.ended.insert(ended, ending)),
-                Ok(Word::Terminate) => self.asked = Some(Stopped::Asked),
+            match self.common.inbox.recv_timeout(LISTEN_LOOK) {
+                Ok(Word::Ended(ended, ending)) if ended == pid => drop(self.common.ended.insert(ended, ending)),
+                Ok(Word::Terminate) => self.common.asked = Some(Stopped::Asked),
                 _ => {}
             }
         }
@@ -221,18 +209,19 @@ impl Ends {
 
     /// Lets the path go, and the Profile's clock with it.
     fn begin(self, privilege: Privilege, lines: &mut Lines) -> Result<Session, EmuError> {
-        let Self { spec, profile, hosts, addresses, sampler, mut relay, files, gateway, reaper, inbox, words, watched, ended, asked } =
-            self;
+        let Self { common, mut relay, files, words } = self;
+        let (spec, profile) = (&common.spec, &common.profile);
         let stop_relay = Arc::new(AtomicBool::new(false));
+        let lead = if matches!(spec.workload, Workload::Race { .. }) { LEAD } else { Nanos(0) };
         // One moment for both clocks: what is set up from here on takes its time from the Profile's.
-        let machine = SystemTime::now();
+        let machine = SystemTime::now() + Duration::from_nanos(lead.0);
         let start = spec.begin.resolve(profile.start(), machine);
-        let clock = Clock::starting_at(start);
+        let clock = Clock::starting_at(start, lead);
         let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
         let capture = match files {
             Some(files) => {
                 let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
-                let (tap, writer) = capture::start(files, Arc::clone(&profile), anchor)?;
+                let (tap, writer) = capture::start(files, Arc::clone(profile), anchor)?;
                 relay.capture(tap);
                 Some(writer)
             }
@@ -243,26 +232,8 @@ impl Ends {
             .name("relay".to_owned())
             .spawn(move || relay.run(clock, &stop, |item| drop(words.send(Word::Relay(item)))))
             .map_err(system("thread of the relay"))?;
-        lines.started(&hosts, addresses, start, clock_unix_ns, privilege);
-        Ok(Session {
-            spec,
-            profile,
-            hosts,
-            addresses,
-            sampler,
-            clock,
-            start,
-            stop_relay,
-            relay,
-            capture,
-            gateway,
-            reaper,
-            inbox,
-            next_sample: start,
-            watched,
-            ended,
-            asked,
-        })
+        lines.started(&common.hosts, common.addresses, start, clock_unix_ns, privilege);
+        Ok(Session { common, clock, start, stop_relay, relay, capture, next_sample: start })
     }
 }
 
@@ -289,11 +260,13 @@ fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<Ec
         host::require("ipv4/tcp_no_metrics_save", "1")?;
     }
     if let Some(ecn) = ecn {
-        // 1: asks and accepts; 3: the same with accurate feedback (Linux 6.18; an older kernel refuses it and stays with classic).
-        host::require("ipv4/tcp_ecn", if ecn == EcnMode::Off { "0" } else { "1" })?;
-        if ecn == EcnMode::Accurate {
-            host::set("ipv4/tcp_ecn", "3");
-        }
+        // 1: asks and accepts; 3: the same with accurate feedback, which kernels before Linux 6.18 refuse.
+        let setting = match ecn {
+            EcnMode::Off => "0",
+            EcnMode::Classic => "1",
+            EcnMode::Accurate => "3",
+        };
+        host::require("ipv4/tcp_ecn", setting)?;
     }
     if let Some(settings) = settings {
         host::require("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
@@ -304,13 +277,13 @@ fn host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<Ec
 
 impl Session {
     fn run(mut self, server: Option<Server>, lines: &mut Lines) -> Result<(), EmuError> {
-        match self.spec.workload.clone() {
+        match self.common.spec.workload.clone() {
             Workload::Program { command, .. } => {
-                let (stopped, ending) = if let Some(asked) = self.asked {
+                let (stopped, ending) = if let Some(asked) = self.common.asked {
                     (asked, Some(Ending::Signal(nix::libc::SIGTERM))) // while the server was waited for: the program does not begin any more
                 } else {
-                    let program = programs::start(&self.hosts[0], &command, &self.reaper)?;
-                    self.watched.push(program);
+                    let program = programs::start(&self.common.hosts[0], &command, &self.common.reaper)?;
+                    self.common.watched.push(program);
                     self.wait_for(program, lines)?
                 };
                 self.sample(lines)?;
@@ -339,17 +312,17 @@ impl Session {
     fn wait_for(&mut self, program: Pid, lines: &mut Lines) -> Result<(Stopped, Option<Ending>), EmuError> {
         let mut deadline = None;
         loop {
-            let stopped = if deadline.is_some() { self.asked.unwrap_or(Stopped::Program) } else { Stopped::Program };
-            if let Some(&ending) = self.ended.get(&program) {
+            let stopped = if deadline.is_some() { self.common.asked.unwrap_or(Stopped::Program) } else { Stopped::Program };
+            if let Some(&ending) = self.common.ended.get(&program) {
                 return Ok((stopped, Some(ending)));
             }
             if deadline.is_some_and(|at| self.clock.now() >= at) {
                 return Ok((stopped, None)); // ignores the signal: it ends with the namespace
             }
             // Without the relay there is no path, and `finish` says why.
-            if deadline.is_none() && (self.asked.is_some() || self.relay.is_finished()) {
+            if deadline.is_none() && (self.common.asked.is_some() || self.relay.is_finished()) {
                 programs::terminate(program);
-                deadline = Some(self.clock.now() + self.spec.grace_ns);
+                deadline = Some(self.clock.now() + self.common.spec.grace_ns);
             }
             self.hear_until(deadline, lines, |word| matches!(word, Word::Terminate | Word::Relay(News::ProfileEnded) | Word::Ended(..)))?;
         }
@@ -358,7 +331,7 @@ impl Session {
     fn wait_until(&mut self, end: Time, lines: &mut Lines) -> Result<Stopped, EmuError> {
         self.hear_until(Some(end), lines, |word| matches!(word, Word::Terminate))?;
         self.sample(lines)?;
-        Ok(self.asked.unwrap_or(Stopped::Program))
+        Ok(self.common.asked.unwrap_or(Stopped::Program))
     }
 
     /// Takes what comes, and samples in time, until `deadline` or until a word is `enough`.
@@ -370,11 +343,11 @@ impl Session {
             }
             if now >= self.next_sample {
                 self.sample(lines)?;
-                let step = self.spec.sample_step_ns.0.max(1);
+                let step = self.common.spec.sample_step_ns.0.max(1);
                 self.next_sample = Time(self.start.0 + (now.since(self.start).0 / step + 1) * step);
             }
             let until = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
-            if let Ok(word) = self.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
+            if let Ok(word) = self.common.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
                 let done = enough(&word);
                 self.hear(word, lines);
                 if done {
@@ -389,23 +362,23 @@ impl Session {
 
     fn hear(&mut self, word: Word, lines: &mut Lines) {
         match word {
-            Word::Relay(News::Flow(key, number)) => self.sampler.learn(key, number),
-            Word::Relay(News::Split { client, server }) => self.sampler.split(client, server),
+            Word::Relay(News::Flow(key, number)) => self.common.sampler.learn(key, number),
+            Word::Relay(News::Split { client, server }) => self.common.sampler.split(client, server),
             Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
             Word::Ended(pid, ending) => {
-                if self.watched.contains(&pid) {
-                    self.ended.insert(pid, ending);
+                if self.common.watched.contains(&pid) {
+                    self.common.ended.insert(pid, ending);
                 }
             }
             Word::Relay(News::Spans(_)) => {} // the relay's last word: `finish` takes it
-            Word::Relay(News::ProfileEnded) => drop(self.asked.get_or_insert(Stopped::ProfileEnded)),
-            Word::Terminate => drop(self.asked.get_or_insert(Stopped::Asked)),
+            Word::Relay(News::ProfileEnded) => drop(self.common.asked.get_or_insert(Stopped::ProfileEnded)),
+            Word::Terminate => drop(self.common.asked.get_or_insert(Stopped::Asked)),
         }
     }
 
     fn sample(&mut self, lines: &mut Lines) -> Result<(), EmuError> {
         let mut rows = Samples::default();
-        self.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
+        self.common.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
         write_samples(&rows, lines);
         Ok(())
     }
@@ -414,13 +387,13 @@ impl Session {
     fn hear_last_words(&mut self, lines: &mut Lines) -> Result<(), EmuError> {
         let began = Instant::now();
         loop {
-            while let Ok(word) = self.inbox.try_recv() {
+            while let Ok(word) = self.common.inbox.try_recv() {
                 self.hear(word, lines);
             }
             let mut rows = Samples::default();
-            self.sampler.sample_closed(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
+            self.common.sampler.sample_closed(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
             write_samples(&rows, lines);
-            if self.sampler.is_settled() || began.elapsed() >= LAST_WORDS {
+            if self.common.sampler.is_settled() || began.elapsed() >= LAST_WORDS {
                 return Ok(());
             }
             thread::sleep(LISTEN_LOOK);
@@ -431,19 +404,19 @@ impl Session {
     fn stop_server(&mut self, server: &Server, lines: &mut Lines) {
         server::terminate(server.pid, &server.processes.living());
         let began = Instant::now();
-        let grace = Duration::from_nanos(self.spec.grace_ns.0);
+        let grace = Duration::from_nanos(self.common.spec.grace_ns.0);
         // What then remains ends with the namespace.
-        while began.elapsed() < grace && !(self.ended.contains_key(&server.pid) && server.processes.living().is_empty()) {
-            if let Ok(word) = self.inbox.recv_timeout(LISTEN_LOOK) {
+        while began.elapsed() < grace && !(self.common.ended.contains_key(&server.pid) && server.processes.living().is_empty()) {
+            if let Ok(word) = self.common.inbox.recv_timeout(LISTEN_LOOK) {
                 self.hear(word, lines);
             }
         }
     }
 
     fn start_flows(&self, experiment: &Experiment) -> Result<Vec<Arc<Progress>>, EmuError> {
-        let addresses = self.addresses.map(|a| IpAddr::V4(a.v4));
+        let addresses = self.common.addresses.map(|a| IpAddr::V4(a.v4));
         let end = self.start + experiment.duration_ns;
-        let hosts = [&self.hosts[0], &self.hosts[1]];
+        let hosts = [&self.common.hosts[0], &self.common.hosts[1]];
         (0_u16..)
             .zip(&experiment.flows)
             .map(|(index, flow)| bulk::start(hosts, addresses, index, flow, self.clock, self.start, end))
@@ -458,7 +431,7 @@ impl Session {
             index.filter(|&i| i < experiment.flows.len()).min()
         };
         let seen: BTreeMap<usize, (u32, &Observed)> =
-            self.sampler.observed().iter().filter_map(|(&number, seen)| Some((index_of(seen)?, (number, seen)))).collect();
+            self.common.sampler.observed().iter().filter_map(|(&number, seen)| Some((index_of(seen)?, (number, seen)))).collect();
         let flows = experiment.flows.iter().zip(progress).enumerate().map(|(index, (flow, progress))| {
             let seen = seen.get(&index);
             FlowAccount {
@@ -483,23 +456,23 @@ impl Session {
         race: Option<(Experiment, Vec<FlowAccount>)>,
     ) -> Result<(), EmuError> {
         let end = self.clock.now();
-        let failed = |_| EmuError::Spec("the relay's thread failed".to_owned());
+        let failed = |_| EmuError::Internal("the relay's thread failed");
         if self.relay.is_finished() {
             // It ends when it is told to, or fails; its devices are gone with it.
             self.relay.join().map_err(failed)??;
-            return Err(EmuError::Spec("the relay ended before its time".to_owned()));
+            return Err(EmuError::Internal("the relay ended before its time"));
         }
         let mut dropped = [Dropped::default(); 2]; // a device and its counters go with the relay
-        for (host, count) in self.hosts.iter().zip(&mut dropped) {
+        for (host, count) in self.common.hosts.iter().zip(&mut dropped) {
             *count = host.dropped()?;
         }
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;
         let device_drops = [0, 1].map(|end| dropped[end].untold(report.told_lost[end]));
         let capture = self.capture.map(JoinHandle::join).transpose();
-        let capture = capture.map_err(|_| EmuError::Spec("the capture's thread failed".to_owned()))?;
+        let capture = capture.map_err(|_| EmuError::Internal("the capture's thread failed"))?;
         let mut spans = Vec::new();
-        while let Ok(word) = self.inbox.try_recv() {
+        while let Ok(word) = self.common.inbox.try_recv() {
             match word {
                 Word::Relay(News::Window(links)) => lines.table("links", &links.columns()),
                 Word::Relay(News::Spans(found)) => spans = found,
@@ -507,17 +480,18 @@ impl Session {
             }
         }
         let mut events = Events::default();
-        events.push_path(&self.profile, self.start, end);
+        events.push_path(&self.common.profile, self.start, end);
         lines.table("events", &events.columns());
-        let observation = Observation { sampler: &self.sampler, spans: &spans, start: self.start };
+        let start_late_max_ms = race.as_ref().and_then(|(_, flows)| start_late_max_ms(flows, &spans));
+        let observation = Observation { sampler: &self.common.sampler, spans: &spans, start: self.start };
         let (experiment, flows) = race.unwrap_or_else(|| {
-            let flows = observation.specs(&self.spec.role);
-            (program_experiment(&self.spec, &self.profile, (self.start, end), flows), observation.accounts())
+            let flows = observation.specs(&self.common.spec.role);
+            (program_experiment(&self.common.spec, &self.common.profile, (self.start, end), flows), observation.accounts())
         });
         let account = Account { experiment, flows, start: self.start, end, packets: report.delivered };
-        let endpoints = self.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
-        let gateway = self.gateway.as_deref();
-        let (closes_missed, closes_unavailable) = self.sampler.closes_missed();
+        let endpoints = self.common.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
+        let gateway = self.common.gateway.as_deref();
+        let (closes_missed, closes_unavailable) = self.common.sampler.closes_missed();
         lines.done(&Done {
             stopped,
             ending,
@@ -526,7 +500,9 @@ impl Session {
             capture,
             device_drops,
             account,
-            flows_without_samples: self.sampler.flows_without_samples(),
+            flows_without_samples: self.common.sampler.flows_without_samples(),
+            sockets_unreadable: self.common.sampler.unreadable(),
+            start_late_max_ms,
             closes_missed,
             closes_unavailable,
             endpoints,
@@ -534,6 +510,12 @@ impl Session {
         });
         Ok(())
     }
+}
+
+/// By how much the first packet of a flow came to the path after the flow's time, the largest.
+fn start_late_max_ms(flows: &[FlowAccount], spans: &[Span]) -> Option<f64> {
+    let first = |flow: &FlowAccount| Some(spans.get(flow.number? as usize)?.first.since(flow.start).as_secs_f64() * 1e3);
+    flows.iter().filter_map(first).reduce(f64::max)
 }
 
 fn write_samples(rows: &Samples, lines: &mut Lines) {

@@ -142,7 +142,7 @@ impl Veth {
     ///
     /// # Errors
     /// What the kernel says of the device.
-    pub fn receive<T>(&mut self, read: impl FnOnce(Received<'_>) -> T) -> Result<Option<T>, EmuError> {
+    pub fn receive<T>(&mut self, read: impl FnOnce(Received<'_>) -> T) -> std::io::Result<Option<T>> {
         let taken = self.ring.take(|frame| {
             let Some(Frame { header, bytes }) = frame else { return read(Received::Cut) };
             match bytes.split_at_mut_checked(ETHERNET.into()) {
@@ -152,9 +152,9 @@ impl Veth {
         });
         if taken.is_none() {
             // Memory says nothing of a device that is gone.
-            match getsockopt(&self.socket, SocketError).map_err(system("SO_ERROR of the packet socket"))? {
+            match getsockopt(&self.socket, SocketError)? {
                 0 => {}
-                error => return Err(system("read from the veth pair")(Errno::from_raw(error))),
+                error => return Err(Errno::from_raw(error).into()),
             }
         }
         Ok(taken)

@@ -26,8 +26,10 @@ pub struct Packet {
     pub entered: Time,
     /// Driver's handle to its content.
     pub body: u32,
-    /// Its flow.
+    /// Its flow's place in the statistics; several flows may share one.
     pub flow: u32,
+    /// What tells its flow from others where a queue has to: the same for all its packets.
+    pub flow_hash: u32,
     /// Size on the wire, IP header included [bytes].
     pub bytes: u32,
     /// Which Profile of the network it travels on.
@@ -45,9 +47,23 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet that enters the path at `at`.
+    /// A packet that enters the path at `at`, of a flow that has its place to itself.
     #[must_use]
     pub const fn new(at: Time, path: u16, direction: Direction, flow: u32, bytes: u32, body: u32) -> Self {
-        Self { at, hop_entered: at, entered: at, body, flow, bytes, path, route: 0, position: 0, direction, ecn: Ecn::NotEct, marked: None }
+        Self {
+            at,
+            hop_entered: at,
+            entered: at,
+            body,
+            flow,
+            flow_hash: flow,
+            bytes,
+            path,
+            route: 0,
+            position: 0,
+            direction,
+            ecn: Ecn::NotEct,
+            marked: None,
+        }
     }
 }

@@ -79,6 +79,8 @@ pub struct HostSpec {
     pub rmem_max_bytes: Bytes,
     /// Largest send buffer, `tcp_wmem[2]`.
     pub wmem_max_bytes: Bytes,
+    /// Memory that the send buffer's growth allows for each segment of the window: 4352 with kernels of distributions, 2304 with some for virtual machines.
+    pub wmem_segment_bytes: Bytes,
     /// Whether the qdisc paces every flow (`fq`); otherwise only controllers that ask are paced (`pfifo_fast`).
     pub fq: bool,
     /// Most segments that arrive at the same instant and that the receiver's TCP sees as one (GRO; 1: none).
@@ -89,7 +91,14 @@ pub struct HostSpec {
 
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { rmem_max_bytes: Bytes(33_554_432), wmem_max_bytes: Bytes(4_194_304), fq: false, gro_segments: 45, ecn: EcnMode::Accurate }
+        Self {
+            rmem_max_bytes: Bytes(33_554_432),
+            wmem_max_bytes: Bytes(4_194_304),
+            wmem_segment_bytes: Bytes(4_352),
+            fq: false,
+            gro_segments: 45,
+            ecn: EcnMode::Accurate,
+        }
     }
 }
 

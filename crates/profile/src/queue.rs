@@ -231,7 +231,7 @@ impl Profile {
             if !answered {
                 return Err(ProfileError::Experiment {
                     field: format!("queues[{i}]"),
-                    found: format!("no hop of {} with a capacity answers to it", self.name()),
+                    found: format!("no hop of {} with a capacity is called {:?}", self.name(), rule.hop.as_deref().unwrap_or("*")),
                     wanted: format!("one of {}", limited_hops(self.hops())),
                 });
             }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_rule_that_nothing_answers_to_is_refused_with_what_there_is() {
         let error = profile().with_queues("path", &[rule(Some("fibre:*"), None, QueueDiscipline::DropTail)]).unwrap_err();
-        assert!(error.to_string().ends_with("answers to it; wanted one of sat:1, sat:2"), "{error}");
+        assert!(error.to_string().ends_with("a capacity is called \"fibre:*\"; wanted one of sat:1, sat:2"), "{error}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Flow {
     ) -> Result<Self, SimError> {
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
-        let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), turnaround: Some(streams), ..sender_config(&sender_host) };
+        let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), host_times: Some(streams), ..sender_config(&sender_host) };
         let told = config.controller_config(streams);
         let controller = match guests(&spec.controller, &told, &spec.options) {
             Some(guest) => guest,
@@ -162,7 +162,7 @@ fn facts(profile: &Profile) -> Facts {
 }
 
 fn sender_config(host: &HostSpec) -> SenderConfig {
-    SenderConfig { wmem_max: host.wmem_max_bytes, fq: host.fq, ..SenderConfig::default() }
+    SenderConfig { wmem_max: host.wmem_max_bytes, wmem_segment: host.wmem_segment_bytes, fq: host.fq, ..SenderConfig::default() }
 }
 
 fn receiver_config(host: &HostSpec) -> ReceiverConfig {

@@ -286,7 +286,10 @@ impl Simulation {
                         let last = outcomes.len() == 1 || self.last[packet.flow as usize] == index;
                         self.deliver_segment(packet, &segment, behind, last);
                     }
-                    Body::Ack(ack) => self.deliver_ack(packet.flow as usize, &ack),
+                    Body::Ack(ack) => {
+                        let behind = self.next_ack(packet.flow, &outcomes[index + 1..]);
+                        self.deliver_ack(packet.flow as usize, &ack, behind.as_ref());
+                    }
                 }
             }
         }
@@ -316,6 +319,16 @@ impl Simulation {
         }
     }
 
+    /// The flow's next acknowledgement of this instant.
+    fn next_ack(&self, flow: u32, rest: &[(Outcome, Packet)]) -> Option<Ack> {
+        rest.iter().filter(|(outcome, packet)| *outcome == Outcome::Delivered && packet.flow == flow).find_map(|(_, packet)| {
+            match self.bodies.get(packet.body) {
+                Some(Body::Ack(ack)) => Some(*ack),
+                _ => None,
+            }
+        })
+    }
+
     fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, behind: Option<Segment>, last: bool) {
         let index = packet.flow as usize;
         let Some(flow) = self.flows[index].as_mut() else { return };
@@ -329,8 +342,11 @@ impl Simulation {
         self.ask(index);
     }
 
-    fn deliver_ack(&mut self, index: usize, ack: &Ack) {
+    fn deliver_ack(&mut self, index: usize, ack: &Ack, behind: Option<&Ack>) {
         let Some(flow) = self.flows[index].as_mut() else { return };
+        if flow.sender.defers(self.now, ack, behind) {
+            return;
+        }
         flow.sender.on_ack(self.now, ack);
         if let Some(rtt) = flow.sender.take_rtt_sample() {
             flow.rtts.record(rtt);

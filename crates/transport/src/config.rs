@@ -18,6 +18,10 @@ pub struct SenderConfig {
     pub wmem_initial: Bytes,
     /// Largest send buffer (`tcp_wmem[2]`).
     pub wmem_max: Bytes,
+    /// Memory that the send buffer's growth allows for each segment of the window (`tcp_sndbuf_expand`). It depends on how the kernel was built: 1460 bytes, `MAX_TCP_HEADER`
+    /// and 320 of `struct skb_shared_info`, rounded up to a power of two, and 256 of `struct sk_buff`. With drivers for wireless networks, as distributions
+    /// have them, 4352; without, as in kernels for virtual machines, 2304 (x86-64).
+    pub wmem_segment: Bytes,
     /// Largest burst that leaves as one (`gso_max_size`).
     pub gso_max: Bytes,
     /// Pacing in slow start, percent of cwnd / srtt (`tcp_pacing_ss_ratio`).
@@ -37,7 +41,7 @@ pub struct SenderConfig {
     /// Congestion notification that it asks for.
     pub ecn: EcnMode,
     /// What the time is drawn from that both hosts take over a packet and its acknowledgement; None: they take none.
-    pub turnaround: Option<Streams>,
+    pub host_times: Option<Streams>,
 }
 
 impl Default for SenderConfig {
@@ -48,6 +52,7 @@ impl Default for SenderConfig {
             fq: false,
             wmem_initial: Bytes(16_384),
             wmem_max: Bytes(4_194_304),
+            wmem_segment: Bytes(4_352),
             gso_max: Bytes(65_536),
             pacing_slow_start_percent: 200,
             pacing_avoidance_percent: 120,
@@ -57,7 +62,7 @@ impl Default for SenderConfig {
             rto_max: Nanos::from_secs(120),
             min_rtt_window: Nanos::from_secs(300),
             ecn: EcnMode::Off,
-            turnaround: None,
+            host_times: None,
         }
     }
 }

@@ -8,12 +8,13 @@
 //! | [`cc`] | one controller per file or folder, behind one trait and one registry |
 //! | [`config`], [`stats`] | what a host brings; what an observer sees |
 //!
-//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `turnaround`, `pacing`, `cwnd_usage` and
-//! `sndbuf` make the sender; `reassembly`, `ack_policy` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
+//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage`
+//! and `sndbuf` make the sender; `reassembly`, `ack_policy`, `reader` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
 //! `docs/concepts/transport.md`.
 
 mod ack_policy;
 mod arrivals;
+mod backlog;
 pub mod cc;
 pub mod config;
 mod cwnd_usage;

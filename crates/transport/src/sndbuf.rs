@@ -14,16 +14,24 @@ use crate::config::SenderConfig;
 
 /// Memory of an skb besides its payload: `SO_MEMINFO` of a socket with one byte queued shows 833 bytes (Linux 6.18, x86-64).
 const SKB_OVERHEAD: u64 = 832;
-/// `MAX_TCP_HEADER` and `struct skb_shared_info`, 320 bytes each on x86-64: what `tcp_sndbuf_expand` adds to a segment before it rounds up.
-const SEGMENT_HEADROOM: u64 = 640;
-/// `struct sk_buff`, aligned (x86-64).
-const SK_BUFF: u64 = 256;
 /// What an application writes in one call: 128 kB (iperf3's default length).
 const PIECE: u64 = 1 << 17;
 /// How many of them between two looks at whether there is room (iperf3's `multisend`).
 const WRITES: u64 = 10;
 /// Segments that the buffer allows for at least (`TCP_INIT_CWND`).
 const MIN_SEGMENTS: u64 = 10;
+/// Room that the largest skb keeps for headers (`MAX_TCP_HEADER` + 1, x86-64).
+const HEADERS: u64 = 321;
+/// Of a peer whose largest window is no more than this (`TCP_MSS_DEFAULT`), all of it counts, else half.
+const SMALL_WINDOW: u64 = 536;
+
+/// Payload of a full skb towards a peer whose largest window so far is `max_window`: no more than half of that (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
+pub fn size_goal(config: &SenderConfig, max_window: u64) -> u64 {
+    let mss = u64::from(config.mss);
+    let most = config.gso_max.0.saturating_sub(HEADERS);
+    let half = if max_window > SMALL_WINDOW { max_window / 2 } else { max_window };
+    (most.min(half) / mss).max(1) * mss
+}
 
 /// What the application gave and the buffer took.
 #[derive(Clone, Debug)]
@@ -33,14 +41,15 @@ pub struct SendBuffer {
     max: u64,
     /// Memory that one segment is assumed to take.
     per_segment: u64,
-    /// Largest skb [bytes of payload].
-    chunk: u64,
+    /// Largest skb, as `size_goal` has it [bytes of payload].
+    goal: u64,
     /// End of what the application has to send; `u64::MAX`: there is always more.
     offered: u64,
     /// End of what it wrote.
     written: u64,
-    /// Pieces that it still writes before it looks again, and what there was when it began.
+    /// Pieces that it still writes before it looks again, where the one under way ends, and what there was when it began.
     pieces: u64,
+    piece_end: u64,
     begun: Queued,
     /// Whether it waits for space.
     waiting: bool,
@@ -61,16 +70,15 @@ pub struct Queued {
 impl SendBuffer {
     /// Empty, with room for the initial window.
     pub fn new(config: &SenderConfig, factor: u32) -> Self {
-        // `mss_clamp` is what was announced: without the 12 bytes of timestamps taken off.
-        let per_segment = (u64::from(config.mss) + 12 + SEGMENT_HEADROOM).next_power_of_two() + SK_BUFF;
         let mut buffer = Self {
             limit: config.wmem_initial.0,
             max: config.wmem_max.0,
-            per_segment,
-            chunk: (config.gso_max.0 / u64::from(config.mss)).max(1) * u64::from(config.mss),
+            per_segment: config.wmem_segment.0,
+            goal: size_goal(config, u64::MAX),
             offered: 0,
             written: 0,
             pieces: 0,
+            piece_end: 0,
             begun: Queued { una: 0, nxt: 0, bursts: 0 },
             waiting: false,
             closed: false,
@@ -104,6 +112,11 @@ impl SendBuffer {
         self.waiting
     }
 
+    /// The application is woken: it does not wait any more, though it has not written yet.
+    pub const fn wake(&mut self) {
+        self.waiting = false;
+    }
+
     /// End of what was written.
     pub const fn written(&self) -> u64 {
         self.written
@@ -115,9 +128,14 @@ impl SendBuffer {
         self.limit = self.limit.max(wanted.min(self.max));
     }
 
+    /// The peer's largest window changed: so does the largest skb.
+    pub const fn set_goal(&mut self, goal: u64) {
+        self.goal = goal;
+    }
+
     /// Whether the application is amid the pieces that it writes at once.
     pub const fn is_writing(&self) -> bool {
-        self.pieces > 0
+        self.pieces > 0 || self.written < self.piece_end
     }
 
     /// Whether the application may write now: a third is free (`sk_stream_is_writeable`), or it is amid its pieces and there is room.
@@ -129,7 +147,7 @@ impl SendBuffer {
             if self.memory(self.begun) < self.limit {
                 return true;
             }
-            self.pieces = 0; // it would block
+            self.stop_writing(); // it would block
         }
         // Payload alone mostly tells: no division then.
         let payload = self.written.saturating_sub(queued.una);
@@ -140,32 +158,45 @@ impl SendBuffer {
         memory < self.limit && self.limit - memory >= memory / 2
     }
 
-    /// The application writes a piece, or what of it there is room for.
-    pub fn write(&mut self, queued: Queued) {
+    /// The application writes a piece, or what of it there is room for. Where nothing waits to be sent, the first skb leaves before the piece goes on
+    /// (`tcp_push_one`), and what the `window` [bytes] did not let go of it is filled up, whatever there is room for.
+    pub fn write(&mut self, queued: Queued, window: u64) {
         if !self.is_writing() {
             self.pieces = WRITES;
             self.begun = queued;
         }
-        self.pieces -= 1;
-        let end = self.offered.min(self.written.saturating_add(PIECE));
+        if self.written >= self.piece_end {
+            self.pieces -= 1;
+            self.piece_end = self.offered.min(self.written.saturating_add(PIECE));
+        }
+        let unsent = self.written.saturating_sub(queued.nxt);
+        let end =
+            if unsent == 0 && window < self.goal { self.piece_end.min(self.written.saturating_add(self.goal)) } else { self.piece_end };
+        if !unsent.is_multiple_of(self.goal) {
+            self.written = end.min(self.written + self.goal - unsent % self.goal);
+        }
         while self.written < end {
             let memory = self.memory(self.begun);
             if memory >= self.limit {
-                self.pieces = 0;
+                self.stop_writing();
                 break;
             }
-            let skbs = (self.limit - memory).div_ceil(self.chunk + SKB_OVERHEAD);
-            self.written = end.min(self.written + skbs * self.chunk);
+            let skbs = (self.limit - memory).div_ceil(self.goal + SKB_OVERHEAD);
+            self.written = end.min(self.written + skbs * self.goal);
         }
         self.waiting = self.has_more();
         if !self.waiting {
-            self.pieces = 0;
+            self.stop_writing();
         }
+    }
+
+    const fn stop_writing(&mut self) {
+        (self.pieces, self.piece_end) = (0, self.written);
     }
 
     const fn memory(&self, queued: Queued) -> u64 {
         let unsent = self.written.saturating_sub(queued.nxt);
-        (self.written.saturating_sub(queued.una)) + SKB_OVERHEAD * (queued.bursts + unsent.div_ceil(self.chunk))
+        (self.written.saturating_sub(queued.una)) + SKB_OVERHEAD * (queued.bursts + unsent.div_ceil(self.goal))
     }
 }
 
@@ -198,7 +229,7 @@ mod tests {
     /// Writes while it may, and nothing leaves.
     fn fill(buffer: &mut SendBuffer, queued: Queued) {
         while buffer.may_write(queued) {
-            buffer.write(queued);
+            buffer.write(queued, u64::MAX);
         }
     }
 
@@ -217,7 +248,7 @@ mod tests {
     fn an_application_writes_ten_pieces_and_looks_again() {
         let mut buffer = bulk(4_194_304, 2);
         buffer.expand(10_000, 2);
-        buffer.write(EMPTY);
+        buffer.write(EMPTY, u64::MAX);
         assert_eq!((buffer.written(), buffer.is_writing()), (PIECE, true), "one after the other");
         fill(&mut buffer, EMPTY);
         let first = buffer.written();
@@ -241,7 +272,7 @@ mod tests {
     fn an_application_of_given_size_writes_exactly_that() {
         let mut buffer = SendBuffer::new(&SenderConfig::default(), 2);
         buffer.offer(1000);
-        buffer.write(EMPTY);
+        buffer.write(EMPTY, u64::MAX);
         assert_eq!(buffer.written(), 1000);
         assert!(!buffer.is_full() && !buffer.has_more());
     }

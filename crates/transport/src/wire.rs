@@ -136,4 +136,13 @@ impl Ack {
             n => HEADER_BYTES + 4 + 8 * n as u32,
         }
     }
+
+    /// Whether a host that holds this one back may let `behind` stand for both: header and options alike but for the number and the window
+    /// (`tcp_add_backlog`), timestamps in milliseconds.
+    #[must_use]
+    pub fn joins(&self, behind: &Self) -> bool {
+        let dated = |ack: &Self| (ticks(ack.tsval, Time::ZERO), ticks(ack.ts_ecr, Time::ZERO));
+        let said = |ack: &Self| (ack.syn, ack.sacks, ack.dsack, ack.ce_count, ack.ece, ack.ecn, ack.capable);
+        !self.syn && self.ack <= behind.ack && said(self) == said(behind) && dated(self) == dated(behind)
+    }
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from bentpipe.emulation.check import KernelReport
 
 app = typer.Typer(help="What this machine's kernel can do for an emulation.", no_args_is_help=True)
 
@@ -31,4 +34,19 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
     else:
         rows = [[item.name, "ok" if item.ok else "no", item.found, item.means] for item in report.checks]
         table("", ["what", "", "found", "means"], rows)
+        typer.echo(_verdict(report))
     raise typer.Exit(0 if report.usable else 2)
+
+
+def _verdict(report: KernelReport) -> str:
+    if not report.usable:
+        return "No emulation runs here: see the first `no`."
+    missing = [item.name for item in report.checks if not item.ok]
+    if "lateness" in missing:
+        return (
+            "Emulations run here, but this machine did not keep time just now: end other work on it, or expect Runs "
+            "that are not valid and say so."
+        )
+    if missing:
+        return f"Emulations run here; what is missing ({', '.join(missing)}) costs what stands beside it."
+    return "Emulations run here, and nothing is missing."

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import analyze, catalogue, dish, kernel, probe, profile, study
+from bentpipe.cli.compare import compare
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand, ProgramCommand
@@ -73,6 +74,7 @@ app.command()(race)
 app.command()(tune)
 app.command()(fairness)
 app.command()(report)
+app.command()(compare)
 app.command()(read)
 app.command()(demo)
 app.command(cls=PlaceCommand)(sky)

@@ -69,8 +69,13 @@ def run(
     head = ["quantity", "unit", "published", "ours", "ratio", "source", "ours from"]
     table(done.study.title, head, [cells(row) for row in done.result.rows])
     said = {True: "yes", False: "NO", None: "–"}
-    rows = [[v.statement, said[v.holds], v.why, v.source, v.basis] for v in done.result.verdicts]
-    table("What the publication says", ["statement", "holds", "by", "source", "ours from"], rows)
+    head = ["statement", "holds", "by", "source", "ours from"]
+    for title, verdicts in (
+        ("What the publication says", done.result.verdicts),
+        ("What would have to be different", done.result.counterfactuals),
+    ):
+        if verdicts:
+            table(title, head, [[v.statement, said[v.holds], v.why, v.source, v.basis] for v in verdicts])
     for line in (*done.result.basis, *done.result.notes):
         note(line)
     for file in done.figures.values():

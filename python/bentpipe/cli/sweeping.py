@@ -52,6 +52,14 @@ def tune(
     direction: Direction = "down",
     duration: Duration = None,
     seeds: Annotated[int, typer.Option(help="N: seeds 0 … N−1; the winner again on N … 2N−1.")] = 3,
+    fresh: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A Profile kept for scoring the winner again, instead of other seeds of those it was chosen on. "
+            "Measured Profiles are the same path with every seed. [repeatable]",
+            show_default=False,
+        ),
+    ] = None,
     max_rtt_inflation: Annotated[
         float,
         typer.Option(help="The best point's RTT, p95 and mean, exceeds the default's by less than this part."),
@@ -63,8 +71,8 @@ def tune(
 ) -> None:
     """Try a grid of a controller's tunables on the same paths: what each gains in goodput and costs in round-trip time.
 
-    Draws two heatmaps, names the best point within --max-rtt-inflation, and scores that one again on seeds that had no
-    part in choosing it. The same command goes on after Ctrl-C.
+    Draws two heatmaps, names the best point within --max-rtt-inflation, and scores that one again on what had no part
+    in choosing it: Profiles given with --fresh, or other seeds. The same command goes on after Ctrl-C.
 
     Example:
         bentpipe tune P.parquet --cc bbr2 --grid probe_rtt_win_ms=2000,5000 --grid loss_thresh=0.02,0.08 --duration 60
@@ -75,7 +83,7 @@ def tune(
     from bentpipe.plots.style import save
 
     wanted = tuning.parse_grid(cc, grid)
-    paths = _read(profiles)
+    paths, kept = _read(profiles), _read(fresh or [])
     with progress("tuning") as advance:
         found = tuning.tune(
             paths,
@@ -85,6 +93,7 @@ def tune(
             duration_s=duration,
             seeds=seeds,
             most_inflation=max_rtt_inflation,
+            fresh_paths=kept,
             on=on,
             threads=jobs,
             agreed=yes,
@@ -95,7 +104,7 @@ def tune(
     if as_json:
         print_json({**found.to_dict(), "figure": str(figure)})
     else:
-        _show_tuned(found, seeds)
+        _show_tuned(found)
         note(f"figure: {figure}; results: {out / 'results.jsonl'}")
     _failed(found.failed)
 
@@ -145,7 +154,7 @@ def fairness(
     _failed(found.failed)
 
 
-def _show_tuned(found: Tuned, seeds: int) -> None:
+def _show_tuned(found: Tuned) -> None:
     from bentpipe.cli.console import note, table
 
     names = [name for name, _ in found.grid.axes]
@@ -159,8 +168,7 @@ def _show_tuned(found: Tuned, seeds: int) -> None:
     note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.entrant})")
     if found.fresh is not None:
         gain, p95, mean = (_percent(each) for each in (found.fresh.gain, found.fresh.rtt_p95, found.fresh.rtt_mean))
-        again = f"seeds {seeds} … {2 * seeds - 1}"
-        note(f"the same again on fresh paths ({again}): goodput {gain} %, RTT p95 {p95} %, mean {mean} %")
+        note(f"the same again on {found.fresh_on}: goodput {gain} %, RTT p95 {p95} %, mean {mean} %")
 
 
 def _row(score: Score) -> list[object]:

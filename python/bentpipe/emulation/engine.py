@@ -47,11 +47,24 @@ Chosen: the figure is an upper bound of how long packets waited there; Runs that
 to 2 ms, and of a path that is faster than the machine it grows without end.
 """
 
+WALL_CLOCK_BOUND_MS = 1.0
+"""How far the Profile's clock may come off the machine's, where the one is to follow the other: as near as a handover
+is promised to strike at its time."""
+
+START_BOUND_MS = 1.0
+"""By how much a flow of a race may come to the path after its time without a word.
+
+Chosen: flows that had their processor came within a tenth of it; over a path of grants, 4 ms were another slow start.
+"""
+
 FEW_PACKETS = 100
 """With fewer a 99th percentile is the latest packet, and one moment's delay would make a Run not valid."""
 
 WORTH_SAYING = 0.01
 """A share of stolen processor time that a message about a disturbed machine names. Chosen here."""
+
+LOOPED = "the events are those of the first time alone, and the links lack what was inside when the next began"
+"""What the tables of a Run lack that is longer than its Profile."""
 
 UNKNOWN = ("losses",)
 """Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
@@ -66,7 +79,9 @@ MEASURED = (
     "flows_without_samples",
     "closes_missed",
     "closes_unavailable",
+    "sockets_unreadable",
     "rows_lost",
+    "start_late_max_ms",
 )
 """What the emulator says of itself at its end, and `run.json` keeps under `summary.emulator`."""
 
@@ -95,7 +110,7 @@ class Spec:
     Args:
         offset_s: Where in the Profile to begin; None: where the machine's clock and the Profile's agree in the second
             of the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations come at
-            :12, :27, :42 and :57.
+            :12, :27, :42 and :57; at 0 if the Profile is shorter than a slot.
         at_end: What happens if it runs longer than the Profile: begin anew, keep the last values, or end the program.
         mtu: Largest IP packet [bytes].
         gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the
@@ -146,6 +161,15 @@ class Spec:
                 "workload": _in_bytes(self.workload),
             }
         ).encode()
+
+    def phase(self, profile: Profile) -> Literal["given", "wall_clock", "beginning"]:
+        """What decides where in the Profile it begins: `offset_s`, the machine's clock, or neither.
+
+        A Profile shorter than a slot has no second of it for every moment: it is played from its beginning.
+        """
+        if self.offset_s is not None:
+            return "given"
+        return "wall_clock" if "wall_clock" in self._begin(profile) else "beginning"
 
     def _begin(self, profile: Profile) -> dict[str, int]:
         if self.offset_s is not None:
@@ -205,6 +229,14 @@ class Emulated:
         if unknown := sum(not flow["is_complete"] for flow in self.done["flows"]):
             why = self.done["closes_unavailable"] or "its records were lost"
             reasons.append(f"the kernel did not tell what {unknown} TCP flows had carried when they closed ({why})")
+        if unreadable := self.done.get("sockets_unreadable"):
+            reasons.append(f"{unreadable} of the kernel's records of sockets could not be read: samples lack some")
+        off_ms = self.done["relay"].get("wall_clock_off_ms")
+        if off_ms is not None and off_ms > WALL_CLOCK_BOUND_MS:
+            reasons.append(
+                f"this machine's wall clock was set, or the machine slept: it is {off_ms:.3g} ms off the Profile's, "
+                "whose reconfigurations no longer come at their second of the minute"
+            )
         if self.bound is not None and self.bound.share > BOUND_SHARE:
             reasons.append(f"{self.bound}: the figures are the machine's")
         if reasons and self.stolen_share is not None and self.stolen_share >= WORTH_SAYING:
@@ -301,6 +333,19 @@ class Emulated:
                 "relay cannot take apart nothing enters the path, and a Run with any of it is not valid (`malformed` "
                 "in run.json); a TUN device has no such limit"
             )
+        late_ms = (self.done or {}).get("start_late_max_ms")
+        if late_ms is not None and late_ms > START_BOUND_MS:
+            warnings.append(
+                f"a flow of the race began {late_ms:.3g} ms after its time: what it met on the path is not what a flow "
+                "in time meets"
+            )
+        if unnumbered := ((self.done or {}).get("relay") or {}).get("unnumbered"):
+            warnings.append(
+                f"{unnumbered} packets of TCP connections beyond those that are told apart took the path: these "
+                "connections are not in the summary"
+            )
+        if loops := ((self.done or {}).get("relay") or {}).get("loops"):
+            warnings.append(f"the Profile was played {loops + 1} times (--at-end loop): {LOOPED}")
         if self.bound is not None and self.bound.share <= BOUND_SHARE < self.bound.share + self.bound.unknown_share:
             warnings.append(f"{self.bound}: the throughput may be the machine's")
         return "; ".join(warnings) or None
@@ -422,8 +467,8 @@ def emulate(
 
     Raises:
         UserError: what cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does not
-            listen.
-        EmulationError: it did not start, or the path was taken away under the program.
+            listen; or what runs inside took the path's device away.
+        EmulationError: it did not start, or it failed after it had begun.
     """
     request = spec.to_json(profile)
     result = Emulated()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.emulation.proc import worked_s
 from bentpipe.emulation.processors import ProcessorTime
 
 if TYPE_CHECKING:
@@ -132,9 +133,7 @@ class Watch:
             self._relay = _thread(self._process, "relay")
         with contextlib.suppress(OSError, ValueError, IndexError):
             if self._relay is not None and (ticks := ProcessorTime.now(os.sched_getaffinity(0))) is not None:
-                # proc_pid_stat(5): utime and stime are fields 14 and 15; field 3 is the first behind the name
-                fields = (self._relay / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-                return time.monotonic(), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), ticks
+                return time.monotonic(), worked_s(self._relay), ticks
         return None
 
 

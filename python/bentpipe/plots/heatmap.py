@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
-    """Goodput gained and p95 of the round-trip time inflated [%], each with its 95 % interval's half-width.
+    """Goodput gained and p95 of the round-trip time inflated [%], each with the ends of its 95 % interval.
 
     Of a grid with more than two axes the two first are drawn, the others stand at the best point, or at their first
     values where there is none. The best point has a frame; what is over the limit is hatched.
@@ -72,8 +72,7 @@ def _heatmap(
         y = ys.index(cell.point[1]) if len(tuned.grid.axes) > 1 else 0
         if value is not None:
             percent[y, x] = 100.0 * (value.mean - 1.0)
-            half = "" if value.low is None or value.high is None else f"\n±{50.0 * (value.high - value.low):.1f}"
-            texts.append((x, y, f"{percent[y, x]:+.1f}{half}"))
+            texts.append((x, y, f"{percent[y, x]:+.1f}{_ends(value)}"))
         if not cell.score.within(tuned.most_inflation):
             axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#00000055", lw=0))
         if tuned.best is not None and cell.point == tuned.best.point:
@@ -83,3 +82,11 @@ def _heatmap(
     axes.grid(visible=False)
     for x, y, text in texts:
         axes.text(x, y, text, ha="center", va="center", fontsize="x-small")
+
+
+def _ends(value: Estimate) -> str:
+    """Both ends [%], since a ratio's interval is not symmetric; empty where there is none."""
+    if value.low is None or value.high is None:
+        return ""
+    low, high = (100.0 * (end - 1.0) for end in (value.low, value.high))
+    return f"\n{low:+.0f} … {high:+.0f}"

@@ -6,9 +6,11 @@ tell apart; the marker and the dash tell the rest apart in black and white.
 
 from __future__ import annotations
 
+import base64
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runs.flow_names import split_flow
@@ -49,7 +51,7 @@ LOOKS: Mapping[str, Look] = {
     "cubic-leo": Look("CUBIC-LEO", "#661100", "h"),
     "bbr3-leo": Look("BBRv3-LEO", "#332288", "d"),
 }
-"""Controllers that have a look of their own. A new one takes a colour from `SPARE` that is not in use here."""
+"""Controllers that have a look of their own, in the order of a report. Any other has one from `SPARE`, by its name."""
 
 SPARE = ("#7F7F7F", "#999933", "#AA4499", "#6699CC", "#DDAA33")
 """Colours of controllers without a look of their own (but for the grey, Paul Tol's "muted" scheme, 2021)."""
@@ -168,9 +170,23 @@ def styled() -> Iterator[None]:
         yield
 
 
+UNDATED: Mapping[str, Mapping[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as the file's ending says (png, svg, pdf), without a date or version in it."""
-    undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix.lstrip(".")
     with styled():
-        figure.savefig(path, format=kind, metadata=undated.get(kind))
+        figure.savefig(path, format=kind, metadata=UNDATED.get(kind))
+
+
+def data_uri(figure: Figure) -> str:
+    """A figure as PNG for a page that holds all it shows."""
+    image = BytesIO()
+    with styled():
+        figure.savefig(image, format="png", metadata=UNDATED["png"])
+    return "data:image/png;base64," + base64.b64encode(image.getvalue()).decode()

@@ -48,7 +48,8 @@ def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: s
                     [x for x, _ in known], means, yerr=spread, marker="o", capsize=3, color=colour, label=curve.name
                 )
             axes.axhline(_percent(mark), color="#5F6368", linestyle=":", label=f"published: {_percent(mark):+.0f} %")
-            axes.set_xscale("log")
+            if any(getattr(each, name) is not None for curve in curves for each in curve.scores):
+                axes.set_xscale("log")  # of nothing there is no logarithm
             axes.set_xlabel("mean interval between loss episodes [s]")
             axes.set_ylabel(said)
         left.legend(fontsize="x-small")

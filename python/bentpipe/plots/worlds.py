@@ -1,4 +1,4 @@
-"""Simulator and kernel in one figure: goodput and one-way delay over time, seed for seed over the same path."""
+"""Two Runs of one Experiment in one figure, as simulator and kernel: goodput and one-way delay over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from bentpipe.plots import series, style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from bentpipe.runs import Run
 
@@ -18,19 +18,17 @@ BIN_S = 1.0
 """As the windows of `links` are."""
 
 
-def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run], warmup_s: float) -> Figure:
-    """The first seed's Runs: one column a world, goodput of each flow above, one-way delay of all data below.
+def plot_worlds(runs: Mapping[str, Run], warmup_s: float) -> Figure:
+    """A column for each of two Runs of one Experiment: goodput of each flow above, one-way delay of all data below.
 
     Args:
-        simulated: Runs of one entrant, by seed.
-        kernel: The same Experiments on the kernel.
+        runs: By what its column is called.
         warmup_s: What the figures of the comparison leave out [s].
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 3.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True, sharey="row")
-        for column, (title, runs) in enumerate((("Simulated", simulated), ("This kernel", kernel))):
-            run = runs[0]
+        for column, (title, run) in enumerate(runs.items()):
             samples = run.samples()
             names = run.names
             for i, controller in enumerate(names):
@@ -51,7 +49,7 @@ def plot_worlds(simulated: Sequence[Run], kernel: Sequence[Run], warmup_s: float
         axes[1, 0].set_ylabel("ms")
         axes[0, 0].set_ylim(bottom=0)
         axes[1, 0].set_ylim(bottom=0)
-        axes[0, 0].set_xlim(0, simulated[0].duration_s)
+        axes[0, 0].set_xlim(0, next(iter(runs.values())).duration_s)
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
@@ -21,6 +22,7 @@ def preset_profile(
     start_unix_ns: int | None = None,
     seed: int = 0,
     name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
     """The Profile of a preset.
@@ -36,6 +38,7 @@ def preset_profile(
         start_unix_ns: When it starts [ns since 1970, UTC]; by default the service's moment, or `DEFAULT_START_UTC`.
         seed: Decides what is drawn; in a static path nothing is.
         name: The Profile's name; by default the preset with all its parameters.
+        parameters: Of the access model, as of `make_profile`; for a service only.
         on_progress: Called with the fraction done, 0 to 1.
 
     Raises:
@@ -47,10 +50,12 @@ def preset_profile(
     if service is not None:
         if colon:
             raise UserError(f"preset {service.name}: has no parameters; wanted --preset {service.name}")
-        return _service_profile(service, duration_s, start_unix_ns, seed, name, on_progress)
+        return _service_profile(service, duration_s, start_unix_ns, seed, name, parameters, on_progress)
     if key.strip().lower() not in load_presets():
         known = [*load_presets(), *services]
         raise unknown_name("preset", key.strip(), known, "`bentpipe presets` lists them")
+    if parameters:
+        raise UserError(f"preset {key.strip()}: a static path has no access model; give its own, as in NAME:loss=1e-3")
     return _static_profile(preset, duration_s, start_unix_ns, name)
 
 
@@ -60,6 +65,7 @@ def _service_profile(
     start_unix_ns: int | None,
     seed: int,
     name: str | None,
+    parameters: Mapping[str, Any] | None,
     on_progress: Callable[[float], object],
 ) -> Profile:
     with warnings.catch_warnings():
@@ -73,6 +79,7 @@ def _service_profile(
             constellation=service.constellation,
             seed=seed,
             name=name or service.name,
+            parameters=parameters,
             on_progress=on_progress,
         )
 

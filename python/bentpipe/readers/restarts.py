@@ -108,7 +108,8 @@ def restarts(
     trips = rtt_ms[line_of(down - 1)], rtt_ms[line_of(down)]
     down, later = _may_begin(down, number, at, *trips, exact=exact, every_s=every_s)
     found: list[int] = []
-    start = 0
+    # The earliest time of the series so far: the clock may have stepped back within it.
+    start, earliest, looked_at = 0, None if at is None else int(at[0]), 1
     for i, comes_later in zip(down.tolist(), later.tolist(), strict=True):
         n, before, first = int(number[i]), int(number[i - 1]), int(number[start])
         dropped = before - n
@@ -117,9 +118,11 @@ def restarts(
         if wraps and dropped > 0 and _wrapped(n, forward, elapsed, usual):
             continue
         lacking, ages = MOST_LACKING, False
-        if at is not None and elapsed is not None:
+        if at is not None and elapsed is not None and earliest is not None:
+            earliest = min(earliest, int(at[looked_at:i].min(initial=earliest)))
+            looked_at = i
             earlier_ns = JUMP_S * 1e9 + max(0, first - n) * 2 * (usual or 0.0)  # it may be late itself
-            back = dropped > 0 and elapsed < 0 and int(at[i]) < int(at[start]) - earlier_ns
+            back = dropped > 0 and elapsed < 0 and int(at[i]) < earliest - earlier_ns
             if not (comes_later or back):
                 continue
             lacking += 0 if usual is None else round(1.5 * max(0, elapsed) / usual)
@@ -127,7 +130,8 @@ def restarts(
         if n <= 1 + lacking or abs(n - first) <= lacking or ages:
             line, line_before = line_of(np.array([i, i - 1])).tolist()
             found.append(_with_silent(seq, silent, line, line_before))
-            start = i
+            start, looked_at = i, i + 1
+            earliest = None if at is None else int(at[i])
     return found
 
 

@@ -50,6 +50,14 @@ START_UP_HEADS = (
 
 LIMITS = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
 
+PHASES = {
+    "drawn": "drawn by seed",
+    "given": "given",
+    "wall_clock": "where the machine's clock was",
+    "beginning": "at the beginning",
+}
+"""What `phase` of a Run says, in words."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -223,7 +231,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
     seeds = sorted({run.seed for run in runs})
     invalid = sum(not run.record["valid"] for run in runs)
     phases = {str(run.record.get("phase")) for run in runs}
-    drawn = "drawn by seed" if phases == {"drawn"} else "given" if phases == {"given"} else "drawn or given"
+    begin = " or ".join(PHASES.get(phase, phase) for phase in sorted(phases))
     first = runs[0]
     return [
         ("Experiment", first.experiment),
@@ -232,7 +240,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
-        ("Runs begin", f"{drawn}, {path.span([run.offset_s for run in runs])} s into the Profile"),
+        ("Runs begin", f"{begin}, {path.span([run.offset_s for run in runs])} s into the Profile"),
         (
             "Runs",
             (f"{len(runs)} of {len(runs) + missing}" if missing else str(len(runs)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation.engine import LATENESS_BOUND_MS
+from bentpipe.emulation.engine import LATENESS_BOUND_MS, LOOPED
 from bentpipe.runs.text import number
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
         )
     if stolen := _known(_emulator(run).get("stolen_share") for run in runs):
         found.append(("Processor time the host took", f"{_span([100 * share for share in stolen])} %"))
+    if loops := [loops for relay in relays if (loops := relay.get("loops"))]:
+        often = f"played up to {max(loops) + 1} times"
+        found.append(("Longer than the Profile", f"{len(loops)} of {len(runs)}, {often}: {LOOPED}"))
     return found
 
 

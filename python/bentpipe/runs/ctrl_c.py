@@ -1,4 +1,4 @@
-"""Ctrl-C while threads stop."""
+"""Ctrl-C where threads are waited for, and while they stop."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 
 @contextmanager
@@ -22,3 +23,24 @@ def deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ctrl_c_held_back() -> Iterator[None]:
+    """Ctrl-C that comes inside is heard at the end of it.
+
+    For what takes locks of futures and pools (`wait`, `submit`, `result`): interrupted between taking one and the block
+    that gives it back, it keeps the lock, and the thread that has a result to say waits for it for ever.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):  # or Ctrl-C is ignored
+        yield
+        return
+    heard: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        before(*heard[0])

@@ -87,8 +87,8 @@ class CrossTraffic:
 class Experiment:
     """What is done, on which Profiles, by which hosts, with which seed.
 
-    `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`, `fq`,
-    `gro_segments`, `ecn`. `queues` are rules for other queues than the Profiles' own, as
+    `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`,
+    `wmem_segment_bytes`, `fq`, `gro_segments`, `ecn`. `queues` are rules for other queues than the Profiles' own, as
     `bentpipe.profiles.queues.parse_queue` makes them. `offset_ns` is the start phase: where in the Profiles the run
     begins.
     """

@@ -95,7 +95,7 @@ def _nanoseconds(table: Table, key: str, at_least_s: float = 0.0) -> int:
 def _host(settings: Table) -> dict[str, Any]:
     host: dict[str, Any] = {
         key: settings.integer(key, 1, LARGEST)
-        for key in ("rmem_max_bytes", "wmem_max_bytes", "gro_segments")
+        for key in ("rmem_max_bytes", "wmem_max_bytes", "wmem_segment_bytes", "gro_segments")
         if settings.has(key)
     }
     if settings.has("fq"):

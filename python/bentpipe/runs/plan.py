@@ -125,13 +125,14 @@ def plan_race(
         raise UserError(f"--direction: {direction!r}; wanted up or down")
     check_seeds(seeds)
     shortest = min(bases, key=lambda base: base.duration_ns)
-    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration")
+    least_s = ex.SAMPLE_STEP_NS / 1e9
+    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration", least_s)
     if duration_ns < ex.SAMPLE_STEP_NS:
-        asked = "--duration" if duration_s is not None else f"the Profile {shortest.label!r} lasts"
-        raise UserError(f"{asked}: {duration_ns / 1e9:g} s; wanted at least {ex.SAMPLE_STEP_NS / 1e9:g} s")
+        raise UserError(f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; wanted at least {least_s:g} s")
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
+        base.profile.with_queues(base.role, json.dumps(queues))  # before anything is written: whether there are such
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
@@ -190,10 +191,10 @@ def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
         )
 
 
-def seconds_to_ns(value_s: float, what: str) -> int:
-    """Seconds from the user as nanoseconds; refuses NaN, infinities, negative and absurd values."""
-    if not 0 <= value_s <= 1e9:
-        raise UserError(f"{what}: {value_s:g} s; wanted seconds from 0")
+def seconds_to_ns(value_s: float, what: str, least_s: float = 0.0) -> int:
+    """Seconds from the user as nanoseconds; refuses NaN, infinities, values below `least_s` and absurd ones."""
+    if not least_s <= value_s <= 1e9:
+        raise UserError(f"{what}: {value_s:g} s; wanted at least {least_s:g} s, and no more than 1e9")
     return round(value_s * ex.NS_PER_S)
 
 

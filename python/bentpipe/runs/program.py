@@ -73,7 +73,7 @@ def run_program(
             goes where it would and is kept too, unless it is a terminal and the program none of the known tools
             (docs/reference/program-output.md).
         seed: Of the per-packet draws.
-        offset_s: Where in the Profile it begins; None: at the machine's second of the minute.
+        offset_s: Where in the Profile it begins; None: where the machine's clock says, as `Spec` has it.
         at_end: What happens if the program runs longer than the Profile.
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
@@ -174,7 +174,7 @@ def _keep(
         "node": "emulated",
         "entrant": entrant,
         "seed": spec.seed,
-        "phase": "wall_clock" if spec.offset_s is None else "given",
+        "phase": spec.phase(drawn),
         "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
         "experiment": experiment,
         "program": {

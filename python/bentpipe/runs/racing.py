@@ -18,7 +18,7 @@ from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import asked, captures, guests, kernel, record, store, text
 from bentpipe.runs import plan as planning
-from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
+from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles, referring_to
 from bentpipe.runs.kept_profiles import keep_profiles
 
@@ -239,7 +239,7 @@ def _warn_of_paths(work: Sequence[planning.Work]) -> None:
 
 def _warn_of_machine() -> None:
     """Look whether this machine keeps time, in a thread: the main one's Ctrl-C is the race's and not the trial's."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with ctrl_c_held_back(), ThreadPoolExecutor(max_workers=1) as pool:
         late = pool.submit(kernel.too_late).result()
     if late is not None:
         warnings.warn(late, KernelWarning, stacklevel=4)
@@ -351,8 +351,10 @@ class _Crew:
         """Puts into `finished` what is finished before the end, an error or Ctrl-C."""
         drawn = DrawnProfiles((jobs + 1) * max((len(item.bases) for item in self.pending), default=1))
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="race") as pool:
-            futures = [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
+            futures: list[Future[store.Run | None]] = []
             try:
+                with ctrl_c_held_back():
+                    futures += [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
                 self._watch(futures)
             except KeyboardInterrupt:
                 self.interrupted = True
@@ -360,7 +362,7 @@ class _Crew:
                 with deaf_to_ctrl_c():
                     self._stop.set()
                     pool.shutdown(wait=True, cancel_futures=True)
-                    for item, future in zip(self.pending, futures, strict=True):
+                    for item, future in zip(self.pending, futures, strict=False):  # none, if they were not all taken
                         if not future.cancelled() and future.exception() is None and (run := future.result()):
                             self.finished[item.folder] = run
         for future in futures:
@@ -371,7 +373,8 @@ class _Crew:
         before = self.total - len(futures)
         waiting = set(futures)
         while waiting:
-            finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            with ctrl_c_held_back():
+                finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
             while not self._said.empty():  # from this thread: what warnings do is not for several at once
                 warnings.warn(self._said.get(), KernelWarning, stacklevel=5)
             for future in finished:

@@ -19,7 +19,8 @@ class Traffic:
         name: As ``--traffic`` takes it.
         description: One line.
         source: Where the figures come from: one line.
-        share: What new transfers bring, of the path's mean capacity in their direction.
+        share: What new transfers bring, of the path's mean capacity in their direction; None: what the access model's
+            busiest hour lacks of its quietest's capacity (`bentpipe.runs.traffic.traffic_share`).
         controller: Theirs.
         least_bytes: No transfer is smaller.
         most_bytes: None is larger.
@@ -29,7 +30,7 @@ class Traffic:
     name: str
     description: str
     source: str
-    share: float
+    share: float | None
     controller: str
     least_bytes: int
     most_bytes: int
@@ -59,11 +60,12 @@ def parse_traffic(text: str, where: str) -> dict[str, Traffic]:
 
 
 def _traffic(name: str, entry: Table) -> Traffic:
+    busiest_hour = entry.has("busiest_hour") and entry.boolean("busiest_hour")
     found = Traffic(
         name=name,
         description=entry.text("description"),
         source=entry.text("source"),
-        share=entry.number("share", 1e-3, 2.0),
+        share=None if busiest_hour else entry.number("share", 1e-3, 2.0),
         controller=entry.text("controller"),
         least_bytes=entry.integer("least_bytes", 1, 10**12),
         most_bytes=entry.integer("most_bytes", 1, 10**12),

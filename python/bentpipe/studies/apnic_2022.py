@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
+from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
 from bentpipe.runs.experiment import NS_PER_S, ROLE
 from bentpipe.scenarios.tables import Table
-from bentpipe.studies.agreement import over_seeds, shown
-from bentpipe.studies.flows import Field, Ran, Track
+from bentpipe.studies.agreement import Claim, all_hold, on_one_path, shown
+from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
+from bentpipe.studies.flows import Field, Ran, Track, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
-#: Two streams share equally once two seconds of both are this near to each other (smaller over larger). Chosen here.
-EQUAL, EQUAL_S = 0.8, 2.0
+if TYPE_CHECKING:
+    from bentpipe import Profile
+
+#: Two streams share equally once two seconds of both are this near to each other (smaller over larger), and stay so in
+#: all but this part of the two-second windows from then on (Reno's sawtooth leaves it for moments), for at least so
+#: long: the last moments before one leaves say nothing. Chosen here.
+EQUAL, EQUAL_S, UNEQUAL_AFTER, STAYS_S = 0.8, 2.0, 0.05, 20.0
+#: "After approximately 20 seconds": around that time after the second stream joined [s].
+AFTER_S = (15.0, 25.0)
+#: A window has collapsed, "not subsequently recovered", if in the last half of the time that two streams share they
+#: carry at most this part of what they carried at its best. Chosen here.
+COLLAPSED = 0.5
 #: A path's capacity is reached with this part of it, in one sample. Chosen here, above what headers leave (0.965).
 REACHED = 0.9
 #: All controllers do alike if the least has this part of the most. Chosen here.
@@ -51,17 +65,21 @@ def _run(request: Request) -> Result:
     host = table.table("host")
     hosts = {"debian-10": {key: host.integer(key, 1, 2**40) for key in ("rmem_max_bytes", "wmem_max_bytes")}}
     paths = [_path(name, entry, request.quick) for name, entry in table.named_tables("paths").items()]
+    changed = take_counterfactuals(table)[: QUICK if request.quick else None]
     ping = table.table("ping")
     full_ping_s, quick_ping_s = (ping.number(key, 10, 86_400) for key in ("duration_s", "duration_quick_s"))
     ping_s = quick_ping_s if request.quick else full_ping_s
+    geo_ping_s = min(ping_s, ping.number("geo_s", 10, 86_400))
     for part in (host, ping, table):
         part.done()
     seeds = quick_seeds if request.quick else seeds
     field = Field()
-    for path in paths:
-        profile = preset_profile(path.preset, path.ends_s)
-        cross = () if path.traffic is None else (cross_traffic(profile, path.traffic, "down"),)
-        for seed in range(seeds):
+
+    def add(path: _Path, count: int, parameters: Mapping[str, Any] | None = None) -> list[Profile]:
+        """All controllers on so many days of a path, which it gives."""
+        days = [on_day(path.preset, path.ends_s, seed, parameters) for seed in range(count)]
+        for seed, profile in enumerate(days):
+            cross = () if path.traffic is None else (cross_traffic(profile, path.traffic, "down"),)
             for controller in controllers:
                 first = Flow(controller, stop_ns=_ns(path.leaves_s), sender="debian-10", receiver="debian-10")
                 joins_s = path.joins_s + seed * LATER_S
@@ -76,17 +94,36 @@ def _run(request: Request) -> Result:
                     cross=cross,
                 )
                 field.add((path.name, controller), experiment, profile)
-        request.on_progress(0.1)
+        return days
+
+    for path in paths:
+        add(path, seeds)
+    supposed = _supposed(paths, changed)
+    lost = []
+    for each, path in supposed:
+        days = add(path, min(seeds, each.tests), each.parameters)
+        lost.append(each.lost_row(days, "down", f"simulated: {len(days)} tests"))
+    request.on_progress(0.1)
     runs = field.run(request, (0.1, 0.9))
     stages = {
         path.name: {controller: _Stages(path, runs[path.name, controller]) for controller in controllers}
-        for path in paths
+        for path in [*paths, *(path for _, path in supposed)]
     }
-    basis = f"simulated: {seeds} seeds"
+    basis = f"simulated: {seeds} tests"
     published = scenario.published
-    leo = next(path for path in paths if path.name == "leo")
+    pings = {
+        path.name: _pings(path, geo_ping_s if path.name == "geo" else ping_s)
+        for path in paths
+        if path.name in ("geo", "leo")
+    }
     rows = [*_fibre_rows(published, stages["fibre"], basis), *_geo_rows(published, stages["geo"], basis)]
-    rows += [*_ping_rows(published, leo.preset, ping_s), *_leo_rows(published, stages["leo"], basis)]
+    rows += [*_ping_rows(published, pings), *_leo_rows(published, stages["leo"], basis)]
+    what_if: list[Verdict] = []
+    for (each, path), lost_row in zip(supposed, lost, strict=True):
+        of, said_of = stages[path.name], f"simulated: {len(runs[path.name, 'bbr'])} tests"
+        rows_of, says = (_geo_rows, _geo_verdicts) if each.on == "geo" else (_leo_rows, _leo_verdicts)
+        rows += [lost_row, *each.rows(rows_of(published, of, said_of))]
+        what_if += each.statements(says(of, said_of))
     panels = [
         [_panel(path, controller, runs[path.name, controller][0]) for controller in controllers] for path in paths
     ]
@@ -95,7 +132,25 @@ def _run(request: Request) -> Result:
         + (f", with {path.traffic} traffic" if path.traffic else "")
         for path in paths
     ]
-    return Result(rows, _verdicts(stages, basis), said, {"figures-6-16": plot_panels(panels)}, _notes(stages))
+    said.append(
+        f"{seeds} tests: LEO on as many days, each another stretch of sky; fibre and GEO are one static path each, on "
+        f"which the second stream joins {LATER_S:g} s later from test to test, and over GEO others' transfers are drawn"
+    )
+    figures = {
+        "figures-6-16": plot_panels(panels),
+        "figures-9-13": plot_panels([[_ping_panel(name, table) for name, table in pings.items()]]),
+    }
+    return Result(rows, _verdicts(stages, basis), said, figures, _notes(stages), what_if)
+
+
+def _supposed(paths: Sequence[_Path], changed: Sequence[Counterfactual]) -> list[tuple[Counterfactual, _Path]]:
+    """Each change with the path that it makes of one of the study's."""
+    by_name = {path.name: path for path in paths}
+    return [
+        (each, replace(path, name=each.name, preset=each.preset or path.preset, traffic=each.traffic or path.traffic))
+        for each in changed
+        for path in [by_name[each.on]]
+    ]
 
 
 def _path(name: str, entry: Table, quick: bool) -> _Path:
@@ -135,8 +190,39 @@ class _Stages:
         return [min(pair) / max(*pair, 1.0) for pair in pairs]
 
     def equal_after_s(self) -> list[float | None]:
-        """When the two first share equally, after the second joined [s]; None: not while there are two."""
+        """After what time the two share equally and stay so, from when the second joined [s]; None: never."""
         return [_equal_after_s(run.tracks, self.path.leaves_s) for run in self.runs]
+
+    def first_equal_s(self) -> list[float | None]:
+        """When the two first share equally, which need not last [s]; None: never."""
+        return [_equal_after_s(run.tracks, self.path.leaves_s, unequal_after=1.0) for run in self.runs]
+
+    def around(self, after_s: tuple[float, float]) -> list[float]:
+        """The two together between two times after the second joined [bit/s]."""
+        found = []
+        for number, run in enumerate(self.runs):
+            joined_s = self.path.joins_s + number * LATER_S
+            start, end = (min(joined_s + each, self.path.leaves_s) for each in after_s)
+            found.append(sum(track.between(start, end).mean_bps for track in run.tracks))
+        return found
+
+    def best(self) -> list[float]:
+        """The largest that the two together carry over ten seconds, while there are two [bit/s]."""
+        found = []
+        for number, run in enumerate(self.runs):
+            joined_s = self.path.joins_s + number * LATER_S
+            parts = [track.between(joined_s, self.path.leaves_s).goodput_bps for track in run.tracks]
+            many = min(map(len, parts))
+            step_s = float(np.median(np.diff(run.tracks[0].t_s)))
+            window = max(1, min(many, round(10.0 / step_s)))
+            together = np.sum([part[:many] for part in parts], axis=0)
+            found.append(float(np.convolve(together, np.ones(window) / window, "valid").max()))
+        return found
+
+    def last_half(self) -> list[float]:
+        """The two together in the last half of the time that there are two [bit/s]."""
+        half_s = (self.path.leaves_s - self.path.joins_s) / 2
+        return self.around((half_s, np.inf))
 
     def reached_s(self, capacity_bps: float) -> list[float | None]:
         """When the first stream first carries most of the capacity [s]."""
@@ -148,7 +234,7 @@ class _Stages:
         return found
 
 
-def _equal_after_s(tracks: Sequence[Track], until_s: float) -> float | None:
+def _equal_after_s(tracks: Sequence[Track], until_s: float, unequal_after: float = UNEQUAL_AFTER) -> float | None:
     first, second = tracks
     step_s = float(np.median(np.diff(second.t_s)))
     joined_s = float(second.t_s[0]) - step_s
@@ -159,8 +245,13 @@ def _equal_after_s(tracks: Sequence[Track], until_s: float) -> float | None:
         return None
     kernel = np.ones(window) / window
     one, other = (np.convolve(values[:many], kernel, "valid") for values in both)
-    near = np.flatnonzero(np.minimum(one, other) >= EQUAL * np.maximum(one, other))
-    return float(near[0]) * step_s if len(near) else None
+    equal = np.minimum(one, other) >= EQUAL * np.maximum(one, other)
+    # Of the windows from each one on, the part in which they are not equal.
+    left = np.arange(len(equal), 0, -1)
+    unequal = np.cumsum(~equal[::-1])[::-1] / left
+    lasting = (unequal <= unequal_after) & ((left * step_s >= STAYS_S) | (unequal_after >= 1.0))
+    settled = np.flatnonzero(equal & lasting)
+    return float(settled[0]) * step_s if len(settled) else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -178,6 +269,17 @@ def _fibre_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], b
         published["fibre-reno-equal"].row(_median(of["reno"].equal_after_s()), basis),
         published["fibre-bbr-equal"].row(_median(of["bbr"].equal_after_s()), basis),
     ]
+    rows += [
+        Row(
+            f"fibre, {name}: time until the two streams first share equally, which need not last",
+            "s",
+            None,
+            _median(one.first_equal_s()),
+            "–",
+            basis,
+        )
+        for name, one in of.items()
+    ]
     return rows + [published["fibre-total"].row(_mbps(one.both()), basis, of=name) for name, one in of.items()]
 
 
@@ -185,11 +287,22 @@ def _geo_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], bas
     return [published["geo-total"].row(_mbps(one.both()), basis, of=name) for name, one in of.items()]
 
 
-def _ping_rows(published: Mapping[str, Published], preset: str, lasts_s: float) -> list[Row]:
-    profile = preset_profile(preset, lasts_s + 2)
+def _pings(path: _Path, lasts_s: float) -> pl.DataFrame:
+    """`t_s` [s] and `rtt_ms` (null: lost) of pings alone on a path."""
     # As ping does, a little more than a second apart, or every ping would meet slots at the same instant.
-    pings = ping_table(profile, np.arange(0.0, lasts_s, 1.0 + 1 / 599))
-    rtt_ms, basis = pings["rtt_ms"].drop_nulls().to_numpy(), f"simulated: {len(pings)} pings over {lasts_s:g} s"
+    sent_s = np.arange(0.0, lasts_s, 1.0 + 1 / 599)
+    return ping_table(preset_profile(path.preset, lasts_s + 2), sent_s).select("rtt_ms", t_s=pl.Series(sent_s))
+
+
+def _ping_panel(name: str, pings: pl.DataFrame) -> Panel:
+    rtt_ms = pings["rtt_ms"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    line = Line("RTT of a ping", pings["t_s"].to_numpy(), rtt_ms, style.Look("ping", style.DELAY, "o"))
+    return Panel(f"{name}: ping", "ms", [line])
+
+
+def _ping_rows(published: Mapping[str, Published], of: Mapping[str, pl.DataFrame]) -> list[Row]:
+    pings, geo = of["leo"], of["geo"]
+    rtt_ms, basis = pings["rtt_ms"].drop_nulls().to_numpy(), f"simulated: {len(pings)} pings, one a second"
     ours = {
         "leo-rtt-min": rtt_ms.min(),
         "leo-rtt-mean": rtt_ms.mean(),
@@ -197,78 +310,101 @@ def _ping_rows(published: Mapping[str, Published], preset: str, lasts_s: float) 
         "leo-rtt-mdev": rtt_ms.std(),
         "leo-ping-loss": 100 * (1 - len(rtt_ms) / len(pings)),
     }
-    return [published[key].row(float(value), basis) for key, value in ours.items()]
+    mean_ms = geo["rtt_ms"].drop_nulls().to_numpy().mean()
+    said = f"simulated: {len(geo)} pings, one a second, nobody else on the path"
+    return [
+        published["geo-rtt"].row(float(mean_ms), said),
+        *(published[key].row(float(value), basis) for key, value in ours.items()),
+    ]
 
 
 def _leo_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], basis: str) -> list[Row]:
     bbr = _mbps(of["bbr"].alone())
     return [
         published["leo-reno"].row(_mbps(of["reno"].both()), basis),
-        published["leo-cubic"].row(_mbps(of["cubic"].both()), basis),
+        published["leo-cubic"].row(_mbps(of["cubic"].around(AFTER_S)), basis),
         published["leo-bbr-low"].row(bbr, basis),
         published["leo-bbr-high"].row(bbr, basis),
     ]
 
 
+def _figures(values: Mapping[str, Sequence[float]]) -> str:
+    return "; ".join(f"{name} {shown([value / 1e6 for value in found], 'Mbit/s')}" for name, found in values.items())
+
+
+def _bbr_most(values: Mapping[str, Sequence[float]]) -> list[Claim]:
+    return [Claim(f"bbr over {name}", values["bbr"], found) for name, found in values.items() if name != "bbr"]
+
+
 def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[Verdict]:
-    both = {path: {name: one.both() for name, one in of.items()} for path, of in stages.items()}
-    alone = {name: one.alone() for name, one in stages["leo"].items()}
-    names = list(both["fibre"])
-
-    def figures(values: Mapping[str, Sequence[float]]) -> str:
-        return "; ".join(
-            f"{name} {shown([value / 1e6 for value in found], 'Mbit/s')}" for name, found in values.items()
-        )
-
-    def bbr_most(values: Mapping[str, Sequence[float]]) -> list[bool]:
-        many = len(values["bbr"])
-        return [all(values["bbr"][i] >= values[name][i] for name in names) for i in range(many)]
-
-    fibre = both["fibre"]
+    fibre = {name: one.both() for name, one in stages["fibre"].items()}
     alike = [
-        min(fibre[name][i] for name in names) >= ALIKE * max(fibre[name][i] for name in names)
+        min(found[i] for found in fibre.values()) >= ALIKE * max(found[i] for found in fibre.values())
         for i in range(len(fibre["bbr"]))
     ]
     fair = {name: one.fairness() for name, one in stages["fibre"].items()}
     fairer = [bbr >= cubic for bbr, cubic in zip(fair["bbr"], fair["cubic"], strict=True)]
     return [
-        over_seeds(
-            "over fibre Reno, CUBIC and BBR do alike", alike, "conclusions; figures 6 to 8", basis, figures(fibre)
+        on_one_path(
+            "over fibre Reno, CUBIC and BBR do alike", alike, "conclusions; figures 6 to 8", basis, _figures(fibre)
         ),
-        over_seeds(
+        on_one_path(
             "over fibre two BBR streams share more equally than two of CUBIC",
             fairer,
             "figures 7 and 8",
             basis,
             "; ".join(f"{name} {shown(found, '')}" for name, found in fair.items()) + " (smaller over larger)",
         ),
-        over_seeds(
+        *_geo_verdicts(stages["geo"], basis),
+        *_leo_verdicts(stages["leo"], basis),
+    ]
+
+
+def _geo_verdicts(of: Mapping[str, _Stages], basis: str) -> list[Verdict]:
+    both = {name: one.both() for name, one in of.items()}
+    return [
+        all_hold(
             "over GEO BBR uses the path better than Reno and CUBIC",
-            bbr_most(both["geo"]),
+            _bbr_most(both),
             "figures 10 to 12",
             basis,
-            figures(both["geo"]),
-        ),
-        over_seeds(
+            _figures(both),
+        )
+    ]
+
+
+def _leo_verdicts(of: Mapping[str, _Stages], basis: str) -> list[Verdict]:
+    both = {name: one.both() for name, one in of.items()}
+    alone = {name: one.alone() for name, one in of.items()}
+    cubic = of["cubic"]
+    return [
+        all_hold(
             "over LEO one BBR stream gets more than one of Reno or CUBIC",
-            bbr_most(alone),
+            _bbr_most(alone),
             "figures 14 to 16",
             basis,
-            figures(alone),
+            _figures(alone),
         ),
-        over_seeds(
+        all_hold(
             "over LEO two BBR streams get more than two of Reno or CUBIC",
-            bbr_most(both["leo"]),
+            _bbr_most(both),
             "figures 14 to 16",
             basis,
-            figures(both["leo"]),
+            _figures(both),
         ),
-        over_seeds(
+        all_hold(
             "over LEO Reno cannot sustain 100 Mbit/s",
-            [value < 100e6 for value in both["leo"]["reno"]],
+            [Claim("Reno over 100 Mbit/s", both["reno"], [100e6] * len(both["reno"]), 0.0, 1.0)],
             "figure 14",
             basis,
-            figures({"reno": both["leo"]["reno"]}),
+            _figures({"reno": both["reno"]}),
+        ),
+        all_hold(
+            "over LEO CUBIC's windows collapse and do not recover",
+            [Claim("last half over the best 10 s", cubic.last_half(), cubic.best(), 0.0, COLLAPSED)],
+            "text of figure 15",
+            basis,
+            f"collapsed: at most {COLLAPSED:g} of the best",
         ),
     ]
 
@@ -288,6 +424,8 @@ def _panel(path: _Path, controller: str, run: Ran) -> Panel:
 def _notes(stages: Mapping[str, Mapping[str, _Stages]]) -> list[str]:
     cross = [one for run in stages["geo"]["bbr"].runs for one in run.cross]
     return [
+        f"two streams share equally from when on, for {STAYS_S:g} s at least, the smaller has {EQUAL:g} of the larger "
+        f"in all but {UNEQUAL_AFTER:.0%} of windows of {EQUAL_S:g} s; where ours has no figure they never do",
         "our Linux caches no path metrics between connections (tcp_no_metrics_save), which the article suspects behind "
         "the flat rates of its figures 6, 7, 10 and 11",
         "the queues of fibre and GEO are chosen (one and two bandwidth-delay products): the article has none",
@@ -300,7 +438,7 @@ STUDY = Study(
     name="apnic-2022",
     title="Two downloads over fibre, GEO and LEO, with Reno, CUBIC and BBR",
     source="Huston, Testing LEO and GEO satellite services in Australia (APNIC blog, 2 May 2022), figures 6 to 16",
-    takes="three minutes; --quick: half of one",
+    takes="a minute and a half; --quick: a quarter of one",
     run=_run,
     sweeps=True,
 )

@@ -1,8 +1,4 @@
-"""Many LEO paths, and what a controller did on each: goodput, and the queueing delay that it caused.
-
-Queueing delay comes from the link elements: the mean time that a flow's packets spent in the hops of its direction,
-less what a packet alone would have needed at those moments (propagation, grants, other people's traffic).
-"""
+"""Many LEO paths, and what a controller did on each: goodput, and the queueing delay that it caused (`waits`)."""
 
 from __future__ import annotations
 
@@ -13,24 +9,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe import Profile
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
-from bentpipe.runs import Experiment, Flow, ProfileRef
+from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
 from bentpipe.runs.entrants import flows_of, parse_entrant
 from bentpipe.runs.experiment import NS_PER_S, Direction
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import Request
+from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.sweeps import Outcome, SweptRun, experiment_jobs, run_sweep
 from bentpipe.times import parse_utc
 
 #: Beyond a Run: a phase, and replies that come late [s].
 _SPARE_S = 5.0
-#: Distance of the moments at which a lone packet is asked for [s]: below the wander's 20 ms.
-_LONE_STEP_S = 0.005
 #: Send and receive buffers [bytes]: none of them is the ceiling, so that controllers are compared and not `wmem_max`.
 _BUFFER_BYTES = 64_000_000
 #: Draws of a bootstrap.
@@ -39,11 +33,12 @@ _DRAWS = 4000
 
 @dataclass(frozen=True)
 class Path:
-    """A Profile by name, and the way data goes."""
+    """A Profile by name, the way data goes, and what else is on it (of `traffic.toml`)."""
 
     name: str
     profile: Profile
     direction: Direction = "down"
+    traffic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,9 +70,10 @@ def take_paths(table: Table, duration_s: float, quick: int | None = None) -> lis
     return found
 
 
-def preset_path(preset: str, duration_s: float) -> Path:
-    """A static path."""
-    return Path(preset, preset_profile(preset, duration_s + _SPARE_S))
+def preset_path(written: str, duration_s: float) -> Path:
+    """A static path, alone or with traffic of others: ``geo``, ``fibre:loss=1e-4 off-peak``."""
+    preset, _, traffic = written.partition(" ")
+    return Path(written, preset_profile(preset, duration_s + _SPARE_S), traffic=traffic or None)
 
 
 def race_field(
@@ -113,22 +109,15 @@ def race_field(
     runs = iter(swept.whole())
     found = {}
     for path in paths:
-        lone_ms = _lone_ms(path)
+        lone = lone_ms(path.profile, path.direction)
         for entrant in entrants:
-            found[path.name, entrant] = [_score(next(runs), lone_ms, warmup_s) for _ in range(seeds)]
+            found[path.name, entrant] = [_score(next(runs), lone, warmup_s) for _ in range(seeds)]
     return found
 
 
 def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
-    """Of the first flow's packets, second by second: how many passed, and the sum of their one-way delays [ms]."""
-    direction = outcome.experiment.flows[0].direction
-    rows = (
-        outcome.links()
-        .filter((pl.col("flow") == 0) & (pl.col("direction") == direction) & (pl.col("delay_n") > 0))
-        .group_by("t_s", maintain_order=True)
-        .agg(pl.col("delay_n").max(), (pl.col("delay_n") * pl.col("delay_mean_ms")).sum().alias("sum_ms"))
-    )
-    return {name: rows[column].to_list() for name, column in (("t_s", "t_s"), ("n", "delay_n"), ("sum_ms", "sum_ms"))}
+    """The first flow's `delays`."""
+    return delays(outcome, 0)
 
 
 def _experiment(path: Path, entrant: str, duration_s: float, warmup_s: float) -> Experiment:
@@ -145,25 +134,13 @@ def _experiment(path: Path, entrant: str, duration_s: float, warmup_s: float) ->
         flows=flows,
         warmup_ns=round(warmup_s * NS_PER_S),
         hosts={"host": {"wmem_max_bytes": _BUFFER_BYTES, "rmem_max_bytes": _BUFFER_BYTES}},
+        cross=() if path.traffic is None else (cross_traffic(path.profile, path.traffic, path.direction),),
     )
 
 
-def _lone_ms(path: Path) -> NDArray[np.float64]:
-    """One-way delay of a packet alone, every `_LONE_STEP_S` from the Profile's begin on [ms]."""
-    sent_s = np.arange(0.0, path.profile.duration_s - 1.0, _LONE_STEP_S)
-    return path.profile.delay_ms(path.direction, sent_s)
-
-
-def _score(run: SweptRun, lone_ms: NDArray[np.float64], warmup_s: float) -> Score:
-    waited_ms, packets = 0.0, 0
-    for t_s, n, sum_ms in zip(*(run.measures[name] for name in ("t_s", "n", "sum_ms")), strict=True):
-        window = lone_ms[round((t_s - 1) / _LONE_STEP_S) : round(t_s / _LONE_STEP_S)]
-        window = window[np.isfinite(window)]
-        if t_s > warmup_s and len(window):
-            waited_ms += sum_ms - n * float(window.mean())
-            packets += n
+def _score(run: SweptRun, lone: NDArray[np.float64], warmup_s: float) -> Score:
     goodput_bps = tuple(float(flow["goodput_bps"] or 0.0) for flow in run.flows)
-    return Score(goodput_bps, waited_ms / packets if packets else None)
+    return Score(goodput_bps, wait_ms(run.measures, lone, warmup_s))
 
 
 def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:

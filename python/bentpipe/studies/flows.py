@@ -11,14 +11,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment
+from bentpipe.runs.experiment import NS_PER_S
+from bentpipe.scenarios import load_services
 from bentpipe.studies.study import Request
 from bentpipe.sweeps import Job, Outcome, SweptRun, experiment_jobs, run_sweep
+from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
     from bentpipe import Profile
 
 Floats = NDArray[np.float64]
+
+DAY_NS = 24 * 3600 * NS_PER_S
 
 #: What a Run is of: a path, a direction, a controller, …
 Key = tuple[str, ...]
@@ -104,6 +110,18 @@ def per_sample(outcome: Outcome) -> dict[str, Any]:
             }
         )
     return {"flows": flows}
+
+
+def on_day(preset: str, duration_s: float, day: int, parameters: Mapping[str, Any] | None = None) -> Profile:
+    """A published service's path at its hour, so many days after its moment: another stretch of sky, other draws.
+
+    A static preset is the same on every day: nothing in it is drawn. `parameters` are as of `make_profile`.
+    """
+    service = load_services().get(preset)
+    if service is None:
+        return preset_profile(preset, duration_s)
+    start_unix_ns = parse_utc(service.start) + day * DAY_NS
+    return preset_profile(preset, duration_s, start_unix_ns=start_unix_ns, seed=day, parameters=parameters)
 
 
 class Field:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from bentpipe.plots import error_curves
 from bentpipe.studies import field
+from bentpipe.studies.agreement import Claim, all_hold, ratio_of, ratio_text
 from bentpipe.studies.scenario import load_scenario
-from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.study import Request, Result, Row, Study
 
 
 @dataclass(frozen=True)
 class _User:
-    """A controller as an entrant: with a hint, with one of a wrong period, with none; and what it is built on."""
+    """A controller as an entrant: with a hint, with a wrong one, with none; its parent; what the wrong one is."""
 
     hinted: str
     wrong: str
     none: str
     parent: str
+    wrong_is: str
 
     def late(self, offset_ms: int) -> str:
         """Told that much later than handovers happen."""
@@ -37,7 +40,7 @@ def _run(request: Request) -> Result:
     paths = field.take_paths(scenario, duration_s, quick=1 if request.quick else None)
     users = {}
     for name, table in scenario.named_tables("users").items():
-        users[name] = _User(*(table.text(key) for key in ("hinted", "wrong", "none", "parent")))
+        users[name] = _User(*(table.text(key) for key in ("hinted", "wrong", "none", "parent", "wrong_is")))
         table.done()
     scenario.done()
     if request.quick:
@@ -53,42 +56,45 @@ def _run(request: Request) -> Result:
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
 
-    def goodput(entrant: str, base: str) -> float:
-        mine, theirs = ([scores[name, e][0].goodput_bps[0] for name in names] for e in (entrant, base))
-        return field.bootstrap_ratio(mine, theirs)[0]
+    def over_parent(entrant: str, user: _User, least: float = 1.0, case: str = "") -> Claim:
+        mine, theirs = ([scores[name, e][0].goodput_bps[0] for name in names] for e in (entrant, user.parent))
+        return Claim(case, mine, theirs, least)
 
-    def queue(entrant: str) -> float:
-        return float(np.mean([scores[name, entrant][0].queue_ms or 0.0 for name in names]))
+    def queue(entrant: str) -> float | None:
+        known = [wait for name in names if (wait := scores[name, entrant][0].queue_ms) is not None]
+        return float(np.mean(known)) if known else None
 
+    kept = published["kept"]
     rows, verdicts, curves, queues = [], [], {}, {}
     for name, user in users.items():
-        curve = [goodput(user.late(offset), user.parent) for offset in offsets_ms]
-        curves[name], queues[name] = (
-            (offsets_ms, curve),
-            (offsets_ms, [queue(user.late(offset)) for offset in offsets_ms]),
+        late = {f"{offset:+d} ms": user.late(offset) for offset in offsets_ms}
+        cases = late | {user.wrong_is: user.wrong, "no hint": user.none}
+        gains = {case: ratio_of(over_parent(entrant, user)) for case, entrant in cases.items()}
+        waits = {case: queue(entrant) for case, entrant in cases.items()}
+        for case in cases:
+            gain, said = gains[case], ratio_text(gains[case])
+            quantity = f"{name}, {case}: goodput over {user.parent}'s"
+            rows.append(Row(quantity, "", None, gain.mean if gain else None, "", f"{basis}; {said}"))
+            quantity = f"{name}, {case}: mean queueing delay"
+            rows.append(Row(quantity, "ms", None, waits[case], "from the link elements", basis))
+        curves[name] = (offsets_ms, [_known(gain.mean if (gain := gains[case]) else None) for case in late])
+        queues[name] = (offsets_ms, [_known(waits[case]) for case in late])
+        # Chosen before any run: the largest errors, a wrong hint and none. The least of eleven noisy ratios would be
+        # below one by chance.
+        first, last = (f"{offset:+d} ms" for offset in (min(offsets_ms), max(offsets_ms)))
+        hardest = [first, last, user.wrong_is, "no hint"]
+        found = [gain.mean for case in hardest if (gain := gains[case]) is not None]
+        rows.append(
+            kept.row(min(found) if len(found) == len(hardest) else None, basis, of=f"{name} over {user.parent}")
         )
-        cases = {f"{offset:+d} ms": user.late(offset) for offset in offsets_ms} | {
-            "wrong period": user.wrong,
-            "no hint": user.none,
-        }
-        for case, entrant in cases.items():
-            rows.append(
-                Row(f"{name}, {case}: goodput over {user.parent}'s", "", None, goodput(entrant, user.parent), "", basis)
-            )
-            rows.append(
-                Row(f"{name}, {case}: mean queueing delay", "ms", None, queue(entrant), "from the link elements", basis)
-            )
-        worst = min([*curve, goodput(user.wrong, user.parent), goodput(user.none, user.parent)])
-        row = published["kept"].row(worst, basis, of=f"{name} over {user.parent}")
-        rows.append(row)
         verdicts.append(
-            Verdict(
-                f"{name} has never less than 98 % of {user.parent}'s goodput, however wrong its hint",
-                worst >= (row.published or 0.0),
-                row.source,
+            all_hold(
+                f"{name} keeps {100 * kept.value:g} % of {user.parent}'s goodput with a hint that is {hardest[0]} or "
+                f"{hardest[1]} off, with {user.wrong_is}, and with none",
+                [over_parent(cases[case], user, kept.value, case) for case in hardest],
+                kept.source,
                 basis,
-                f"least {worst:.3f}; with a perfect hint {goodput(user.hinted, user.parent):.3f}, "
-                f"without one {goodput(user.none, user.parent):.3f}",
+                f"with a perfect hint {ratio_text(gains['+0 ms'])}",
             )
         )
     figures = {
@@ -96,18 +102,26 @@ def _run(request: Request) -> Result:
         "queue": error_curves.plot(queues, "hint later than the handover by [ms]", "mean queueing delay [ms]"),
     }
     notes = [
-        "wrong period: 13 s for clocks; for schedules an error of each announcement of up to 7.5 s",
-        "bbr3-leo and cubic-leo: the learned clock's expectation is moved by the error; "
-        "bbr3-leo-schedule is told the Profile's handovers instead",
+        f"{len(users)} verdicts of four parts, each part at 5 %; on {len(paths)} paths, so what costs less than a few "
+        "percent stays undecided",
+        "no hint for leocc and satpipe: their clock's one moment an hour lies outside every Run, so what else they are "
+        "(filters, gains, visits to PROBE_RTT of their own) stays",
+        "bbr3-leo and cubic-leo: the learned clock's expectation is moved by the error; a period of 13 s makes a clock "
+        "that the path does not bear out; bbr3-leo-schedule is told the Profile's handovers instead",
     ]
     return Result(rows, verdicts, [basis], figures, notes)
 
 
+def _known(value: float | None) -> float:
+    """A gap in a line where nothing is known."""
+    return math.nan if value is None else value
+
+
 STUDY = Study(
     name="hint-error",
-    title="What a wrong hint costs: errors from −2 to +2 s, a wrong period, no hint",
+    title="What a wrong hint costs: errors from −2 to +2 s, a wrong period or schedule, no hint",
     source="bentpipe's own question; docs/design/007-ours.md",
-    takes="ten minutes on two cores; --quick: one",
+    takes="five minutes on two cores; --quick: under one",
     run=_run,
     sweeps=True,
 )

@@ -96,6 +96,8 @@ class Result:
         basis: Lines: what was measured (which file) and what was simulated (which paths, for how long, which seeds).
         figures: Drawn like the published plots; name (``figure-2a``) → figure.
         notes: Lines: what was left out, and why ours differs where it does.
+        counterfactuals: Published statements over paths that differ from the study's in one published thing
+            (`bentpipe.studies.counterfactual`): no verdicts on the study's paths.
     """
 
     rows: Sequence[Row]
@@ -103,6 +105,7 @@ class Result:
     basis: Sequence[str]
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    counterfactuals: Sequence[Verdict] = ()
 
 
 @dataclass(frozen=True)

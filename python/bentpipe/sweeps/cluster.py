@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, UserError
@@ -136,17 +137,33 @@ class _Cluster:
             self._parcels[base.hash] = self._client.submit(bytes, packed, key=key)
         return self._parcels[base.hash]
 
-    def _told(self, future: Future[Any]) -> Finished:
-        number, _ = self._out.pop(future.key)
-        if future.status == "finished":
-            line: str = future.result(timeout=CONNECT_S)
-            return Finished(number, line)
-        if future.status in {"cancelled", "lost"}:
+    def _told(self, future: Future[Any]) -> Event:
+        from distributed import TimeoutError as DaskTimeoutError
+
+        number, _ = self._out[future.key]
+        if self._client.status != "running" or future.status == "cancelled":
             raise self._scheduler_gone()
+        if future.status == "lost":
+            return self._again(future)
+        if future.status == "finished":
+            try:
+                line: str = future.result(timeout=CONNECT_S)
+            except (TimeoutError, DaskTimeoutError):
+                return self._again(future)
+            except (OSError, CancelledError) as gone:  # results come through the scheduler
+                raise self._scheduler_gone() from gone
+            del self._out[future.key]
+            return Finished(number, line)
+        del self._out[future.key]
         error = future.exception(timeout=CONNECT_S)
         if type(error).__name__ == "KilledWorker":
             raise ClusterError(f"{self._address}: workers that ran {self._jobs[number].name} ended, again and again")
         return Finished(number, None, error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def _again(self, future: Future[Any]) -> Tick:
+        """Waits for a result that went with its worker before it was fetched: Dask does the Run again elsewhere."""
+        future.add_done_callback(self._finished.put)
+        return Tick()
 
 
 @contextmanager
@@ -168,11 +185,19 @@ def _connected(address: str) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask logs tracebacks of what is told here in one line."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    """Dask logs tracebacks of what is told here in one line, by several loggers, whose levels its import sets."""
+    with suppress(ImportError):
+        import distributed  # noqa: F401 - `_connected` says it where that fails
+    loggers = [logging.getLogger(name) for name in [*logging.root.manager.loggerDict] if _is_dasks(name)]
+    before = [(logger, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in before:
+            logger.setLevel(level)
+
+
+def _is_dasks(logger: str) -> bool:
+    return logger.partition(".")[0] == "distributed"

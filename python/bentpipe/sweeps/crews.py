@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import BentpipeError
-from bentpipe.runs.ctrl_c import deaf_to_ctrl_c
+from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles
 from bentpipe.sweeps.remote import bare, pack, remotely
 from bentpipe.sweeps.swept import execute
@@ -83,10 +83,12 @@ def on_threads(jobs: Sequence[Job], threads: int) -> Iterator[Event]:
             shares.pop(number, None)
 
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="sweep") as pool:
-        waiting: dict[Future[str], int] = {pool.submit(one, i, job): i for i, job in enumerate(jobs)}
         try:
+            with ctrl_c_held_back():
+                waiting: dict[Future[str], int] = {pool.submit(one, i, job): i for i, job in enumerate(jobs)}
             while waiting:
-                finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                with ctrl_c_held_back():
+                    finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield _told(waiting.pop(future), future)
                 yield Tick(sum(shares.copy().values()))
@@ -110,10 +112,12 @@ def on_processes(jobs: Sequence[Job], processes: int) -> Iterator[Event]:
         while True:
             for i, job in itertools.islice(ahead, 2 * processes - len(waiting)):
                 parcels = [packed[base.hash] for base in job.work.bases]
-                waiting[pool.submit(remotely, pickle.dumps(bare(job)), job.key, *parcels)] = i
+                with ctrl_c_held_back():
+                    waiting[pool.submit(remotely, pickle.dumps(bare(job)), job.key, *parcels)] = i
             if not waiting:
                 return
-            finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            with ctrl_c_held_back():
+                finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
             for future in finished:
                 yield _told(waiting.pop(future), future)
             yield Tick()

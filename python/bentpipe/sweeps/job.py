@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
+from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import plan as planning
 from bentpipe.runs import record
 from bentpipe.runs.guests import is_guest
@@ -52,6 +53,13 @@ class Outcome:
     def events(self) -> pl.DataFrame:
         """What `events.parquet` holds."""
         return self._table("events")
+
+    def seconds(self) -> pl.DataFrame:
+        """The samples at whole seconds from the warm-up's end on: of each flow one more than there are seconds."""
+        import polars as pl
+
+        warm_s = self.experiment.warmup_ns / 1e9
+        return self.samples().filter(((pl.col("t_s") * 10).round() % 10 == 0) & (pl.col("t_s") >= warm_s - 1e-6))
 
     def _table(self, name: str) -> pl.DataFrame:
         return record.tables(self.experiment.to_dict()["flows"], self.data)[name]
@@ -98,6 +106,7 @@ def race_jobs(
     duration_s: float | None = None,
     seeds: int = 1,
     phase_s: float | None = None,
+    queues: Sequence[str] = (),
     measure: Measure | None = None,
 ) -> list[Job]:
     """Every entrant on every Profile with every seed: the Runs of `bentpipe.runs.race` with the same arguments.
@@ -105,7 +114,8 @@ def race_jobs(
     Raises `UserError` for what cannot be run.
     """
     bases = planning.label_profiles(paths)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, Path(), phase_s)
+    rules = tuple(parse_queue(text) for text in queues)
+    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, Path(), phase_s, queues=rules)
     return [Job(item, measure) for item in work]
 
 

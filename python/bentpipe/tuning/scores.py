@@ -29,10 +29,9 @@ def by_second(outcome: Outcome) -> dict[str, Any]:
         `goodput_bps`: of all flows together; `rtt_ms`: the mean of the flows' at the end of the second, None where no
         flow has one.
     """
-    warm_s = outcome.experiment.warmup_ns / 1e9
-    table = outcome.samples().filter(((pl.col("t_s") * 10).round() % 10 == 0) & (pl.col("t_s") >= warm_s - 1e-6))
     seconds = (
-        table.group_by("t_s")
+        outcome.seconds()
+        .group_by("t_s")
         .agg(pl.col("goodput_bytes").sum(), pl.col("rtt_smoothed_ms").mean())
         .sort("t_s")
         .with_columns(goodput_bps=pl.col("goodput_bytes").cast(pl.Int64).diff() * 8)

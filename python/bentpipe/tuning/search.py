@@ -1,10 +1,12 @@
-"""`tune`: every point of a grid over the same paths, the best one within a limit, and that one again on fresh seeds."""
+"""`tune`: every point of a grid over the same paths, the best one within a limit, and that one again on fresh paths."""
 
 from __future__ import annotations
 
 import os
 import time
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
@@ -13,7 +15,6 @@ from bentpipe.tuning.scores import Score, by_second, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from bentpipe import Profile
     from bentpipe.runs.estimates import Estimate
@@ -44,7 +45,8 @@ class Tuned:
         cells: In the order of the grid.
         most_inflation: The limit on the round-trip time's inflation, mean and p95 (0.10: 10 %).
         best: The largest gain within the limit; None: no point is within it, or none gains anything.
-        fresh: `best` scored again, on seeds that had no part in choosing it: what was luck does not come again.
+        fresh: `best` scored again on what had no part in choosing it: what was luck does not come again.
+        fresh_on: What that was, and how much of it was new: other Profiles, other draws, or only other starts.
         failed: Runs that failed, in one line each.
     """
 
@@ -55,6 +57,7 @@ class Tuned:
     best: Cell | None
     fresh: Score | None
     failed: tuple[str, ...] = ()
+    fresh_on: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``tune --json`` prints."""
@@ -69,7 +72,7 @@ class Tuned:
             "most_inflation": self.most_inflation,
             "cells": [cell(each) for each in self.cells],
             "best": None if self.best is None else cell(self.best),
-            "fresh": None if self.fresh is None else asdict(self.fresh),
+            "fresh": None if self.fresh is None else {"on": self.fresh_on, **asdict(self.fresh)},
             "failed": list(self.failed),
         }
 
@@ -83,6 +86,7 @@ def tune(
     duration_s: float | None = None,
     seeds: int = 1,
     most_inflation: float = 0.10,
+    fresh_paths: Sequence[Profile] = (),
     on: str | None = None,
     threads: int | None = None,
     agreed: bool = False,
@@ -96,9 +100,11 @@ def tune(
         out: Folder of the results' table; what is there already is not run again.
         direction: The way the data goes.
         duration_s: Of each Run; None: the whole of the shortest Profile.
-        seeds: N stands for the seeds 0 … N−1; the winner is scored again on N … 2N−1.
+        seeds: N stands for the seeds 0 … N−1; without `fresh_paths` the winner is scored again on N … 2N−1.
         most_inflation: The best point's round-trip time may be longer than the default's by less than this part, in the
             mean and in the 95th percentile of all seconds.
+        fresh_paths: Profiles that have no part in choosing the best point; on these it is scored again, with the seeds
+            0 … N−1. A measured Profile is the same path with every seed, so of those keep some.
         on: A Dask scheduler; None: this machine.
         threads: Of this machine.
         agreed: Whether a grid that takes more than `UNASKED_S` of core time is all right.
@@ -112,12 +118,19 @@ def tune(
         raise UserError(f"--max-rtt-inflation: {most_inflation:g}; wanted a part from 0, for example 0.10 for 10 %")
     how: dict[str, Any] = {"direction": direction, "duration_s": duration_s, "measure": by_second}
     default = grid.controller
+    known = {path.content_hash() for path in paths}
+    for path in fresh_paths:
+        if path.content_hash() in known:
+            raise UserError(
+                f"--fresh: {path.name} is among the Profiles that choose the best point; wanted another one"
+            )
     first = race_jobs(paths, [default], seeds=seeds, **how)
     if not agreed:
-        _ask(first, grid, out, len(paths) * seeds)
+        _ask(first, grid, len(paths) * seeds)
     settings = {grid.entrant(point): point for point in grid.points()}
     jobs = race_jobs(paths, [default, *settings], seeds=seeds, **how)
-    extra = 2 * len(first) / (len(jobs) + 2 * len(first))  # the winner's and the default's fresh Runs
+    fresh_runs = 2 * seeds * len(fresh_paths or paths)  # the winner's and the default's
+    extra = fresh_runs / (len(jobs) + fresh_runs)
 
     def heard(progress: Progress, begin: float, end: float) -> None:
         if on_progress is not None:
@@ -127,19 +140,38 @@ def tune(
     runs = [run for run in swept.runs if run is not None]
     cells = tuple(Cell(point, entrant, score(runs, entrant, default)) for entrant, point in settings.items())
     failed = list(swept.failed.values())
-    best = _best(cells, most_inflation)
+    best = best_of(cells, most_inflation)
     fresh = None
     if best is not None:
-        again = [
-            job for job in race_jobs(paths, [default, best.entrant], seeds=2 * seeds, **how) if job.work.seed >= seeds
-        ]
+        pair = [default, best.entrant]
+        if fresh_paths:
+            again = race_jobs(fresh_paths, pair, seeds=seeds, **how)
+        else:
+            again = [job for job in race_jobs(paths, pair, seeds=2 * seeds, **how) if job.work.seed >= seeds]
         rescored = run_sweep(again, out=out, on=on, threads=threads, on_progress=lambda p: heard(p, 1.0 - extra, 1.0))
         fresh = score([run for run in rescored.runs if run is not None], best.entrant, default)
         failed += rescored.failed.values()
-    return Tuned(grid, default, cells, most_inflation, best, fresh, tuple(failed))
+    said = "" if fresh is None else _fresh_on(paths, fresh_paths, seeds)
+    return Tuned(grid, default, cells, most_inflation, best, fresh, tuple(failed), said)
 
 
-def _best(cells: Sequence[Cell], most_inflation: float) -> Cell | None:
+def _fresh_on(paths: Sequence[Profile], fresh_paths: Sequence[Profile], seeds: int) -> str:
+    """How new what the winner was scored again on was, in one line."""
+    if fresh_paths:
+        return f"{len(fresh_paths)} other Profile(s), which had no part in choosing it"
+    again = f"seeds {seeds} … {2 * seeds - 1}"
+    drawn = sum(path.seed is not None for path in paths)
+    if drawn == len(paths):
+        return f"the same places and hours drawn anew, {again}"
+    same = "the same path(s), in which nothing is drawn, from other moments on at most"
+    if drawn == 0:
+        return f"{same}, {again}: luck is not ruled out; --fresh takes Profiles kept for this"
+    return f"{drawn} of {len(paths)} Profiles drawn anew, and {same}, {again}; --fresh takes Profiles kept for this"
+
+
+def best_of(cells: Sequence[Cell], most_inflation: float) -> Cell | None:
+    """The point with the largest gain within a limit of inflation; None: none is within it, or none gains anything."""
+
     def gain(cell: Cell) -> float:
         found: Estimate | None = cell.score.gain
         return 0.0 if found is None else found.mean
@@ -148,11 +180,15 @@ def _best(cells: Sequence[Cell], most_inflation: float) -> Cell | None:
     return max(within, key=gain, default=None)
 
 
-def _ask(first: Sequence[Job], grid: Grid, out: Path, runs_a_point: int) -> None:
-    """Refuse a grid that costs much: by what the default's first Run takes, which is wanted anyway."""
-    began = time.process_time()
-    run_sweep(first[:1], out=out, threads=1)
-    took_s = max(time.process_time() - began, 1e-3 * first[0].cost_s)  # from the table it would be free
+def _ask(first: Sequence[Job], grid: Grid, runs_a_point: int) -> None:
+    """Refuse a grid that costs much: by what the default's first Run takes.
+
+    It is run in a folder of its own: from the table of results it would cost nothing the second time.
+    """
+    with TemporaryDirectory(prefix="bentpipe-tune-") as folder:
+        began = time.process_time()
+        run_sweep(first[:1], out=Path(folder), threads=1)
+        took_s = time.process_time() - began
     runs = grid.size * runs_a_point
     core_s = runs * took_s
     if core_s > UNASKED_S:

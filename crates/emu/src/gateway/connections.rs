@@ -4,7 +4,8 @@
 //! gateway end all have one destination, the listening socket; so each has an *alias*, the client's port if it is free, else another.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 /// How long an ended connection's packets are still known (RFC 5382 REQ-5: transitory connections 4 minutes).
@@ -47,12 +48,23 @@ pub struct Connection {
 pub struct Connections {
     by_flow: BTreeMap<Flow, Connection>,
     by_alias: BTreeMap<SocketAddr, Flow>,
+    /// Where the next port is looked for when a client's own is taken, and how many of its address are: so that no look goes through all of them.
+    ports: BTreeMap<IpAddr, Ports>,
     swept: Instant,
 }
 
+#[derive(Debug)]
+struct Ports {
+    next: u16,
+    taken: usize,
+}
+
+/// Ports that the gateway gives; the client's own may be a lower one.
+const GIVEN: RangeInclusive<u16> = 1024..=u16::MAX;
+
 impl Default for Connections {
     fn default() -> Self {
-        Self { by_flow: BTreeMap::new(), by_alias: BTreeMap::new(), swept: Instant::now() }
+        Self { by_flow: BTreeMap::new(), by_alias: BTreeMap::new(), ports: BTreeMap::new(), swept: Instant::now() }
     }
 }
 
@@ -79,14 +91,22 @@ impl Connections {
             Some(connection) => connection.alias,
             None => self.free_alias(flow.client)?,
         };
-        self.by_alias.insert(alias, flow);
+        if self.by_alias.insert(alias, flow).is_none() {
+            self.ports.entry(alias.ip()).or_insert(Ports { next: *GIVEN.start(), taken: 0 }).taken += 1;
+        }
         self.by_flow.insert(flow, Connection { alias, stage: Stage::Connecting(syn.to_vec()) });
         Some(alias)
     }
 
-    fn free_alias(&self, client: SocketAddr) -> Option<SocketAddr> {
-        let ports = (client.port()..=u16::MAX).chain(1024..client.port());
-        ports.map(|port| SocketAddr::new(client.ip(), port)).find(|alias| !self.by_alias.contains_key(alias))
+    fn free_alias(&mut self, client: SocketAddr) -> Option<SocketAddr> {
+        if !self.by_alias.contains_key(&client) {
+            return Some(client);
+        }
+        let ports = self.ports.get_mut(&client.ip()).filter(|ports| ports.taken < GIVEN.len())?;
+        let mut turn = (ports.next..=*GIVEN.end()).chain(*GIVEN.start()..ports.next);
+        let alias = turn.by_ref().map(|port| SocketAddr::new(client.ip(), port)).find(|alias| !self.by_alias.contains_key(alias));
+        ports.next = turn.next().unwrap_or(*GIVEN.start());
+        alias
     }
 
     /// Packets may pass from now on; the SYN that waited.
@@ -109,6 +129,7 @@ impl Connections {
     /// It came to nothing; the SYN that waited.
     pub fn fail(&mut self, alias: SocketAddr) -> Option<Vec<u8>> {
         let flow = self.by_alias.remove(&alias)?;
+        self.ports.entry(alias.ip()).and_modify(|ports| ports.taken -= 1);
         match self.by_flow.remove(&flow)?.stage {
             Stage::Connecting(syn) => Some(syn),
             _ => None,
@@ -121,8 +142,14 @@ impl Connections {
         }
         self.swept = Instant::now();
         self.by_flow.retain(|_, c| !matches!(c.stage, Stage::Ended(last) if last.elapsed() > LINGER));
-        let known = &self.by_flow;
-        self.by_alias.retain(|_, flow| known.contains_key(flow));
+        let (known, ports) = (&self.by_flow, &mut self.ports);
+        self.by_alias.retain(|alias, flow| {
+            let is_known = known.contains_key(flow);
+            if !is_known {
+                ports.entry(alias.ip()).and_modify(|ports| ports.taken -= 1);
+            }
+            is_known
+        });
     }
 }
 
@@ -164,6 +191,21 @@ mod tests {
         let at = |destination: &str| flow("100.64.0.2:65535", destination);
         table.begin(at("192.0.2.1:80"), b"").unwrap();
         assert_eq!(table.begin(at("192.0.2.2:80"), b"").unwrap().port(), 1024);
+    }
+
+    #[test]
+    fn when_every_port_is_taken_there_is_none_until_one_is_free() {
+        let mut table = Connections::default();
+        let to =
+            |host: u32| Flow { client: "100.64.0.2:40000".parse().unwrap(), destination: SocketAddr::new(IpAddr::V4(host.into()), 80) };
+        let mut given: Vec<_> = (0..u32::try_from(GIVEN.len()).unwrap()).map(|host| table.begin(to(host), b"").unwrap()).collect();
+        assert_eq!(table.begin(to(1 << 20), b""), None);
+        table.fail(given[30_000]).unwrap();
+        assert_eq!(table.begin(to(1 << 20), b""), Some(given[30_000]));
+        assert_eq!(table.begin(to(2 << 20), b""), None);
+        given.sort_unstable();
+        given.dedup();
+        assert_eq!(given.len(), GIVEN.len());
     }
 
     #[test]

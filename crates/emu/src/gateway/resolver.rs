@@ -21,7 +21,7 @@ const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53)
 pub fn take_over(server: Addresses, mtu: u16) -> Result<SocketAddr, EmuError> {
     let Ok(machines) = fs::read(RESOLV_CONF) else { return Ok(DEFAULT) };
     let machines = String::from_utf8_lossy(&machines);
-    mount_over(RESOLV_CONF, &ours(&machines, resolver(server), mtu >= IPV6_MTU))?;
+    mount_over(RESOLV_CONF, ours(&machines, resolver(server), mtu >= IPV6_MTU).as_bytes())?;
     Ok(first_nameserver(&machines).unwrap_or(DEFAULT))
 }
 

@@ -85,7 +85,7 @@ impl FqCodelQueue {
     /// The queue of a packet's flow. The two directions are different hops' queues, so they need not be told apart.
     #[allow(clippy::cast_possible_truncation)] // below the number of queues
     fn place(&mut self, packet: &Packet) -> usize {
-        let flow = (u64::from(packet.path) << 32) | u64::from(packet.flow);
+        let flow = (u64::from(packet.path) << 32) | u64::from(packet.flow_hash);
         let bucket = ((u128::from(keyed_u64(self.key, flow)) * u128::from(self.spec.flows)) >> 64) as usize;
         if self.places[bucket] == NONE {
             self.places[bucket] = self.flows.len() as u32;
@@ -329,6 +329,20 @@ mod tests {
             }
             prop_assert_eq!(fq_lost, codel_lost);
         }
+    }
+
+    /// The emulator gives a flow its place in the statistics when it has grown, and short ones share one.
+    #[test]
+    fn a_flow_keeps_its_order_and_is_apart_from_others_whatever_its_place() {
+        let mut queue = queue(100_000);
+        let mut lost = Lost::new();
+        let mut sent =
+            |place, flow_hash, body| queue.enqueue(Packet { body, flow_hash, ..packet(Time(0), place, Ecn::NotEct) }, None, &mut lost);
+        (0..20).for_each(|body| sent(if body < 10 { 255 } else { 3 }, 7, body));
+        (100..103).for_each(|body| sent(255, 8, body));
+        let out: Vec<_> = std::iter::from_fn(|| queue.dequeue(Time(0), &mut Lost::new())).map(|p| p.body).collect();
+        assert_eq!(out.iter().copied().filter(|&body| body < 100).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+        assert_eq!(out.iter().position(|&body| body == 102), Some(5), "turn by turn: {out:?}");
     }
 
     #[test]

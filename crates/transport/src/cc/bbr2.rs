@@ -13,9 +13,9 @@ use super::registry::Entry;
 pub const ENTRY: Entry = Entry {
     name: "bbr2",
     status: "as google/bbr v2alpha",
-    description: "the first BBR that bounds rate and flight by losses; every parameter of its kernel module",
+    description: "the first BBR that bounds rate and flight by losses, with the parameters of its kernel module",
     citation: "Cardwell et al., \"BBR v2\", IETF 104, 2019; github.com/google/bbr, branch v2alpha, net/ipv4/tcp_bbr2.c",
     needs: Needs::Nothing,
     options: OPTIONS_2,
-    build: |config, options| Box::new(Bbr3::new(config, Params::version_2(options))),
+    build: |config, options| Box::new(Bbr3::new(config, &Params::version_2(options))),
 };

@@ -17,7 +17,7 @@ use super::hints::{JITTER, MISSING, Needs, OFFSET};
 use super::leo::path::{SlotPath, Target};
 use super::leo::watch::{HINTS, PERIOD, Watch};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
-use super::{AckSample, Congestion, Controller, LostPacket, PathHint, Probe};
+use super::{AckSample, Congestion, Controller, LostPacket, Probe};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
 /// `bbr3-leo` in the registry.
@@ -36,7 +36,7 @@ const OWN: [OptionSpec; 9] = [
         name: "queue_ms",
         unit: "ms",
         description: "queue that is kept to bridge what the capacity does",
-        default: 10.0,
+        default: 8.0,
         allowed: Allowed::Range(1.0, 1000.0),
         source: "chosen here: docs/design/007-ours.md",
     },
@@ -44,7 +44,7 @@ const OWN: [OptionSpec; 9] = [
         name: "queue_jitters",
         unit: "",
         description: "and so many times the round-trip time's jitter",
-        default: 1.25,
+        default: 1.4,
         allowed: Allowed::Range(0.0, 8.0),
         source: "chosen here: docs/design/007-ours.md",
     },
@@ -52,7 +52,7 @@ const OWN: [OptionSpec; 9] = [
         name: "queue_part",
         unit: "",
         description: "the same, at least, in round-trip times",
-        default: 0.15,
+        default: 0.25,
         allowed: Allowed::Range(0.0, 2.0),
         source: "chosen here: docs/design/007-ours.md",
     },
@@ -103,7 +103,7 @@ impl Bbr3Leo {
         let least = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
         let target = Target { least, jitters: ratio("queue_jitters"), part: ratio("queue_part") };
         Self {
-            bbr: Bbr3::new(config, p),
+            bbr: Bbr3::new(config, &p),
             mss: config.mss,
             watch: Watch::new(options),
             path: SlotPath::new(config.mss, target, rounds),
@@ -126,9 +126,8 @@ impl Bbr3Leo {
 }
 
 impl Controller for Bbr3Leo {
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.bbr.on_established(now, rtt);
-    }
+    delegate!(bbr: on_established, on_sent, set_cwnd, ssthresh, controls_recovery, sndbuf_factor, min_tso_segments);
+    delegate!(watch: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
         if self.watch.on_ack(ack) {
@@ -138,6 +137,10 @@ impl Controller for Bbr3Leo {
         let leo = self.watch.is_leo(ack.now);
         let near = leo && self.watch.is_near(ack.now);
         self.path.on_ack(ack, near, self.bbr.loss_threshold());
+        if leo && self.path.is_another(ack.now) {
+            self.path.on_edge(ack.now);
+            self.bbr.forget_path(ack.now);
+        }
         self.bbr.excuse_losses(near || (leo && self.path.excuses(ack.now)));
         self.bbr.on_ack(ack);
         self.decide(ack);
@@ -156,40 +159,12 @@ impl Controller for Bbr3Leo {
         self.bbr.on_congestion(now, event, in_flight);
     }
 
-    fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
-        self.bbr.on_sent(now, in_flight, app_limited);
-    }
-
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        self.watch.on_path_hint(hint);
-    }
-
     fn cwnd(&self) -> Bytes {
         self.flight.map_or_else(|| self.bbr.cwnd(), |packets| Bytes(packets.saturating_mul(u64::from(self.mss))))
     }
 
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.bbr.set_cwnd(cwnd);
-    }
-
-    fn ssthresh(&self) -> Bytes {
-        self.bbr.ssthresh()
-    }
-
     fn pacing_rate(&self) -> Option<Rate> {
         if self.flight.is_some() { Some(self.rate) } else { self.bbr.pacing_rate() }
-    }
-
-    fn controls_recovery(&self) -> bool {
-        self.bbr.controls_recovery()
-    }
-
-    fn sndbuf_factor(&self) -> u32 {
-        self.bbr.sndbuf_factor()
-    }
-
-    fn min_tso_segments(&self) -> Option<u32> {
-        self.bbr.min_tso_segments()
     }
 
     fn observe(&self, probe: &mut dyn Probe) {

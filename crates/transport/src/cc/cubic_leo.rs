@@ -10,7 +10,7 @@ use super::hints::{JITTER, MISSING, Needs, OFFSET};
 use super::leo::path::{SlotPath, Target};
 use super::leo::watch::{HINTS, PERIOD, Watch};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
-use super::{AckSample, Congestion, Controller, PathHint, Probe};
+use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// `cubic-leo` in the registry.
@@ -69,9 +69,8 @@ impl CubicLeo {
 }
 
 impl Controller for CubicLeo {
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.cubic.on_established(now, rtt);
-    }
+    delegate!(cubic: on_established, on_ack, cwnd, set_cwnd, ssthresh, set_ssthresh);
+    delegate!(watch: on_path_hint);
 
     fn on_acked(&mut self, ack: &AckSample) {
         if self.watch.on_ack(ack) {
@@ -79,10 +78,6 @@ impl Controller for CubicLeo {
         }
         self.path.on_ack(ack, self.watch.is_near(ack.now), LOSS_THRESHOLD);
         self.cubic.on_acked(ack);
-    }
-
-    fn on_ack(&mut self, ack: &AckSample) {
-        self.cubic.on_ack(ack);
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
@@ -105,26 +100,6 @@ impl Controller for CubicLeo {
             // What recovery brings the window back to.
             self.cubic.set_ssthresh(self.cubic.cwnd());
         }
-    }
-
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        self.watch.on_path_hint(hint);
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.cubic.cwnd()
-    }
-
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.cubic.set_cwnd(cwnd);
-    }
-
-    fn ssthresh(&self) -> Bytes {
-        self.cubic.ssthresh()
-    }
-
-    fn set_ssthresh(&mut self, ssthresh: Bytes) {
-        self.cubic.set_ssthresh(ssthresh);
     }
 
     fn observe(&self, probe: &mut dyn Probe) {

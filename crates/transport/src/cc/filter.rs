@@ -33,6 +33,11 @@ impl<T: Ord + Copy> Windowed<T> {
         self.kept = [Sample { at, value }; 3];
     }
 
+    /// From the next value on the window is this long.
+    pub const fn set_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
     /// Takes a value; `at` never decreases. Returns the best.
     pub fn update(&mut self, at: u64, value: T) -> T {
         let new = Sample { at, value };

@@ -72,6 +72,29 @@ pub const MISSING: OptionSpec = OptionSpec {
     source: CHOSEN,
 };
 
+/// How often satellites are reassigned by the wall clock ([`WallClock`]).
+pub const PERIOD: OptionSpec = OptionSpec {
+    name: "period_s",
+    unit: "s",
+    description: "how often satellites are reassigned",
+    default: 15.0,
+    allowed: Allowed::Range(3.0, 3600.0),
+    source: "`PERIOD`",
+};
+
+/// When in that period; `source` names it in a controller's published code.
+#[must_use]
+pub const fn reassigned_at(least_s: f64, source: &'static str) -> OptionSpec {
+    OptionSpec {
+        name: "reassigned_at_s",
+        unit: "s",
+        description: "when, after the full period of the wall clock",
+        default: 12.0,
+        allowed: Allowed::Range(least_s, 3600.0),
+        source,
+    }
+}
+
 /// What a controller with these options is told of reconfigurations at `times`. Each has its own draws, so that changing one error does not move another's.
 #[must_use]
 pub fn announced(times: &[Time], options: &Options, random: &mut Stream) -> Vec<PathHint> {
@@ -107,7 +130,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Takes one.
-    pub fn on_hint(&mut self, hint: &PathHint) {
+    pub fn on_path_hint(&mut self, hint: &PathHint) {
         if let PathHint::Reconfiguration(at) = *hint {
             self.times.insert(self.times.partition_point(|&time| time <= at), at);
         }
@@ -126,6 +149,41 @@ impl Schedule {
         // The latest announcement that began by now.
         let begun = self.times.partition_point(|&at| at.0.saturating_sub(early.0) <= now.0);
         begun > 0 && now.0 < self.times[begun - 1].0.saturating_sub(early.0).saturating_add(hold.0)
+    }
+}
+
+/// The wall clock, once it is told, and when satellites are reassigned by it.
+#[derive(Clone, Debug)]
+pub struct WallClock {
+    /// [ns]
+    period: u64,
+    reassigned_at: u64,
+    /// What it shows when the sender's clock is zero; `None`: nobody told, and nothing is expected.
+    unix_ns: Option<i64>,
+}
+
+impl WallClock {
+    /// As the tunables [`PERIOD`] and [`reassigned_at`] say.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        let seconds = |name: &str| Nanos::from_secs_f64(options.get(name)).map_or(u64::MAX, |span| span.0);
+        let period = seconds(PERIOD.name);
+        Self { period, reassigned_at: seconds("reassigned_at_s") % period, unix_ns: None }
+    }
+
+    /// Takes what it shows.
+    pub const fn on_path_hint(&mut self, hint: &PathHint) {
+        if let PathHint::WallClock(unix_ns) = *hint {
+            self.unix_ns = Some(unix_ns);
+        }
+    }
+
+    /// Time until the next reassignment; zero: now.
+    #[must_use]
+    pub fn ahead(&self, now: Time) -> Option<Nanos> {
+        let unix_ns = i128::from(self.unix_ns?) + i128::from(now.0);
+        let ahead = (i128::from(self.reassigned_at) - unix_ns).rem_euclid(i128::from(self.period));
+        u64::try_from(ahead).ok().map(Nanos)
     }
 }
 
@@ -176,12 +234,25 @@ mod tests {
     fn an_announcement_holds_from_early_for_as_long_as_it_is_held() {
         let mut schedule = Schedule::default();
         for at in [s(30), s(15), s(16)] {
-            schedule.on_hint(&PathHint::Reconfiguration(at));
+            schedule.on_path_hint(&PathHint::Reconfiguration(at));
         }
         let near = |ms: u64| schedule.is_near(Time(ms * 1_000_000), Nanos::from_millis(500), Nanos::from_millis(2300));
         assert!(!near(14_499) && near(14_500) && near(16_799));
         // The one at 16 s starts the hold anew.
         assert!(near(17_799) && !near(17_800) && near(29_500) && !near(31_800));
         assert!(!Schedule::default().is_near(s(1), Nanos::ZERO, Nanos::MAX));
+    }
+
+    #[test]
+    fn a_wall_clock_says_how_long_it_is_until_the_next_reassignment() {
+        let options = Options::check(find("satpipe").expect("known"), &BTreeMap::new()).expect("defaults");
+        let mut clock = WallClock::new(&options);
+        assert_eq!(clock.ahead(s(1)), None);
+        // 1,778,403,600 s is a multiple of 15; satellites are reassigned 12 s after one.
+        for (shown_s, ahead_s) in [(1_778_403_600, 12), (1_778_403_611, 1), (1_778_403_612, 0), (1_778_403_613, 14), (-3, 0), (-4, 1)] {
+            clock.on_path_hint(&PathHint::WallClock(shown_s * 1_000_000_000));
+            assert_eq!(clock.ahead(Time::ZERO), Some(Nanos::from_secs(ahead_s)), "{shown_s}");
+        }
+        assert_eq!(clock.ahead(Time(1)), Some(Nanos(999_999_999)));
     }
 }

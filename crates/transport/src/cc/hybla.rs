@@ -114,12 +114,19 @@ impl Controller for Hybla {
             }
             return;
         }
-        let growth = self.growth();
+        let (growth, in_slow_start) = (self.growth(), self.window.in_slow_start());
+        let slow_acks = if !in_slow_start && growth < PACKET { self.window.count_ack() } else { 0 };
         self.credit += growth % PACKET;
-        let packets = growth / PACKET + self.credit / PACKET;
+        let mut packets = growth / PACKET + self.credit / PACKET;
+        // ρ² / cwnd rounds to nothing in a window above 128 ρ² packets: it grows by one per window of ACKs.
+        let waited = growth == 0 && slow_acks >= self.window.cwnd_packets();
+        packets += u64::from(waited);
+        if self.credit >= PACKET || waited {
+            self.window.forget_count();
+        }
         self.credit %= PACKET;
         let grown = self.window.cwnd_packets() + packets;
-        let most = if self.window.in_slow_start() { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
+        let most = if in_slow_start { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
         self.window.set_cwnd_packets(grown.min(most));
     }
 
@@ -197,7 +204,7 @@ mod tests {
         let mut h = hybla(50);
         acks(&mut h, 50, 10);
         assert_eq!(h.cwnd(), in_bytes(2 + 30));
-        // ρ = 1.5: 2^1.5 − 1 = 1.828, 234 − 128 of 128 the fraction at 7/8.
+        // ρ = 1.5: 2^1.5 − 1 = 1.828 packets per ACK, 2 · 181 − 128 = 234 of 128.
         let mut h = hybla(38); // 38 · 8 / 25 = 12 eighths
         acks(&mut h, 38, 128);
         assert_eq!(h.cwnd(), in_bytes(1 + 2 * 181 - 128));
@@ -211,6 +218,35 @@ mod tests {
         acks(&mut h, 350, 1);
         // 2 · 112² / 100 = 250 of 128: one packet and 122.
         assert_eq!((h.cwnd(), h.credit), (in_bytes(101), 122));
+    }
+
+    /// ρ = 2: above 128 · ρ² = 512 packets an ACK is worth less than 1/128 of a packet.
+    #[test]
+    fn where_growth_rounds_to_nothing_a_window_of_acks_is_worth_a_packet() {
+        let mut h = hybla(50);
+        h.set_cwnd(in_bytes(600));
+        h.set_ssthresh(in_bytes(600));
+        acks(&mut h, 50, 599);
+        assert_eq!(h.cwnd(), in_bytes(600));
+        acks(&mut h, 50, 1);
+        assert_eq!(h.cwnd(), in_bytes(601));
+        // 600 + 601 + … + 615 = 9720 ACKs are 16 packets; the next needs 616 more.
+        acks(&mut h, 50, 10_000 - 600);
+        assert_eq!((h.cwnd(), h.credit), (in_bytes(616), 0));
+    }
+
+    #[test]
+    fn what_fractions_carried_begins_the_count_anew() {
+        let mut h = hybla(50);
+        h.set_cwnd(in_bytes(512));
+        h.set_ssthresh(in_bytes(512));
+        // 2 · 16² / 512 = 1 of 128 an ACK: a packet after 128 of them, and then one after 513.
+        acks(&mut h, 50, 128);
+        assert_eq!(h.cwnd(), in_bytes(513));
+        acks(&mut h, 50, 512);
+        assert_eq!(h.cwnd(), in_bytes(513));
+        acks(&mut h, 50, 1);
+        assert_eq!(h.cwnd(), in_bytes(514));
     }
 
     #[test]

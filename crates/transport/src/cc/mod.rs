@@ -2,36 +2,37 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`registry`] | every controller by name, with its tunables |
-//! | [`new_reno`], [`cubic`], [`bbr`], [`bbr2`], [`bbr3`], [`hybla`], [`satcp`], [`satpipe`], [`leocc`], [`cubic_leo`], [`bbr3_leo`] | a controller each |
+//! | [`registry`] | every controller by name, with its tunables; the list that makes a file here a controller |
+//! | what that list names ([`new_reno`], [`cubic`], …) | a controller each |
 //! | `leo` | what LEO-aware controllers are composed of |
 //! | [`hints`] | what controllers are told of the path ahead of time, and how wrong |
+//! | `delegate` | what a controller leaves to the one it is made of |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | what controllers are composed of |
 
-pub mod bbr;
-pub mod bbr2;
-pub mod bbr3;
-pub mod bbr3_leo;
+#[macro_use]
+mod delegate;
+#[macro_use]
+pub mod registry;
+
 mod bbr_parts;
-pub mod cubic;
-pub mod cubic_leo;
 pub mod error;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
 pub mod hints;
-pub mod hybla;
 pub mod hystart;
 pub mod hystart_pp;
 mod leo;
-pub mod leocc;
-pub mod new_reno;
-pub mod registry;
-pub mod satcp;
-pub mod satpipe;
 #[cfg(test)]
 mod testing;
 pub mod window;
+
+macro_rules! modules {
+    ($($controller:ident)*) => {
+        $(pub mod $controller;)*
+    };
+}
+every_controller!(modules);
 
 use bentpipe_profile::run::CA_STATES;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};

@@ -11,7 +11,7 @@
 use super::cubic::{Cubic, OPTIONS as CUBIC_OPTIONS};
 use super::hints::{JITTER, MISSING, Needs, OFFSET, Schedule};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
-use super::{AckSample, Congestion, Controller, PathHint, Probe};
+use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// `satcp` in the registry.
@@ -95,9 +95,8 @@ impl SaTcp {
 }
 
 impl Controller for SaTcp {
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.cubic.on_established(now, rtt);
-    }
+    delegate!(cubic: on_established, cwnd, ssthresh, set_ssthresh);
+    delegate!(schedule: on_path_hint);
 
     fn on_acked(&mut self, ack: &AckSample) {
         self.look(ack.now);
@@ -123,26 +122,10 @@ impl Controller for SaTcp {
         }
     }
 
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        self.schedule.on_hint(hint);
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.cubic.cwnd()
-    }
-
     fn set_cwnd(&mut self, cwnd: Bytes) {
         if !self.is_frozen() {
             self.cubic.set_cwnd(cwnd);
         }
-    }
-
-    fn ssthresh(&self) -> Bytes {
-        self.cubic.ssthresh()
-    }
-
-    fn set_ssthresh(&mut self, ssthresh: Bytes) {
-        self.cubic.set_ssthresh(ssthresh);
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
@@ -155,6 +138,7 @@ impl Controller for SaTcp {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PathHint;
     use super::super::registry::{self, find};
     use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
     use super::*;

@@ -5,10 +5,10 @@
 //! 10 s on. The minimum RTT is believed for 20 s.
 
 use super::bbr::Bbr;
-use super::hints::{Needs, OFFSET};
+use super::hints::{Needs, OFFSET, PERIOD, WallClock, reassigned_at};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
-use super::{AckSample, Congestion, Controller, PathHint, Probe};
-use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+use super::{AckSample, Controller};
+use bentpipe_profile::Nanos;
 
 /// `satpipe` in the registry.
 pub const ENTRY: Entry = Entry {
@@ -34,41 +34,25 @@ pub const ENTRY: Entry = Entry {
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`bbr_probe_rtt_mode_ms`",
         },
-        OptionSpec {
-            name: "period_s",
-            unit: "s",
-            description: "how often satellites are reassigned",
-            default: 15.0,
-            allowed: Allowed::Range(3.0, 3600.0),
-            source: "`PERIOD`",
-        },
-        OptionSpec {
-            name: "reassigned_at_s",
-            unit: "s",
-            description: "when, after the full period of the wall clock",
-            default: 12.0,
-            allowed: Allowed::Range(2.0, 3600.0),
-            source: "`OFFSET`",
-        },
+        PERIOD,
+        reassigned_at(2.0, "`OFFSET`"),
         OFFSET,
     ],
     build: |config, options| Box::new(SatPipe::new(config, options)),
 };
 
 /// How long before the reassignment it probes (`OFFSET - 1` s and 950 ms), and how long before an ACK must come for that (`OFFSET - 2` s).
-const PROBE_BEFORE: u64 = 50_000_000;
-const ARM_BEFORE: u64 = 2_000_000_000;
-const SECOND: u64 = 1_000_000_000;
+const PROBE_BEFORE: Nanos = Nanos::from_millis(50);
+const ARM_BEFORE: Nanos = Nanos::from_secs(2);
+/// It must come before this.
+const ARM_UNTIL: Nanos = Nanos::from_secs(1);
 
 /// `SatPipe`.
 #[derive(Clone, Debug)]
 pub struct SatPipe {
     bbr: Bbr,
-    /// [ns]
-    period: u64,
-    reassigned_at: u64,
-    /// What the wall clock shows when the sender's is zero; `None`: there is none, and it is BBR.
-    wall_clock: Option<i64>,
+    /// Without one it is BBR.
+    clock: WallClock,
     armed: bool,
 }
 
@@ -76,87 +60,34 @@ impl SatPipe {
     /// At the start of a connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
-        let seconds = |name: &str| Nanos::from_secs_f64(options.get(name)).map_or(u64::MAX, |span| span.0);
-        let period = seconds("period_s");
-        Self { bbr: Bbr::new(config, options), period, reassigned_at: seconds("reassigned_at_s") % period, wall_clock: None, armed: false }
-    }
-
-    /// Time until the next reassignment [ns].
-    fn ahead(&self, now: Time) -> Option<u64> {
-        let unix_ns = i128::from(self.wall_clock?) + i128::from(now.0);
-        let ahead = (i128::from(self.reassigned_at) - unix_ns).rem_euclid(i128::from(self.period));
-        u64::try_from(ahead).ok()
+        Self { bbr: Bbr::new(config, options), clock: WallClock::new(options), armed: false }
     }
 }
 
 impl Controller for SatPipe {
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.bbr.on_established(now, rtt);
-    }
+    delegate!(
+        bbr: on_established, on_congestion, on_sent, cwnd, set_cwnd, ssthresh, pacing_rate, controls_recovery, sndbuf_factor, min_tso_segments, observe
+    );
+    delegate!(clock: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
-        if let Some(ahead) = self.ahead(ack.now) {
-            self.armed |= (ARM_BEFORE - SECOND + 1..=ARM_BEFORE).contains(&ahead);
-            if self.armed && (1..=PROBE_BEFORE).contains(&ahead) {
+        if let Some(ahead) = self.clock.ahead(ack.now) {
+            self.armed |= ARM_UNTIL < ahead && ahead <= ARM_BEFORE;
+            if self.armed && Nanos::ZERO < ahead && ahead <= PROBE_BEFORE {
                 self.armed = false;
                 self.bbr.probe_rtt_now(ack.delivered_total);
             }
         }
         self.bbr.on_ack(ack);
     }
-
-    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        self.bbr.on_congestion(now, event, in_flight);
-    }
-
-    fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
-        self.bbr.on_sent(now, in_flight, app_limited);
-    }
-
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        if let PathHint::WallClock(unix_ns) = *hint {
-            self.wall_clock = Some(unix_ns);
-        }
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.bbr.cwnd()
-    }
-
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.bbr.set_cwnd(cwnd);
-    }
-
-    fn ssthresh(&self) -> Bytes {
-        self.bbr.ssthresh()
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.bbr.pacing_rate()
-    }
-
-    fn controls_recovery(&self) -> bool {
-        self.bbr.controls_recovery()
-    }
-
-    fn sndbuf_factor(&self) -> u32 {
-        self.bbr.sndbuf_factor()
-    }
-
-    fn min_tso_segments(&self) -> Option<u32> {
-        self.bbr.min_tso_segments()
-    }
-
-    fn observe(&self, probe: &mut dyn Probe) {
-        self.bbr.observe(probe);
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry;
     use super::super::testing::{Driver, config, controller};
+    use super::super::{PathHint, registry};
     use super::*;
+    use bentpipe_profile::Time;
     use std::collections::BTreeMap;
 
     const RTT: Nanos = Nanos::from_millis(40);

@@ -126,6 +126,12 @@ impl PacketWindow {
         self.count = 0;
     }
 
+    /// Counts an ACK that raised the window by less than a packet (Hybla's use of `snd_cwnd_cnt`); how many there were in a row.
+    pub const fn count_ack(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
     /// Additive increase counts from zero (`tcp_enter_loss`).
     pub const fn forget_count(&mut self) {
         self.count = 0;

@@ -32,6 +32,15 @@ struct Digest {
 }
 
 impl Sender {
+    /// An acknowledgement arrives, and another of this connection `behind` it at the same instant: whether it waits to be part of that one, and so is not for
+    /// [`Self::on_ack`].
+    pub fn defers(&mut self, now: Time, ack: &Ack, behind: Option<&Ack>) -> bool {
+        if self.backlog.on_ack(now, behind.is_some()) {
+            while self.fill_buffer(now) {}
+        }
+        self.backlog.joins(ack, behind)
+    }
+
     /// An acknowledgement arrives.
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
         if ack.syn {
@@ -97,6 +106,7 @@ impl Sender {
             let edge = ack.ack.saturating_add(ack.window.0);
             window_grew = ack.ack == prior_una && edge > self.window_end;
             self.window_end = self.window_end.max(edge);
+            self.sees_window(ack.window);
         }
         self.ts_recent = self.ts_recent.max(ack.tsval);
 

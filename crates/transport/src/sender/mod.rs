@@ -12,13 +12,14 @@
 mod acks;
 mod recovery;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod transmit;
 mod tso;
 
+use crate::backlog::Backlog;
 use crate::cc::{Congestion, Controller};
 use crate::config::SenderConfig;
 use crate::cwnd_usage::CwndUsage;
@@ -30,7 +31,7 @@ use crate::rack::Rack;
 use crate::rate_sampler::RateSampler;
 use crate::rto::RttEstimator;
 use crate::scoreboard::Scoreboard;
-use crate::sndbuf::{Queued, SendBuffer};
+use crate::sndbuf::{Queued, SendBuffer, size_goal};
 use crate::stats::{FlowEvent, Limit, LimitClock, SenderStats};
 use crate::tlp::TailProbe;
 use crate::turnaround::Turnaround;
@@ -56,10 +57,11 @@ pub struct Sender {
     ssthresh: u64,
 
     handshake: Handshake,
-    /// First byte not acknowledged; next byte to send; end of the receive window.
+    /// First byte not acknowledged; next byte to send; end of the receive window, and the largest that there was.
     una: u64,
     nxt: u64,
     window_end: u64,
+    max_window: u64,
     fin_sent: bool,
     /// End of the last segment sent that was not full (`snd_sml`).
     short_end: u64,
@@ -76,6 +78,7 @@ pub struct Sender {
     rtt: RttEstimator,
     min_rtt: MinRtt,
     turnaround: Turnaround,
+    backlog: Backlog,
     pacer: Pacer,
     /// What it paces at, or would (`sk_pacing_rate`); zero before the first RTT.
     nominal_rate: Rate,
@@ -142,6 +145,7 @@ impl Sender {
             una: 0,
             nxt: 0,
             window_end: 0,
+            max_window: 0,
             fin_sent: false,
             short_end: 0,
             ts_recent: Time::ZERO,
@@ -152,7 +156,8 @@ impl Sender {
             rate: RateSampler::default(),
             rtt: RttEstimator::new(config.rto_min, config.rto_max),
             min_rtt: MinRtt::new(config.min_rtt_window),
-            turnaround: Turnaround::new(config.turnaround),
+            turnaround: Turnaround::new(config.host_times),
+            backlog: Backlog::new(config.host_times),
             pacer: Pacer::default(),
             nominal_rate: Rate(0),
             burst: 1,
@@ -274,6 +279,16 @@ impl Sender {
         self.cwnd = (self.controller.cwnd().0 / mss).max(1);
         let ssthresh = self.controller.ssthresh();
         self.ssthresh = if ssthresh == Bytes::MAX { u64::MAX } else { ssthresh.0 / mss };
+    }
+
+    /// The peer announces a window: none of our skbs is larger than half of the largest.
+    fn sees_window(&mut self, window: Bytes) {
+        if window.0 > self.max_window {
+            self.max_window = window.0;
+            let goal = size_goal(&self.config, window.0);
+            self.buffer.set_goal(goal);
+            self.bursts.set_goal(goal);
+        }
     }
 
     /// The sender sets the window, where it may.

@@ -22,11 +22,13 @@ pub struct Fixed {
     pub owns: bool,
     pub prior: (u64, u64),
     pub acks: u64,
+    /// Windows that the send buffer has room for.
+    pub factor: u32,
 }
 
 impl Fixed {
     pub fn new(packets: u64) -> Self {
-        Self { cwnd: packets, ssthresh: u64::MAX / MSS, rate: None, owns: false, prior: (packets, u64::MAX / MSS), acks: 0 }
+        Self { cwnd: packets, ssthresh: u64::MAX / MSS, rate: None, owns: false, prior: (packets, u64::MAX / MSS), acks: 0, factor: 2 }
     }
 }
 
@@ -56,6 +58,9 @@ impl Controller for Fixed {
     }
     fn ssthresh(&self) -> Bytes {
         Bytes(self.ssthresh.saturating_mul(MSS))
+    }
+    fn sndbuf_factor(&self) -> u32 {
+        self.factor
     }
     fn set_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = ssthresh.0 / MSS;

@@ -120,6 +120,7 @@ impl Sender {
         self.ts_recent = ack.tsval;
         self.ecn.agree(ack.ecn);
         self.window_end = ack.window.0;
+        self.sees_window(ack.window);
         // Of a SYN sent twice, the echo tells which one was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });
         self.min_rtt.update(now, rtt, false);

@@ -80,6 +80,9 @@ impl Sender {
         self.open_burst(now)?;
         let mut segment = self.send_new(now, len, fin);
         segment.push |= self.ends_burst();
+        if self.bursts.is_over() {
+            self.expand_buffer(); // `tcp_event_new_data_sent` looks after each skb, before the next fills the window
+        }
         Ok(segment)
     }
 
@@ -244,20 +247,34 @@ impl Sender {
         }
     }
 
-    /// The buffer grows if it, not the window, holds data back, and an application that waits for room writes.
+    /// The buffer grows, and an application that waits for room writes.
     fn make_room(&mut self, now: Time) -> bool {
-        if self.buffer.is_full() && u64::from(self.board.in_flight()) < self.cwnd {
-            self.buffer.expand(self.cwnd, self.controller.sndbuf_factor());
+        self.expand_buffer();
+        if self.may_write() && self.backlog.wakes(now) {
+            self.buffer.wake();
+            return false;
         }
         self.fill_buffer(now)
     }
 
+    fn may_write(&mut self) -> bool {
+        let queued = self.queued();
+        matches!(self.handshake, Handshake::Done) && self.buffer.may_write(queued)
+    }
+
+    /// The buffer grows with the window, while that is not full (`tcp_check_space`, `tcp_should_expand_sndbuf`).
+    fn expand_buffer(&mut self) {
+        if self.buffer.is_full() && u64::from(self.board.in_flight()) < self.cwnd {
+            self.buffer.expand(self.cwnd, self.controller.sndbuf_factor());
+        }
+    }
+
     /// The application writes a piece, if there is room; whether it did.
     pub(super) fn fill_buffer(&mut self, now: Time) -> bool {
-        let queued = self.queued();
-        if !matches!(self.handshake, Handshake::Done) || !self.buffer.may_write(queued) {
+        if !self.may_write() {
             return false;
         }
+        let queued = self.queued();
         let unsent = self.buffer.written().saturating_sub(self.nxt);
         let in_flight = self.board.in_flight();
         // What left a piece earlier is still with the host's device (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
@@ -269,7 +286,10 @@ impl Sender {
             self.rate.on_app_limited(in_flight);
         }
         self.restart_after_idle(now);
-        self.buffer.write(queued);
+        let before = self.buffer.written();
+        let window = self.cwnd.saturating_sub(u64::from(in_flight)).saturating_mul(u64::from(self.config.mss));
+        self.buffer.write(queued, window);
+        self.backlog.on_write(self.buffer.written() - before);
         true
     }
 

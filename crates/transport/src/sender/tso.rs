@@ -7,6 +7,7 @@
 use super::Sender;
 use super::recovery::State;
 use crate::config::SenderConfig;
+use crate::sndbuf::size_goal;
 use crate::stats::Limit;
 use bentpipe_profile::{Nanos, Time};
 use std::collections::VecDeque;
@@ -16,9 +17,6 @@ const WINDOW_DIVISOR: u64 = 3;
 
 /// It waits only while the last departure was so recent, and the next acknowledgement is expected so soon.
 const SOON: Nanos = Nanos::from_millis(1);
-
-/// Room that the kernel's largest burst keeps for headers (`MAX_TCP_HEADER` + 1, x86-64).
-const HEADERS: u64 = 321;
 
 /// Where the skbs of the send queue begin and end, and what is left of the burst under way.
 #[derive(Clone, Debug)]
@@ -38,14 +36,22 @@ pub(super) struct Bursts {
 
 impl Bursts {
     pub fn new(config: &SenderConfig) -> Self {
-        let mss = u64::from(config.mss);
-        let skb = (config.gso_max.0.saturating_sub(HEADERS) / mss).max(1) * mss;
-        Self { skb, boundary: 0, written: 0, size: 0, left: 0, starts: VecDeque::new() }
+        Self { skb: size_goal(config, u64::MAX), boundary: 0, written: 0, size: 0, left: 0, starts: VecDeque::new() }
+    }
+
+    /// The peer's largest window changed: so does the largest skb.
+    pub const fn set_goal(&mut self, goal: u64) {
+        self.skb = goal;
     }
 
     /// What is left of the burst under way does not leave with it.
     pub const fn end(&mut self) {
         self.left = 0;
+    }
+
+    /// Whether all of the burst under way has left.
+    pub const fn is_over(&self) -> bool {
+        self.left == 0
     }
 
     /// How many are outstanding, of which `una` is the first byte not acknowledged and `nxt` the next to send.

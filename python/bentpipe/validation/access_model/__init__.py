@@ -5,6 +5,7 @@ README.md beside this file says what is claimed and how it is tested.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bentpipe.validation.access_model import parts
 from bentpipe.validation.access_model.classifier import LIMIT, Told
 from bentpipe.validation.access_model.fit import FITTED
 from bentpipe.validation.access_model.model import Params, frozen_params, get
-from bentpipe.validation.access_model.parts import FULL, QUICK, SITE_OWN, Drawn, Raced
+from bentpipe.validation.access_model.parts import ANEW, FULL, QUICK, SITE_OWN, Apart, Drawn, Raced
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank
 from bentpipe.validation.access_model.transport import CONTROLLERS, FIGURES, Flows
@@ -43,6 +44,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
         on_progress(0.35 * (i + 1) / len(sites))
     delays = {d.site.name: parts.delay_ranks(d) for d in drawn}
     areas = parts.areas(drawn)
+    sessions = parts.sessions_apart(drawn)
     on_progress(0.5)
     lost = parts.loss_ranks(drawn, data, params, effort)
     on_progress(0.6)
@@ -57,6 +59,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
     rows += [row for where, ranks in lost.items() for row in parts.rank_rows(f"loss, {where}", ranks)]
     rows += [row for where, ranks in capacity.items() for row in parts.rank_rows(f"capacity, {where}", ranks)]
     rows += parts.area_rows(areas[""])
+    rows += parts.beside_rows(areas[ANEW], sessions)
     for raced in flows:
         rows += parts.rank_rows(f"transport, {raced.site}", raced.ranks[""])
         rows += flow_rows(raced)
@@ -64,12 +67,12 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
     replayed = [ranks for d in drawn for ranks in parts.replay_ranks(d.site, _REPLAYED)]
     rows.append(replay_row(replayed))
     on_progress(1.0)
-    return Outcome("access-model", rows, notes(params, drawn, areas))
+    return Outcome("access-model", rows, notes(params, drawn, areas, sessions))
 
 
 def flow_rows(raced: Raced) -> list[Row]:
     """Distributions beside each other; no limit of their own: the rank test above judges."""
-    scales = (1e6, 1.0, 1.0)
+    scales = (1e6, 1.0, 1.0, 1.0)
     rows = []
     for controller in CONTROLLERS:
         for k, (_, key) in enumerate(FIGURES):
@@ -88,7 +91,7 @@ def control_rows(
     """Each control must fail each of the three tests somewhere; the row says where it does."""
     rows = []
     for name in areas:
-        if not name:
+        if name in ("", ANEW):
             continue
         ranked = _failing((site, of[name]) for site, of in delays.items())
         rows.append(_must_fail(name, "rank test", ranked))
@@ -123,8 +126,10 @@ def replay_row(tried: Sequence[Sequence[Rank]]) -> Row:
     )
 
 
-def notes(params: Params, drawn: Sequence[Drawn], areas: Mapping[str, Sequence[Told]]) -> list[str]:
-    """The parameter count and the fit, for the printout; and what single features tell."""
+def notes(
+    params: Params, drawn: Sequence[Drawn], areas: Mapping[str, Sequence[Told]], sessions: Sequence[Apart]
+) -> list[str]:
+    """The parameter count and the fit, for the printout; levels; and what single features tell."""
     fitted = ", ".join(f"{path} {get(params, path):.3g}" for path in FITTED)
     own = "; ".join(
         f"{site} " + ", ".join(f"{path} {value:.3g}" for path, value in of.items()) for site, of in SITE_OWN.items()
@@ -133,10 +138,24 @@ def notes(params: Params, drawn: Sequence[Drawn], areas: Mapping[str, Sequence[T
     said = [
         f"{len(FITTED)} fitted parameters for all sites: {fitted}",
         f"of each site its own: {own}; joint uses Victoria's",
+        "level of the delay on fitted windows: " + "; ".join(_level_of(d) for d in drawn),
         f"windows of 120 s, fitted + held out: {windows}",
     ]
-    for t in areas[""]:
-        most = sorted(t.alone.items(), key=lambda item: -item[1])[:4]
-        alone = ", ".join(f"{name} {area:.2f}" for name, area in most)
-        said.append(f"{t.where}: {t.slots[0]} real slots trained on, {t.slots[1]} tested; single features: {alone}")
+    said += [parts.differences(d) for d in drawn if d.site.fitted]
+    said += [
+        f"{t.where}: {t.slots[0]} real slots trained on, {t.slots[1]} tested; single features: {_alone(t)}"
+        for t in areas[""]
+    ]
+    said += [f"{ANEW}, {t.where}: single features: {_alone(t)}" for t in areas[ANEW]]
+    said += [f"real against real, {one.real.where}: single features: {_alone(one.real)}" for one in sessions]
     return said
+
+
+def _level_of(d: Drawn) -> str:
+    if d.level is None:
+        return f"{d.site.name} none, drawn anew"
+    return f"{d.site.name} {math.exp(d.level.log_load):.2f} times the load, offset {d.level.offset_ms:.2f} ms"
+
+
+def _alone(t: Told) -> str:
+    return ", ".join(f"{name} {area:.2f}" for name, area in sorted(t.alone.items(), key=lambda item: -item[1])[:4])

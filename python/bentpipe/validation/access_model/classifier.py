@@ -27,6 +27,8 @@ from bentpipe.validation.access_model.pings import Floats
 LIMIT = 0.65
 #: Draws of windows, with replacement, for the interval of the area: 95 % of them lie within.
 _DRAWS = 300
+#: Parts that two sessions are cut into to be told from each other. Chosen here: a block of Seattle's each.
+_FOLDS = 4
 #: Features that give the model away, named at most.
 _NAMED = 3
 
@@ -117,7 +119,7 @@ def told(
         [np.full(len(slots.x), real) for pair in train for slots, real in zip(pair, (1, 0), strict=True)]
     )
     weight = np.concatenate([np.full(len(slots.x), 1 / max(len(slots.x), 1)) for pair in train for slots in pair])
-    models = {name: model.fit(x, is_real, **{step: weight * len(x)}) for name, (model, step) in _kinds().items()}
+    models = _trained(x, is_real, weight * len(x))
     names = FINE if fine else COARSE
     found = []
     for place, real, made in tests:
@@ -126,34 +128,85 @@ def told(
         scores = {name: model.predict_proba(both)[:, 1] for name, model in models.items()}
         areas = {name: _area(truth, score) for name, score in scores.items()}
         best = max(areas, key=lambda name: areas[name])
+        low, high = _interval(scores[best], real, made, _DRAWS if explain else 0)
         rng = np.random.default_rng(1)
-        draws = [areas[best]]
-        count = _DRAWS if explain else 0
-        for ours, theirs in zip(real.drawn(count, rng), made.drawn(count, rng), strict=True):
-            rows = np.concatenate([ours, len(real.x) + theirs])
-            draws.append(_area(truth[rows], scores[best][rows]))
         falls = []
         for k, name in enumerate(names if explain else ()):
             mixed = both.copy()
             mixed[:, k] = rng.permutation(mixed[:, k])
             falls.append((name, areas[best] - _area(truth, models[best].predict_proba(mixed)[:, 1])))
         falls.sort(key=lambda fall: -fall[1])
-        alone = {name: _alone(truth, both[:, k]) for k, name in enumerate(names)}
-        low, high = np.percentile(draws, [2.5, 97.5])
+        alone = singly(real, made, fine=fine)
         trained_on = sum(len(pair[0].x) for pair in train)
         found.append(
             Told(
                 f"{place}, {where}",
                 best,
                 areas[best],
-                float(low),
-                float(high),
+                low,
+                high,
                 falls[:_NAMED],
                 alone,
                 (trained_on, len(real.x)),
             )
         )
     return found
+
+
+def apart(where: str, one: Slots, other: Slots, *, fine: bool) -> Told:
+    """How well two sets of real slots are told from each other: what a model that were one of them could not hide.
+
+    The windows of both are cut into `_FOLDS` parts; each part is told by classifiers trained on the others.
+
+    Args:
+        where: For the name.
+        one: Slots of one session.
+        other: Of another.
+        fine: Which features they are.
+    """
+    x = np.concatenate([one.x, other.x])
+    truth = np.repeat([1, 0], [len(one.x), len(other.x)])
+    weight = np.repeat([len(x) / len(one.x), len(x) / len(other.x)], [len(one.x), len(other.x)])
+    fold = np.concatenate([_folds(one), _folds(other)])
+    scores = {name: np.zeros(len(x)) for name in _kinds()}
+    for k in np.unique(fold):
+        asked = fold == k
+        for name, model in _trained(x[~asked], truth[~asked], weight[~asked]).items():
+            scores[name][asked] = model.predict_proba(x[asked])[:, 1]
+    areas = {name: _area(truth, score) for name, score in scores.items()}
+    best = max(areas, key=lambda name: areas[name])
+    low, high = _interval(scores[best], one, other, _DRAWS)
+    return Told(where, best, areas[best], low, high, [], singly(one, other, fine=fine), (len(x), len(one.x)))
+
+
+def _interval(score: Floats, one: Slots, other: Slots, count: int) -> tuple[float, float]:
+    """95 % of the areas over `count` draws of windows and all; `score` is of the slots of one, then of the other."""
+    truth = np.repeat([1, 0], [len(one.x), len(other.x)])
+    rng = np.random.default_rng(1)
+    draws = [_area(truth, score)]
+    for ours, theirs in zip(one.drawn(count, rng), other.drawn(count, rng), strict=True):
+        rows = np.concatenate([ours, len(one.x) + theirs])
+        draws.append(_area(truth[rows], score[rows]))
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def singly(real: Slots, made: Slots, *, fine: bool) -> dict[str, float]:
+    """The area that each feature gives by itself, 0.5 to 1."""
+    truth, both = np.repeat([1, 0], [len(real.x), len(made.x)]), np.concatenate([real.x, made.x])
+    return {name: _alone(truth, both[:, k]) for k, name in enumerate(FINE if fine else COARSE)}
+
+
+def _folds(slots: Slots) -> NDArray[np.int64]:
+    """Which part each slot is in: windows in a row together, as neighbours are alike."""
+    _, window = np.unique(slots.window, return_inverse=True)
+    part: NDArray[np.int64] = window * _FOLDS // (window.max() + 1)
+    return part
+
+
+def _trained(x: Floats, is_real: NDArray[np.int64], weight: Floats) -> dict[str, Any]:
+    """Each kind, fitted."""
+    return {name: model.fit(x, is_real, **{step: weight}) for name, (model, step) in _kinds().items()}
 
 
 def _kinds() -> dict[str, tuple[Any, str]]:

@@ -12,9 +12,10 @@ import numpy as np
 from bentpipe.profiles import Profile
 from bentpipe.profiles.measured import read_capacity
 from bentpipe.validation import Row
-from bentpipe.validation.access_model import capacities, losses, transport
-from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, joined, slots_of, told
+from bentpipe.validation.access_model import capacities, levels, losses, transport
+from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, apart, joined, singly, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, NO_SLOTS, replays, without_slots
+from bentpipe.validation.access_model.features import COARSE, FINE
 from bentpipe.validation.access_model.model import Params, at_site, model_windows, reduced
 from bentpipe.validation.access_model.pings import Floats, Site, Window
 from bentpipe.validation.access_model.rank_test import Rank, rank, rank_by
@@ -26,8 +27,14 @@ SITE_OWN = {
     "seattle": {"delay.site_offset_ms": 5.04, "delay.interruption.median_ms": 52.8},
 }
 
-#: Seeds of the model's windows for the test and for the classifier's training; the fit has others.
-FIRST_SEED, TRAINING_SEED = 5000, 7000
+#: Seeds of the model's windows for the test, for the classifier's training and for the level; the fit has others.
+FIRST_SEED, TRAINING_SEED, LEVEL_SEED = 5000, 7000, 9000
+#: The model as the product draws it, whose windows have the level of no session: told by the classifier beside it.
+ANEW = "level drawn anew"
+#: Features that are named for a site's fitted slots.
+_DIFFERENCES = 6
+#: Times that windows of the model are told from real ones as real ones are from each other.
+_PORTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Effort:
 
     Attributes:
         windows: Windows of the model and of each control at each site.
+        level: Windows of the model at each load that is tried for a session's level.
         loss: Stretches of the model for the loss test.
         capacity: Tests of the model for the capacity test.
         paths: Real and model windows at a site whose Profiles are raced over.
@@ -43,6 +51,7 @@ class Effort:
     """
 
     windows: int = 40
+    level: int = 24
     loss: int = 18
     capacity: int = 60
     paths: int = 8
@@ -50,7 +59,7 @@ class Effort:
 
 
 FULL = Effort()
-QUICK = Effort(windows=12, loss=6, capacity=16, paths=3, control_paths=2)
+QUICK = Effort(windows=12, level=12, loss=6, capacity=16, paths=3, control_paths=2)
 
 
 @dataclass(frozen=True)
@@ -59,24 +68,37 @@ class Drawn:
 
     Attributes:
         site: The campaign.
-        params: The model's, with what the site has of its own.
+        level: Of its delay, found on the fitted windows; None without any: then it is drawn anew for each window.
+        params: The model's, with what the site has of its own, at that level.
         training: Windows of the model at the hours of the fitted ones.
         model: At those of the held-out ones.
+        anew: Both with a level drawn anew for each window, as the product draws it.
         controls: Name → windows for training and for the test.
     """
 
     site: Site
+    level: levels.Level | None
     params: Params
     training: Windows
     model: Windows
+    anew: tuple[Windows, Windows]
     controls: Mapping[str, tuple[Windows, Windows]]
+
+    def sides(self, name: str) -> tuple[Windows, Windows]:
+        """For training and for the test: of the model (""), of the model by `ANEW`, or of a control."""
+        if name == ANEW:
+            return self.anew
+        return self.controls[name] if name else (self.training, self.model)
 
 
 def draw(site: Site, params: Params, effort: Effort) -> Drawn:
     """Windows of the model and of every control at a site."""
-    ours = at_site(params, SITE_OWN[site.own_of])
+    table = at_site(params, SITE_OWN[site.own_of])
     sides = ((site.fitted or site.held_out, TRAINING_SEED), (site.held_out, FIRST_SEED))
+    level = levels.find(site, table, effort.level, LEVEL_SEED) if site.fitted else None
+    ours = levels.at_level(table, level) if level else table
     made = [model_windows(site, windows, ours, effort.windows, seed) for windows, seed in sides]
+    anew = [model_windows(site, windows, table, effort.windows, seed) for windows, seed in sides] if level else made
     flat = [
         model_windows(site, windows, without_slots(ours), effort.windows, seed, flat=True) for windows, seed in sides
     ]
@@ -85,7 +107,7 @@ def draw(site: Site, params: Params, effort: Effort) -> Drawn:
         rng = np.random.default_rng(0)
         changed = [[(t_s, change(t_s, rtt_ms, rng)) for t_s, rtt_ms in windows] for windows in made]
         controls[name] = (changed[0], changed[1])
-    return Drawn(site, ours, made[0], made[1], controls)
+    return Drawn(site, level, ours, made[0], made[1], (anew[0], anew[1]), controls)
 
 
 def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
@@ -121,14 +143,14 @@ def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
 
 
 def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
-    """The model under "", and each control: how well slots are told at each place.
+    """The model under "", under `ANEW` without a session's level, each control: how well slots are told at each place.
 
     Fine features at the dense campaign, from one session to the other; coarse ones trained at all campaigns that are
     fitted, tested at each campaign's held-out windows.
     """
     found: dict[str, list[Told]] = {}
-    for name in ("", *every[0].controls):
-        sides = [d.controls[name] if name else (d.training, d.model) for d in every]
+    for name in ("", ANEW, *every[0].controls):
+        sides = [d.sides(name) for d in every]
         found[name] = []
         for fine in (True, False):
             chosen = [(d, side) for d, side in zip(every, sides, strict=True) if not fine or d.site.is_dense]
@@ -145,9 +167,54 @@ def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
                 real, model = joined([test[1] for test in tests]), joined([test[2] for test in tests])
                 tests.append(("all campaigns", real, model))
             found[name] += told(
-                "fine features" if fine else "coarse features", train, tests, fine=fine, explain=not name
+                "fine features" if fine else "coarse features", train, tests, fine=fine, explain=name in ("", ANEW)
             )
     return found
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Held-out windows of a place told from fitted ones, both real.
+
+    Attributes:
+        real: What the classifiers could tell: a model that plays the fitted session could not hide it either.
+        model: Mean area for as many windows of the model in place of the fitted ones, told in the same way.
+    """
+
+    real: Told
+    model: float
+
+
+def sessions_apart(every: Sequence[Drawn]) -> list[Apart]:
+    """At each place that has fitted windows, by coarse features and, where it is dense, by fine ones."""
+    found = []
+    for d in every:
+        for fine in (True, False):
+            if d.site.fitted and (d.site.is_dense or not fine):
+                where, count = f"{d.site.name}, {'fine' if fine else 'coarse'} features", len(d.site.fitted)
+                held_out, fitted = (slots_of(pairs_of(w), fine=fine) for w in (d.site.held_out, d.site.fitted))
+                starts = range(0, max(len(d.model) - count, 0) + 1, count)[:_PORTIONS]
+                likewise = [
+                    apart(where, held_out, slots_of(d.model[k : k + count], fine=fine), fine=fine).area for k in starts
+                ]
+                found.append(Apart(apart(where, held_out, fitted, fine=fine), float(np.mean(likewise))))
+    return found
+
+
+def differences(d: Drawn) -> str:
+    """In which features the fitted slots differ most from the model's at their hours: area of each alone, quartiles."""
+    fine = d.site.is_dense
+    real, made = (slots_of(windows, fine=fine) for windows in (pairs_of(d.site.fitted), d.training))
+    names = FINE if fine else COARSE
+
+    def quartiles(x: Floats) -> str:
+        return " / ".join(f"{value:.3g}" for value in np.nanpercentile(x, [25, 50, 75]))
+
+    said = [
+        f"{name} {area:.2f} ({quartiles(real.x[:, names.index(name)])}; {quartiles(made.x[:, names.index(name)])})"
+        for name, area in sorted(singly(real, made, fine=fine).items(), key=lambda item: -item[1])[:_DIFFERENCES]
+    ]
+    return f"{d.site.name}, fitted slots; the model's: {', '.join(said)}"
 
 
 # Loss.
@@ -262,12 +329,23 @@ def rank_rows(where: str, ranks: Sequence[Rank]) -> list[Row]:
 def area_rows(found: Sequence[Told]) -> list[Row]:
     """One for each place."""
     return [
-        Row(
-            f"classifier, {t.where}",
-            f"AUC {t.area:.2f} ({t.low:.2f}–{t.high:.2f}), {t.kind}; by {', '.join(f'{n} {d:+.2f}' for n, d in t.by)}",
-            "0.5",
-            f"≤ {LIMIT}",
-            t.area <= LIMIT,
-        )
+        Row(f"classifier, {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", f"≤ {LIMIT}", t.area <= LIMIT)
         for t in found
     ]
+
+
+def beside_rows(anew: Sequence[Told], sessions: Sequence[Apart]) -> list[Row]:
+    """Reported, not judged: the model without a session's level, and real windows told from real ones."""
+    rows = [Row(f"classifier, {ANEW}: {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", "–", None) for t in anew]
+    for one in sessions:
+        what = f"classifier, real against real: {one.real.where}"
+        rows.append(Row(what, _area_of(one.real), f"the model likewise {one.model:.2f}", "–", None))
+    return rows
+
+
+def _area_of(t: Told) -> str:
+    return f"AUC {t.area:.2f} ({t.low:.2f}–{t.high:.2f}), {t.kind}"
+
+
+def _by(t: Told) -> str:
+    return ", ".join(f"{name} {fall:+.2f}" for name, fall in t.by)

@@ -21,6 +21,7 @@ from bentpipe.profiles.build import Points
 from bentpipe.profiles.measured import Capacity, FromPings, profile_from_pings
 from bentpipe.profiles.path import held
 from bentpipe.runs.racing import race
+from bentpipe.runs.store import Run
 from bentpipe.scenarios.units import parse_queue
 from bentpipe.validation.access_model.pings import SLOT_S, Floats
 from bentpipe.validation.access_model.rank_test import Rank, rank_by
@@ -30,12 +31,15 @@ CONTROLLERS = ("reno", "cubic", "bbr")
 RUN_S = 60.0
 #: A tenth of a second at the median of the capacity trace in use (48 Mbit/s); chosen here, the same for all.
 QUEUE_BYTES = 600_000
-#: What is compared of a Run: name, key of its flow, scale; by the logarithm.
+#: What is compared of a Run, by the logarithm: name, and key of its flow, or column of its samples whose median it is.
 FIGURES = (
     ("goodput [ln]", "goodput_bps"),
     ("median RTT [ln]", "rtt_median_ms"),
     ("p95 RTT [ln]", "rtt_p95_ms"),
+    ("RTT's mean deviation [ln]", "rtt_var_ms"),
 )
+#: No mean deviation counts as less [ms]: a microsecond, which is what a kernel's counts in.
+_LEAST_DEVIATION_MS = 1e-3
 
 
 def turned(capacity: Capacity) -> list[Capacity]:
@@ -54,7 +58,7 @@ def turned(capacity: Capacity) -> list[Capacity]:
 
 @dataclass(frozen=True)
 class Flows:
-    """What one controller got over several paths: goodput [bit/s], median and 95th percentile of the RTT [ms]."""
+    """What one controller got over several paths: the columns are `FIGURES` [bit/s, ms, ms, ms]."""
 
     figures: Floats
 
@@ -85,11 +89,18 @@ def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dic
             phase_s=0.0,
             on_progress=lambda share, _done, _wanted: on_progress(share),
         )
-    by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
-    for run in found.runs:
-        (flow,) = run.flows
-        by_controller[run.entrant].append([flow[key] for _, key in FIGURES])
+        by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
+        for run in found.runs:
+            by_controller[run.entrant].append(_figures(run))
     return {controller: Flows(np.array(figures, float)) for controller, figures in by_controller.items()}
+
+
+def _figures(run: Run) -> list[float]:
+    (flow,) = run.flows
+    deviation_ms = run.samples()["rtt_var_ms"].median()
+    assert isinstance(deviation_ms, float)  # a Run of a minute has samples
+    of_flow = [float(flow[key]) for _, key in FIGURES[:-1]]
+    return [*of_flow, max(deviation_ms, _LEAST_DEVIATION_MS)]
 
 
 def ranks(real: dict[str, Flows], held_out: dict[str, Flows], model: dict[str, Flows]) -> list[Rank]:

@@ -7,10 +7,11 @@ never came to count is no success: its rows say "not measurable here", with the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.validation import Row
 
 if TYPE_CHECKING:
@@ -50,21 +51,26 @@ class Measured:
 
 
 class Ticks:
-    """Shares of the machine's processor time since this was made (/proc/stat, proc_stat(5))."""
+    """Shares of the machine's processor time since this was made; NaN where the kernel does not say."""
 
     def __init__(self) -> None:
         """The beginning of the span."""
-        self._begin = _ticks()
+        self._begin = ProcessorTime.now()
 
     def stolen(self) -> float:
         """Share that the host of a virtual machine gave to others."""
-        spent = [now - then for now, then in zip(_ticks(), self._begin, strict=True)]
-        return spent[7] / max(1, sum(spent))
+        return self._shares()[0]
 
     def busy(self) -> float:
         """Share that this machine worked: all but idle, waiting for disks, and stolen."""
-        spent = [now - then for now, then in zip(_ticks(), self._begin, strict=True)]
-        return (sum(spent) - spent[3] - spent[4] - spent[7]) / max(1, sum(spent))
+        stolen, busy = self._shares()
+        return busy - stolen
+
+    def _shares(self) -> tuple[float, float]:
+        now = ProcessorTime.now()
+        if self._begin is None or now is None:
+            return math.nan, math.nan
+        return self._begin.stolen_share_until(now) or 0.0, self._begin.busy_share_until(now) or 0.0
 
 
 class Calm:
@@ -127,9 +133,3 @@ def _not_measurable(row: Row) -> Row:
 
 def _figures(control: Control) -> str:
     return f"p50 {control.p50_us:.0f}, p99 {control.p99_us:.0f} µs, {100 * control.stolen:.1f} % stolen"
-
-
-def _ticks() -> list[int]:
-    first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
-    # user nice system idle iowait irq softirq steal; what follows is part of the first two
-    return [int(value) for value in first.split()[1:9]]

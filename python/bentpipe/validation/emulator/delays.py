@@ -30,6 +30,7 @@ LOAD_ERROR = 0.02
 """Of the load, how much more or less may arrive where the delay beside it counts."""
 
 HANDOVER_MS = 1.0
+"""What the Profile has at a moment may be met so much earlier or later."""
 
 
 def constant_path() -> Profile:
@@ -37,9 +38,12 @@ def constant_path() -> Profile:
     return preset_profile("dumbbell:rate=100gbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="delay")
 
 
-def unlimited_path(rtt_s: float) -> Profile:
-    """A constant delay and no rate element: what limits its traffic is the machine, and that is no fault of a Run."""
-    side = Side(delay_s=Points.constant(rtt_s / 2))
+def unlimited_path(rtt_s: float, loss: Points | None = None) -> Profile:
+    """A constant delay and no rate element: what limits its traffic is the machine, and that is no fault of a Run.
+
+    `loss` is the probability of being lost, both ways.
+    """
+    side = Side(delay_s=Points.constant(rtt_s / 2), loss_probability=loss)
     return single_hop_profile(
         name="unlimited",
         hop="delay",
@@ -114,9 +118,7 @@ def _measured(probe: traffic.Probe, rows: Callable[[], list[Row]]) -> Measured:
 
 def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> list[Row]:
     """The rows of a probe that met the reconfiguration `event`."""
-    started = probe.emulated.started or {}
-    at_s = (probe.sent - started["clock_unix_ns"]) / 1e9 + started["offset_ns"] / 1e9
-    times_s = at_s[probe.known]
+    times_s = probe.at_s[probe.known]
     expected_ms = path.delay_ms("up", times_s)
     measured_ms = probe.delay_us / 1e3
     # What meets the interruption waits for its end: the packet that waits longest shows when it began, in both.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from bentpipe.emulation.proc import PROC, processes, stat_fields
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs.program import run_program
@@ -211,11 +212,9 @@ def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
 def descendants(root: int) -> list[tuple[int, str]]:
     """(pid, command line) of a process's family, itself left out, parents first."""
     found = {}
-    for folder in _processes():
+    for folder in processes():
         try:
-            parent = int(
-                folder.joinpath("stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-            )
+            parent = int(stat_fields(folder)[1])
             line = folder.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
@@ -229,9 +228,7 @@ def descendants(root: int) -> list[tuple[int, str]]:
 def is_alive(pid: int) -> bool:
     """Whether it is there and no zombie."""
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] != "Z"
-        )
+        return stat_fields(PROC / str(pid))[0] != "Z"
     except OSError:
         return False
 
@@ -239,7 +236,7 @@ def is_alive(pid: int) -> bool:
 def processes_with(mark: str) -> list[int]:
     """Processes, other than this one, with `mark` in their command line."""
     found = []
-    for folder in _processes():
+    for folder in processes():
         pid = int(folder.name)
         try:
             if pid != os.getpid() and mark.encode() in folder.joinpath("cmdline").read_bytes() and is_alive(pid):
@@ -247,7 +244,3 @@ def processes_with(mark: str) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def _processes() -> list[Path]:
-    return [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Set
 from pathlib import Path
 
+from bentpipe.emulation.proc import processes
+
 SLAB = Path("/proc/slabinfo")
 SHRINK = Path("/sys/kernel/slab/net_namespace/shrink")
 """Written to, the kernel gives back the cache's unused objects, which it counts as used as long as it keeps them."""
@@ -31,7 +33,7 @@ NAMESPACE = re.compile(r"net:\[\d+\]")
 def namespaces() -> set[str]:
     """Network namespaces, as ``net:[NUMBER]``, of threads, descriptors and mounts that this user may look at."""
     found = set()
-    for process in _processes():
+    for process in processes():
         for link in [*_all(process, "task/*/ns/net"), *_all(process, "fd/*")]:
             found |= _named(link)
         with contextlib.suppress(OSError):
@@ -48,7 +50,7 @@ def devices() -> set[tuple[str, str]]:
     """
     found = set()
     seen: set[str] = set()
-    for process in _processes():
+    for process in processes():
         for task in _all(process, "task/*"):
             for namespace in _named(task / "ns" / "net") - seen:
                 with contextlib.suppress(OSError):
@@ -103,10 +105,6 @@ def more_than(look: Callable[[], int | None], before: int, within_s: float = SET
     while (more := (look() or 0) - before) > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     return max(0, more)
-
-
-def _processes() -> list[Path]:
-    return [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
 
 
 def _all(process: Path, pattern: str) -> list[Path]:

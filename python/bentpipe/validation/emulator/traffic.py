@@ -51,6 +51,13 @@ class Probe:
         return (self.arrived > 0) & np.isfinite(self.sent)
 
     @property
+    def at_s(self) -> NDArray[np.float64]:
+        """When each left, by the Profile's clock [s]; NaN where the kernel did not say."""
+        started = self.emulated.started or {}
+        found: NDArray[np.float64] = (self.sent - started["clock_unix_ns"] + started["offset_ns"]) / 1e9
+        return found
+
+    @property
     def why_thin(self) -> str | None:
         """Why its delays are not to be judged; None: `KNOWN_SHARE` of those that the path let through are known.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -15,21 +14,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bentpipe.emulation.proc import PROC, worked_s
 from bentpipe.errors import UserError
 from bentpipe.profiles import write_profile
+from bentpipe.profiles.build import Points
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Row
 from bentpipe.validation.emulator import traffic
 from bentpipe.validation.emulator.calm import Measured, Ticks
-from bentpipe.validation.emulator.delays import unlimited_path
+from bentpipe.validation.emulator.delays import HANDOVER_MS, unlimited_path
 from bentpipe.validation.emulator.faults import descendants
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bentpipe import Profile
 
 CAPACITY_ERROR = 0.005
 LOSS = 0.02
 LOSS_PACKETS = 20_000
+EPISODES = 25
+EPISODE_PACKETS = 25_000
+EPISODES_S = (0.02, 0.1)
+"""How long an episode lasts; as long passes between two of them at least. Of a path's handovers and fades (access
+model: most are below 150 ms)."""
+
+EPISODE_LOSS = (0.3, 0.6, 0.9)
+"""Chosen here: runs of losses from one packet to a whole episode."""
+
+EPISODE_SEED = 1
+DRAWS = 2000
+"""Chosen here: ten lie beyond either end of the middle 99 %."""
+
 SPEED_BPS = 1.5e9
 SPEED_GBPS = 1.8
 """Capacity of the path that has to be carried validly: more than is asked for, by what CUBIC leaves."""
@@ -37,6 +53,7 @@ SPEED_GBPS = 1.8
 FLAT_OUT_RUNS = 3
 IDLE_SHARE = 0.02
 IDLE_S = 8.0
+IDLE_TIMES = 3
 DROPS_MBPS = 500
 STREAM_S = 10
 SETTLED_S = 2.0
@@ -77,6 +94,51 @@ def losses() -> Measured:
     unknown = int(lost.sum()) - (probe.emulated.done or {})["relay"]["lost"]
     rows.append(Row("losses that the path's elements did not make", str(unknown), "0", "0", unknown == 0))
     return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
+
+
+def episodes() -> Measured:
+    """Losses that come in episodes: how many, in runs of which lengths, and none elsewhere.
+
+    What the Profile's own probabilities would make of the packets as they left is drawn `DRAWS` times.
+    """
+    generator = np.random.default_rng(EPISODE_SEED)
+    edges_s = 1.0 + np.cumsum(generator.uniform(*EPISODES_S, 2 * EPISODES))
+    values = np.zeros(2 * EPISODES)
+    values[::2] = generator.choice(EPISODE_LOSS, EPISODES)
+    loss = Points.of(np.append(0.0, edges_s), np.append(0.0, values))
+    probe = traffic.probe(unlimited_path(40e-3, loss), EPISODE_PACKETS, 2e-4)
+    at_s = probe.at_s
+    # What left close to an edge may have met the element on the other side of it.
+    with np.errstate(invalid="ignore"):
+        known = np.isfinite(at_s) & (np.abs(at_s[:, None] - edges_s).min(axis=1) > HANDOVER_MS / 1e3)
+    at_s, lost = at_s[known], (probe.arrived == 0)[known]
+    chance = loss.value[np.searchsorted(loss.t_s, at_s, side="right") - 1]
+    drawn = np.random.default_rng(EPISODE_SEED + 1).random((DRAWS, len(chance)), np.float32) < chance
+    (runs, longest), (drawn_runs, drawn_longest) = _runs(lost[None]), _runs(drawn)
+    rows = [
+        _drawn_row(f"losses of {len(chance)} packets, {EPISODES} episodes", int(lost.sum()), drawn.sum(axis=1)),
+        _drawn_row("runs of losses in episodes", int(runs[0]), drawn_runs),
+        _drawn_row("longest run of losses", int(longest[0]), drawn_longest),
+    ]
+    elsewhere = int(lost[chance == 0].sum())
+    rows.append(Row("losses outside of episodes", str(elsewhere), "0", "0", elsewhere == 0))
+    return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
+
+
+def _drawn_row(what: str, found: int, drawn: NDArray[np.int_]) -> Row:
+    """`found` beside the middle 99 % of what was `drawn`."""
+    low, high = np.quantile(drawn, [0.005, 0.995])
+    return Row(what, str(found), f"{np.mean(drawn):.1f}", f"{low:.0f} to {high:.0f} (99 %)", bool(low <= found <= high))
+
+
+def _runs(lost: NDArray[np.bool_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """How many runs of losses each row has, and the most losses in a row."""
+    ends = np.diff(np.pad(lost, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    row, begin = np.nonzero(ends == 1)
+    length = np.nonzero(ends == -1)[1] - begin
+    longest = np.zeros(len(lost), np.int_)
+    np.maximum.at(longest, row, length)
+    return np.bincount(row, minlength=len(lost)), longest
 
 
 def speed() -> Measured:
@@ -129,7 +191,18 @@ def drops() -> Measured:
 
 
 def idle_share(path: Profile) -> Row:
-    """Processor time of the command and everything that it starts, while the program sleeps; of one processor."""
+    """Processor time of the command and everything that it starts, while the program sleeps; of one processor.
+
+    The median of `IDLE_TIMES` emulations, each with processes of its own.
+    """
+    found = [_idle_share(path) for _ in range(IDLE_TIMES)]
+    share, processes = statistics.median(share for share, _ in found), found[0][1]
+    each = ", ".join(f"{100 * share:.2f}" for share, _ in found)
+    what = f"an emulation without traffic, its {processes} processes, median of {each}: share of one processor [%]"
+    return Row(what, f"{100 * share:.2f}", "0", f"< {100 * IDLE_SHARE:g}", share < IDLE_SHARE)
+
+
+def _idle_share(path: Profile) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "path.parquet")
         write_profile(path, file)
@@ -137,11 +210,9 @@ def idle_share(path: Profile) -> Row:
         command = [sys.executable, "-m", "bentpipe", "run", str(file), "--", "sleep", mark]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder) as parent:
             try:
-                share, processes = _share_of(parent.pid, f"sleep {mark}")
+                return _share_of(parent.pid, f"sleep {mark}")
             finally:
                 parent.terminate()
-    what = f"an emulation without traffic, its {processes} processes: share of one processor [%]"
-    return Row(what, f"{100 * share:.2f}", "0", f"< {100 * IDLE_SHARE:g}", share < IDLE_SHARE)
 
 
 def _share_of(root: int, program: str) -> tuple[float, int]:
@@ -151,16 +222,10 @@ def _share_of(root: int, program: str) -> tuple[float, int]:
             raise UserError("the emulation did not start within 30 s; see above")
         time.sleep(0.05)
     time.sleep(1.0)  # what comes of starting
-    family = [root, *(pid for pid, _ in descendants(root))]
-    begin, spent = time.monotonic(), sum(map(_processor_s, family))
+    family = [PROC / str(pid) for pid in (root, *(pid for pid, _ in descendants(root)))]
+    begin, spent = time.monotonic(), sum(map(worked_s, family))
     time.sleep(IDLE_S)
-    return (sum(map(_processor_s, family)) - spent) / (time.monotonic() - begin), len(family)
-
-
-def _processor_s(pid: int) -> float:
-    # proc_pid_stat(5): utime and stime are fields 14 and 15; field 3 is the first behind the name in brackets
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (sum(map(worked_s, family)) - spent) / (time.monotonic() - begin), len(family)
 
 
 def _why_not(why_invalid: str | None, overflowed: int) -> str | None:

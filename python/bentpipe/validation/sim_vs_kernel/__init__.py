@@ -6,16 +6,19 @@ writes a page (`page`). The kernel is the reference.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation import OnProgress, Outcome
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.explanations import against_itself, explained_by
-from bentpipe.validation.sim_vs_kernel.judge import QUANTITIES, Verdict, judge
+from bentpipe.validation.sim_vs_kernel.explanations import explained_by
+from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
+from bentpipe.validation.sim_vs_kernel.kept import keep
 from bentpipe.validation.sim_vs_kernel.page import write_page
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.rows import cell_of, rows_of
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, repeat, run_cell, same_path, side
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ OUT = Path("out") / CLAIM
 """Where Runs and page go, unless another folder is asked for; ``--quick`` has one of its own beside it."""
 
 
-FIRST_LOOK_SHARE, THIRD_LOOK = 0.7, 0.9
+FIRST_LOOK_SHARE, LAST_LOOK = 0.6, 0.9
 """Where in the progress the first look ends, and where the kernel begins to be held against itself: how many cells need
 either is known only then."""
 
@@ -44,17 +47,7 @@ class Comparison:
 
     def cells(self) -> list[dict[str, Any]]:
         """As ``validate --json`` prints them."""
-        return [
-            {
-                **verdict.to_dict(explained_by(verdict)),
-                "against_itself": {
-                    quantity: asdict(found)
-                    for quantity in verdict.outside
-                    if quantity in QUANTITIES and (found := against_itself(verdict, quantity)) is not None
-                },
-            }
-            for verdict in self.verdicts
-        ]
+        return [cell_of(verdict) for verdict in self.verdicts]
 
 
 def effort_of(quick: bool) -> Effort:
@@ -88,9 +81,10 @@ def compare(
     def take(worlds: Worlds) -> None:
         if not same_path(worlds):
             raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
-        repeated = side(worlds.repeated) if worlds.repeated else None
-        verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid, repeated)
+        sides = [side(runs) if runs else None for runs in (worlds.more, worlds.repeated)]
+        verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid, *sides)
         found[worlds.cell] = worlds, verdict
+        keep(out, worlds)
 
     def look(
         run: Callable[[Cell, Callable[[float], None]], Worlds], seeds: Mapping[Cell, int], begin: float, end: float
@@ -105,20 +99,23 @@ def compare(
             take(run(cell, heard))
             done += share
 
-    def first(cell: Cell, heard: Callable[[float], None]) -> Worlds:
-        return run_cell(cell, path_of(cell), effort, out, heard)
-
-    def second(cell: Cell, heard: Callable[[float], None]) -> Worlds:
-        return run_cell(cell, path_of(cell), effort, out, heard, second_look=True)
+    def nth(number: int, cell: Cell, heard: Callable[[float], None]) -> Worlds:
+        return run_cell(cell, path_of(cell), effort, out, heard, look=number)
 
     def itself(cell: Cell, heard: Callable[[float], None]) -> Worlds:
         return repeat(found[cell][0], path_of(cell), effort, out, heard)
 
-    look(first, effort.first_look(), 0.0, FIRST_LOOK_SHARE)
-    more = {cell: effort.seeds(cell, second_look=True) - effort.seeds(cell) for cell in CELLS}
-    look(second, {cell: n for cell, n in more.items() if n and found[cell][1].in_doubt}, FIRST_LOOK_SHARE, THIRD_LOOK)
+    look(partial(nth, 0), effort.first_look(), 0.0, FIRST_LOOK_SHARE)
+    looks = max(len(effort.seeds(cell)) for cell in CELLS)
+    for number in range(1, looks):
+        seeds = {cell: effort.seeds(cell) for cell in CELLS if found[cell][1].in_doubt}
+        more = {cell: n[number] - n[number - 1] for cell, n in seeds.items() if number < len(n)}
+        length = (LAST_LOOK - FIRST_LOOK_SHARE) / (looks - 1)
+        look(
+            partial(nth, number), more, LAST_LOOK - length * (looks - number), LAST_LOOK - length * (looks - 1 - number)
+        )
     unexplained = [cell for cell in CELLS if not found[cell][1].within and explained_by(found[cell][1]) is None]
-    look(itself, dict.fromkeys(unexplained, effort.repeated) if effort.repeated else {}, THIRD_LOOK, 1.0)
+    look(itself, dict.fromkeys(unexplained, effort.repeated) if effort.repeated else {}, LAST_LOOK, 1.0)
     on_progress(1.0)
     verdicts = [found[cell][1] for cell in CELLS]
     comparison = Comparison(verdicts, notes)
@@ -129,29 +126,6 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     """Run the comparison as a claim."""
     folder = out or (OUT.with_name(f"{CLAIM}-quick") if quick else OUT)
     comparison = compare(folder, effort_of(quick), data=data, on_progress=on_progress)
-    rows = [row for verdict in comparison.verdicts for row in _rows(verdict)]
+    rows = [row for verdict in comparison.verdicts for row in rows_of(verdict)]
     notes = [*comparison.notes, f"side by side: {comparison.page}"]
     return Outcome(CLAIM, rows, notes, cells=comparison.cells())
-
-
-def _rows(verdict: Verdict) -> list[Row]:
-    cell = f"{verdict.cell.profile}, {verdict.cell.flows} (n = {verdict.n})"
-    ours, theirs = verdict.simulated, verdict.kernel
-    because = f" ({why})" if (why := explained_by(verdict)) else ""
-
-    def row(what: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
-        values = [f"{scale * world.mean(quantity):.{digits}f}" for world in (ours, theirs)]
-        return Row(f"{cell}: {what}", values[0], values[1], limit + because, name not in verdict.outside)
-
-    alone = verdict.cell.alone
-    rows = [row("goodput [Mbit/s]", "goodput_bps", 1e-6, 2, "± 5 %" if alone else "± 3 %", "goodput")]
-    if alone:
-        rows.append(row("one-way delay [ms]", "delay_ms", 1.0, 2, "± 5 % or 1 ms", "delay"))
-        rows.append(row("sent again [%]", "retransmit_rate", 100.0, 3, "± 20 % or 0.1 point", "retransmits"))
-    elif (test := verdict.share_test) is not None:
-        limit = f"TOST ± 5 points, p {test.p:.3f}" + because
-        shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]
-        rows.append(Row(f"{cell}: first flow's share [%]", shares[0], shares[1], limit, test.equivalent))
-    if verdict.why_invalid is not None:
-        rows.append(Row(f"{cell}: the kernel's runs", "", verdict.why_invalid, "valid", within=False))
-    return rows

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+WARMUP_S = 10.0
+"""Left out of all figures [s], also of the quick version's short runs."""
+
 ALONE = ("reno", "cubic", "bbr")
 
 PAIRS: Mapping[str, tuple[str, ...]] = {
@@ -42,28 +45,26 @@ class Effort:
     mostly differ between runs by a per cent or so. A flow alone runs for 70 s, the first ten of them warm-up: BBR all
     but stops for 1.3 s on the geostationary path (`PROBE_RTT`), on Linux 6.18 every 17 to 50 s, and whether that is in
     a shorter Run at all is chance. Pairs run for half a minute: ten of each take the time. A cell that is outside after
-    that, or not surely inside, is looked at once more with the seeds of `second_look`: where figures scatter, a few
-    Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds again. `insist`:
-    whether a Run on a machine that was not quite calm is repeated.
+    that, or not surely inside, is looked at again with more seeds, as often as there are numbers of them: where figures
+    scatter, a few Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds
+    again. `simulated`: seeds of a pair in the simulator, which has time for them, in every look. `insist`: whether a
+    Run on a machine that was not quite calm is repeated.
     """
 
     alone_s: float = 70.0
     pair_s: float = 30.0
-    alone: int = 3
-    pairs: int = 10
-    alone_again: int = 10
-    pairs_again: int = 20
+    alone: tuple[int, ...] = (3, 10)
+    pairs: tuple[int, ...] = (10, 20, 40)
     repeated: int = 20
+    simulated: int = 200
     insist: bool = True
 
     def duration_s(self, cell: Cell) -> float:
         """How long a Run of the cell is [s]."""
         return self.alone_s if cell.alone else self.pair_s
 
-    def seeds(self, cell: Cell, *, second_look: bool = False) -> int:
-        """Seeds of a cell, those of the first look among those of the second."""
-        if second_look:
-            return self.alone_again if cell.alone else self.pairs_again
+    def seeds(self, cell: Cell) -> tuple[int, ...]:
+        """Seeds of a cell in each look, those of one among those of the next."""
         return self.alone if cell.alone else self.pairs
 
     def kernel_s(self, cells: Mapping[Cell, int]) -> float:
@@ -72,7 +73,7 @@ class Effort:
 
     def first_look(self) -> dict[Cell, int]:
         """All cells, with their seeds of the first look."""
-        return {cell: self.seeds(cell) for cell in CELLS}
+        return {cell: self.seeds(cell)[0] for cell in CELLS}
 
 
 START_S = 1.0
@@ -80,5 +81,5 @@ START_S = 1.0
 
 FULL = Effort()
 
-QUICK = Effort(alone_s=20.0, pair_s=20.0, alone=1, pairs=1, alone_again=1, pairs_again=1, repeated=0, insist=False)
+QUICK = Effort(alone_s=20.0, pair_s=20.0, alone=(1,), pairs=(1,), repeated=0, simulated=1, insist=False)
 """One seed, and ten seconds after the warm-up: eight minutes. It says whether something is far off, not more."""

@@ -22,7 +22,7 @@ from bentpipe.validation.sim_vs_kernel.judge import (
 )
 
 if TYPE_CHECKING:
-    from bentpipe.validation.sim_vs_kernel.figures import Side
+    from bentpipe.runs.figures import Side
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
 STANDS_STILL = "tests/test_sim_vs_kernel.py::test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds"
@@ -43,7 +43,8 @@ LEAST_CALM = 10
 CHANCE = "tests/test_sim_vs_kernel.py::test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart"
 """The kernel held against itself, with the same seeds on the same paths, does not pass the test either, and is as far
 apart as the simulator is from it; and its two Runs of all seeds have one mean: a machine that was another the second
-time excuses nothing."""
+time excuses nothing. Nor does a kernel whose scatter could hide more than the limit itself: what only such a one speaks
+for is undecided, neither explained nor a finding, and more seeds may tell."""
 
 SURE = 0.95
 """Of the intervals that `CHANCE` rests on."""
@@ -54,15 +55,23 @@ EXCUSED = 2.0
 
 def explained_by(verdict: Verdict) -> str | None:
     """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
-    tests = []
-    for quantity in verdict.outside:
-        if _stood_still(verdict, quantity):
-            tests.append(STANDS_STILL)
-        elif quantity in QUANTITIES and (found := against_itself(verdict, quantity)) and found.explains:
-            tests.append(CHANCE)
-        else:
-            return None
-    return "; ".join(dict.fromkeys(tests)) or None
+    tests = [_reason(verdict, quantity) for quantity in verdict.outside]
+    return "; ".join(dict.fromkeys(test for test in tests if test)) if tests and all(tests) else None
+
+
+def undecided(verdict: Verdict) -> tuple[str, ...]:
+    """Of what is outside that of which so many Runs tell neither; empty: none, or something else has no reason."""
+    open_ = [quantity for quantity in verdict.outside if _reason(verdict, quantity) is None]
+    found = [against_itself(verdict, quantity) if quantity in QUANTITIES else None for quantity in open_]
+    return tuple(open_) if all(one is not None and one.undecided for one in found) else ()
+
+
+def _reason(verdict: Verdict, quantity: str) -> str | None:
+    """The test that explains why `quantity` is outside; None: none does."""
+    if _stood_still(verdict, quantity):
+        return STANDS_STILL
+    found = against_itself(verdict, quantity) if quantity in QUANTITIES else None
+    return CHANCE if found is not None and found.explains else None
 
 
 def _stood_still(verdict: Verdict, quantity: str) -> bool:
@@ -96,6 +105,7 @@ class AgainstItself:
         nearer: Whether the simulator is as near to the kernel as another such kernel would be.
         steadier: Whether the simulator differs from the kernel, from seed to seed, no more than another such kernel.
         hides: How far apart the means may be in truth without this telling: half the interval of `nearer`.
+        limit: How far apart they may be.
         far: Whether the means are further apart than chance excuses (`EXCUSED`).
         drifted: Whether the kernel's first Runs and its second ones are not of one mean (paired t test).
     """
@@ -106,12 +116,22 @@ class AgainstItself:
     nearer: bool
     steadier: bool
     hides: float
+    limit: float
     far: bool
     drifted: bool
 
     @property
     def explains(self) -> bool:
-        """Whether what is outside is outside by chance, as far as so many Runs can tell."""
+        """Whether what is outside is so by chance: with the kernel's second Runs no more than the limit could hide."""
+        return self._may_be_chance and self.hides <= self.limit
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it may be chance, or a simulator that is off by more than the limit: so many Runs cannot tell."""
+        return self._may_be_chance and self.hides > self.limit
+
+    @property
+    def _may_be_chance(self) -> bool:
         return not self.passes and self.nearer and self.steadier and not self.far and not self.drifted
 
 
@@ -148,6 +168,7 @@ def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
         nearer=abs(fmean(beside)) <= hides,
         steadier=variance(beside) <= fisher_upper(SURE, n - 1, n) * 0.75 * scatter**2,
         hides=hides,
+        limit=limit,
         far=abs(fmean(apart)) > EXCUSED * limit,
         drifted=_drifted([a - b for a, b in zip(once, repeated, strict=True)]),
     )

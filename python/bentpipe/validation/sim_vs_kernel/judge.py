@@ -12,8 +12,8 @@ from bentpipe.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bentpipe.runs.figures import Side
     from bentpipe.validation.sim_vs_kernel.cells import Cell
-    from bentpipe.validation.sim_vs_kernel.figures import Side
 
 GOODPUT_ALONE = 0.05
 GOODPUT_PAIR = 0.03
@@ -27,8 +27,8 @@ percentage point, whichever is more."""
 SHARE_MARGIN = 0.05
 """Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject."""
 
-LEVEL = 0.0294
-"""Of each of two looks, for 5 % together (Pocock 1977, table 1)."""
+LEVEL = 0.0221
+"""Of each of three looks, for 5 % together (Pocock 1977, table 1); a lone flow's two have less."""
 
 LEAST_N = 10
 """Runs that a test of shares wants at least."""
@@ -39,12 +39,19 @@ QUANTITIES = {"goodput": "goodput_bps", "delay": "delay_ms", "retransmits": "ret
 
 @dataclass(frozen=True, slots=True)
 class ShareTest:
-    """Two one-sided t tests (Schuirmann 1987) of the first flow's share, paired by seed: both worlds met the same path.
+    """Two one-sided t tests (Schuirmann 1987) of the first flow's share.
 
-    `difference` is simulated - kernel; `p` the larger of both tests' p-values: below `LEVEL` the shares are equivalent.
+    Both worlds met the same paths, seed by seed, and the simulator more of them: the kernel's mean is its own, brought
+    by regression from the seeds that it had to all that the simulator had (double sampling: Cochran, Sampling
+    Techniques, 1977, section 12.6). Where the worlds follow one another seed by seed that is a paired test; where
+    chance decides anew in each, the simulator's own scatter is spared.
+
+    `simulated`: its mean over `drawn` seeds; `kernel`: its own over `n`. `difference` is simulated - kernel, over all
+    seeds; `p` the larger of both tests' p-values: below `LEVEL` the shares are equivalent.
     """
 
     n: int
+    drawn: int
     simulated: float
     kernel: float
     difference: float
@@ -60,20 +67,38 @@ def equivalence_p(apart: Sequence[float], limit: float) -> float:
     n = len(apart)
     if n < 2:
         return 1.0
-    difference, error = fmean(apart), stdev(apart) / math.sqrt(n)
+    return _beyond(fmean(apart), stdev(apart) / math.sqrt(n), limit, n - 1)
+
+
+def _beyond(difference: float, error: float, limit: float, freedom: int) -> float:
+    """The larger p-value of two one-sided t tests that a difference with this standard error is less than `limit`."""
     if error == 0.0:
         return 0.0 if abs(difference) < limit else 1.0
-    return student("sf", (limit - abs(difference)) / error, n - 1)
+    return student("sf", (limit - abs(difference)) / error, freedom)
 
 
-def share_test(simulated: Sequence[float], kernel: Sequence[float]) -> ShareTest | None:
-    """Whether shares, seed by seed, are the same within `SHARE_MARGIN`; None: fewer than `LEAST_N`."""
+def share_test(simulated: Sequence[float], kernel: Sequence[float], more: Sequence[float] = ()) -> ShareTest | None:
+    """Whether shares are the same within `SHARE_MARGIN`; None: fewer than `LEAST_N`.
+
+    Args:
+        simulated: Of the kernel's seeds, seed by seed.
+        kernel: Of as many.
+        more: The simulator's of further seeds.
+    """
     n = min(len(simulated), len(kernel))
     if n < LEAST_N:
         return None
-    apart = [ours - theirs for ours, theirs in zip(simulated, kernel, strict=True)]
-    p = equivalence_p(apart, SHARE_MARGIN)
-    return ShareTest(n, fmean(simulated), fmean(kernel), fmean(apart), p, p < LEVEL)
+    drawn = [*simulated, *more]
+    both, all_of_them, theirs = fmean(simulated), fmean(drawn), fmean(kernel)
+    spread = sum((x - both) ** 2 for x in simulated)
+    together = sum((x - both) * (y - theirs) for x, y in zip(simulated, kernel, strict=True))
+    slope = together / spread if spread > 0 else 0.0
+    left = sum((y - theirs - slope * (x - both)) ** 2 for x, y in zip(simulated, kernel, strict=True)) / (n - 2)
+    moved = (both - all_of_them) ** 2 / spread if spread > 0 else 0.0
+    error = math.sqrt(left * (1 / n + moved) + (1 - slope) ** 2 * stdev(drawn) ** 2 / len(drawn))
+    difference = all_of_them - (theirs + slope * (all_of_them - both))
+    p = _beyond(difference, error, SHARE_MARGIN, n - 2)
+    return ShareTest(n, len(drawn), all_of_them, theirs, difference, p, p < LEVEL)
 
 
 def student(function: str, x: float, freedom: int) -> float:
@@ -102,7 +127,8 @@ class Verdict:
     """One cell: both sides' means, their relations, and what is outside (empty: nothing).
 
     `unsure`: what is inside by its mean, but scatters so that it is not shown to be (at `LEVEL`). `repeated`: the
-    kernel's Runs of the first seeds once more.
+    kernel's Runs of the first seeds once more. `simulated` has the kernel's seeds only, `share_test` the simulator's
+    others, too.
     """
 
     cell: Cell
@@ -152,6 +178,7 @@ class Verdict:
             "share_test": None
             if test is None
             else {
+                "drawn": test.drawn,
                 "simulated": test.simulated,
                 "kernel": test.kernel,
                 "difference": test.difference,
@@ -204,9 +231,23 @@ def _apart(ours: Side, theirs: Side, quantity: str) -> list[float]:
 
 
 def judge(
-    cell: Cell, simulated: Side, kernel: Side, why_invalid: str | None = None, repeated: Side | None = None
+    cell: Cell,
+    simulated: Side,
+    kernel: Side,
+    why_invalid: str | None = None,
+    more: Side | None = None,
+    repeated: Side | None = None,
 ) -> Verdict:
-    """Hold both sides against each other; with `why_invalid` the kernel's side is not to be trusted."""
+    """Hold both sides against each other.
+
+    Args:
+        cell: Of which flows.
+        simulated: The simulator's Runs of the kernel's seeds.
+        kernel: The kernel's.
+        why_invalid: Why the kernel's side is not to be trusted; None: it is.
+        more: The simulator's of further seeds.
+        repeated: The kernel's once more, of the first seeds.
+    """
     outside = [] if why_invalid is None else ["invalid"]
     unsure = []
     for quantity in ("goodput", "delay", "retransmits") if cell.alone else ("goodput",):
@@ -219,7 +260,7 @@ def judge(
             unsure.append(quantity)
     test = None
     if not cell.alone:
-        test = share_test(simulated.first_shares(), kernel.first_shares())
+        test = share_test(simulated.first_shares(), kernel.first_shares(), more.first_shares() if more else ())
         if test is None:
             unsure.append("shares")  # too few Runs to tell
         elif not test.equivalent:

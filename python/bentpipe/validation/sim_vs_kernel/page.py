@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
 from bentpipe.report.build import environment
-from bentpipe.validation.sim_vs_kernel.figures import WARMUP_S
+from bentpipe.validation.sim_vs_kernel.cells import WARMUP_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +20,10 @@ if TYPE_CHECKING:
 
 def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worlds], notes: Sequence[str]) -> Path:
     """Write ``index.html`` (it holds its figures) and ``cells.json`` into `out`; return the page's path."""
-    figures = out / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     shown = []
     for cell, both in zip(cells, worlds, strict=True):
-        file = figures / f"{both.cell.profile}.{both.cell.flows}.png"
-        style.save(plot_worlds(both.simulated, both.kernel, WARMUP_S), file)
-        image = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
+        image = style.data_uri(plot_worlds({"Simulated": both.simulated[0], "This kernel": both.kernel[0]}, WARMUP_S))
         shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
     html = (
         environment("bentpipe.validation.sim_vs_kernel", ".").get_template("page.html").render(cells=shown, notes=notes)

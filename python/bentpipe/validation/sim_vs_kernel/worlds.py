@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from bentpipe.emulation.engine import START_BOUND_MS
+from bentpipe.emulation.send_memory import wmem_segment_bytes
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_text
 from bentpipe.report.path import HOST_BUFFERS
 from bentpipe.runs import run_experiment
 from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import ExperimentFile
+from bentpipe.runs.figures import Side, figures_of, lateness_ms
 from bentpipe.runs.plan import drawn_phase_ns
 from bentpipe.runs.racing import OtherRunError
-from bentpipe.validation.sim_vs_kernel.figures import Side, figures_of, lateness_ms
+from bentpipe.validation.sim_vs_kernel.cells import WARMUP_S
 from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe import Profile
     from bentpipe.runs import Run
@@ -54,22 +57,26 @@ STAGGER_SEED = 1_000_000
 
 @dataclass(frozen=True)
 class Worlds:
-    """A cell's Runs, seed by seed; `repeated`: the kernel's once more with the first of the seeds."""
+    """A cell's Runs, seed by seed.
+
+    `more`: the simulator's with further seeds. `repeated`: the kernel's once more with the first of the seeds.
+    """
 
     cell: Cell
     simulated: tuple[Run, ...]
     kernel: tuple[Run, ...]
+    more: tuple[Run, ...] = ()
     repeated: tuple[Run, ...] = ()
 
     @property
     def why_invalid(self) -> str | None:
         """Why not all of the kernel's Runs count; None: they do."""
         runs = (*self.kernel, *self.repeated)
-        return next((str(run.record["why_invalid"]) for run in runs if not run.record["valid"]), None)
+        return next((why for run in runs if (why := _why_invalid(run)) is not None), None)
 
 
 def run_cell(
-    cell: Cell, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None], *, second_look: bool = False
+    cell: Cell, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None], *, look: int = 0
 ) -> Worlds:
     """A cell in both worlds, kept below `out`; what is there already is not run again.
 
@@ -79,15 +86,39 @@ def run_cell(
         effort: How long, how many seeds.
         out: Folder for the Runs.
         heard: Told the share done, 0 to 1.
-        second_look: With the seeds of the second look, those of the first among them.
+        look: With the seeds of which look.
 
     Raises:
         UserError: what this machine cannot run.
     """
-    seeds = effort.seeds(cell, second_look=second_look)
-    out = _folder(out, cell)
-    simulated = _race(cell, path, effort, seeds, out / "simulated", on_kernel=False)
-    return Worlds(cell, tuple(simulated), tuple(_calm(cell, path, effort, seeds, out / "kernel", heard)))
+    seeds = effort.seeds(cell)[look]
+    simulated = simulate(cell, path, effort, seeds, out, kernel_host())
+    kernel = tuple(_calm(cell, path, effort, seeds, _folder(out, cell) / "kernel", heard))
+    return Worlds(cell, simulated[:seeds], kernel, more=simulated[seeds:])
+
+
+def simulate(
+    cell: Cell,
+    path: Profile,
+    effort: Effort,
+    seeds: int,
+    out: Path,
+    host: Mapping[str, int],
+    heard: Callable[[float], None] = lambda _: None,
+) -> tuple[Run, ...]:
+    """The simulator's Runs of a cell, kept below `out`: of a pair more than the kernel's `seeds`.
+
+    `host`: what is built into the kernel that they are held against (`kernel_host`).
+    """
+    many = seeds if cell.alone else max(seeds, effort.simulated)
+    folder = _folder(out, cell) / "simulated"
+    return tuple(_race(cell, path, effort, many, folder, on_kernel=False, host=host, heard=heard))
+
+
+def kernel_host() -> dict[str, int]:
+    """What is built into this machine's kernel and a simulated host can be given."""
+    per_segment = wmem_segment_bytes()
+    return {} if per_segment is None else {"wmem_segment_bytes": per_segment}
 
 
 def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None]) -> Worlds:
@@ -95,6 +126,14 @@ def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Call
     many = min(effort.repeated, len(worlds.kernel))
     out = _folder(out, worlds.cell) / "kernel-repeated"
     return replace(worlds, repeated=tuple(_calm(worlds.cell, path, effort, many, out, heard)))
+
+
+def _why_invalid(run: Run) -> str | None:
+    """Also where a flow did not begin in time: whom it meets on the path is then another question."""
+    if not run.record["valid"]:
+        return str(run.record["why_invalid"])
+    late_ms = run.record["summary"]["emulator"]["start_late_max_ms"]
+    return f"a flow began {late_ms:.3g} ms after its time" if late_ms is not None and late_ms > START_BOUND_MS else None
 
 
 def _folder(out: Path, cell: Cell) -> Path:
@@ -112,7 +151,7 @@ def _calm(
         spoilt = [
             run
             for run in runs
-            if not run.record["valid"]
+            if _why_invalid(run) is not None
             or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS and run.record["content_hash"] not in taken)
         ]
         if not spoilt:
@@ -135,6 +174,7 @@ def _race(
     out: Path,
     *,
     on_kernel: bool,
+    host: Mapping[str, int] | None = None,
     heard: Callable[[float], None] = lambda _: None,
 ) -> list[Run]:
     runs: list[Run] = []
@@ -146,7 +186,10 @@ def _race(
             def told(share: float, *_: int, before: int = seed) -> None:
                 heard((before + share) / seeds)
 
-            file = ExperimentFile(experiment_of(cell, path, effort.duration_s(cell), seed), {ROLE: Path(cell.profile)})
+            experiment = experiment_of(cell, path, effort.duration_s(cell), seed)
+            if host and not on_kernel:
+                experiment = replace(experiment, hosts={HOST: {**experiment.hosts[HOST], **host}})
+            file = ExperimentFile(experiment, {ROLE: Path(cell.profile)})
             try:
                 found = run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told)
             except OtherRunError as error:
@@ -179,7 +222,8 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
 
 def side(runs: Sequence[Run]) -> Side:
     """The figures of one world's Runs."""
-    return Side(tuple(figures_of(run, *(table(run, name) for name in ("samples", "links", "events"))) for run in runs))
+    tables = ("samples", "links", "events")
+    return Side(tuple(figures_of(run, *(table(run, name) for name in tables), warmup_s=WARMUP_S) for run in runs))
 
 
 def table(run: Run, name: str) -> pl.DataFrame:
@@ -189,9 +233,9 @@ def table(run: Run, name: str) -> pl.DataFrame:
 
 def same_path(worlds: Worlds) -> bool:
     """Whether both worlds met the same realised Profile at the same phase, seed by seed."""
-
-    def met(run: Run) -> str:
-        what = [[p["hash"] for p in run.record["profiles"]], run.record["experiment"]["offset_ns"], run.seed]
-        return json.dumps(what)
-
     return [met(run) for run in worlds.simulated] == [met(run) for run in worlds.kernel]
+
+
+def met(run: Run) -> str:
+    """The realised Profiles that a Run met, where it began in them, and its seed: the same text, the same path."""
+    return json.dumps([[p["hash"] for p in run.record["profiles"]], run.record["experiment"]["offset_ns"], run.seed])

@@ -169,7 +169,7 @@ impl Bbr {
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
             probe_rtt: ProbeRtt::new(probe_rtt),
             recovery: Recovery::default(),
-            aggregation: Aggregation::new(Time::ZERO),
+            aggregation: Aggregation::of_two_windows(Time::ZERO),
             policer: Policer::new(config.mss),
             mark: policer::Mark::default(),
             idle_restart: false,

@@ -61,7 +61,7 @@ pub const ENTRY: Entry = Entry {
     citation: "draft-ietf-ccwg-bbr-06; github.com/google/bbr, branch v3",
     needs: Needs::Nothing,
     options: OPTIONS_3,
-    build: |config, options| Box::new(Bbr3::new(config, Params::version_3(options))),
+    build: |config, options| Box::new(Bbr3::new(config, &Params::version_3(options))),
 };
 
 /// BBR version 2 or 3.
@@ -95,6 +95,8 @@ pub struct Bbr3 {
     aggregation: Aggregation,
     ecn: Ecn,
     undo: Undo,
+    /// A probe was taken up again while the present ACK was looked at: its round begins with what that ACK delivers.
+    resumes_probe: bool,
     /// The sender's state at the last ACK.
     previous: RecoveryState,
     delivered_total: Bytes,
@@ -108,10 +110,10 @@ pub struct Bbr3 {
 
 impl Bbr3 {
     /// At the start of a connection.
-    pub(super) fn new(config: &Config, p: Params) -> Self {
+    pub(super) fn new(config: &Config, p: &Params) -> Self {
         let initial_cwnd = packets(config.initial_cwnd, config.mss).max(1);
         let mut bbr = Self {
-            p,
+            p: *p,
             mss: config.mss,
             cwnd: initial_cwnd,
             initial_cwnd,
@@ -128,12 +130,16 @@ impl Bbr3 {
             long_term: None,
             slope: Slope::default(),
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
-            min_rtt: NestedMinRtt::new(&p, Time::ZERO),
+            min_rtt: NestedMinRtt::new(p, Time::ZERO),
             probe_rtt: ProbeRtt::new(p.probe_rtt_duration),
             full: FullPipe::new(p.full_bw_growth, p.full_bw_rounds),
-            aggregation: Aggregation::new(Time::ZERO),
-            ecn: Ecn::new(&p),
+            aggregation: match p.rules {
+                Rules::Draft => Aggregation::of_one_window(Time::ZERO),
+                Rules::Linux3 | Rules::Linux2 => Aggregation::of_two_windows(Time::ZERO),
+            },
+            ecn: Ecn::new(p),
             undo: Undo::default(),
+            resumes_probe: false,
             previous: RecoveryState::Open,
             delivered_total: Bytes::ZERO,
             delivered_at: Time::ZERO,
@@ -182,7 +188,7 @@ impl Bbr3 {
         self.update_latest(s);
         self.update_congestion_signals(s);
         if s.valid {
-            // One round's worth is remembered until the pipe is full.
+            // One round's worth is remembered until the pipe is full (`ExtraAckedFilterLen`, `bbr_extra_acked_win_rtts` after it).
             let window = if self.full.reached() { self.p.extra_acked_rounds } else { 1 };
             self.aggregation.on_ack(self.delivered_at, s.acked, s.round_start, window, self.bw(), self.cwnd);
         }
@@ -262,6 +268,9 @@ impl Controller for Bbr3 {
         }
         self.leave_recovery(ack.recovery);
         self.ecn.on_ack(ack.delivered_total, ack.ce_count);
+        if std::mem::take(&mut self.resumes_probe) {
+            self.rounds.restart(ack.delivered_total);
+        }
         let s = self.sample(ack);
         if s.round_start {
             self.cycle.on_round();
@@ -305,7 +314,7 @@ impl Controller for Bbr3 {
             Congestion::TimeoutAgain => self.on_timeout(packets(in_flight, self.mss)),
             Congestion::TailLoss => self.on_tail_loss(now, self.delivered_total),
             Congestion::Undo => self.on_undo(self.delivered_total),
-            Congestion::RecoveryEnd => self.forget_state(),
+            Congestion::RecoveryEnd => self.end_episode(),
             Congestion::Restart(_) => self.on_restart(now),
         }
     }

@@ -27,6 +27,8 @@ pub struct Params {
     pub drain_gain: u64,
     pub up_gain: u64,
     pub down_gain: u64,
+    pub cruise_gain: u64,
+    pub refill_gain: u64,
     pub cwnd_gain: u64,
     pub up_cwnd_gain: u64,
     pub probe_rtt_cwnd_gain: u64,
@@ -97,6 +99,8 @@ pub const OPTIONS_3: &[OptionSpec] = &[
     number("drain_gain", "rate in DRAIN; Linux 0.347", 0.5, 0.1, 1.0, "draft §5.3.2"),
     number("probe_up_gain", "rate in PROBE_UP", 1.25, 1.0, MAX_GAIN, "draft §5.3.3.5"),
     number("probe_down_gain", "rate in PROBE_DOWN; Linux 0.91", 0.9, 0.1, 1.0, "draft §5.3.3.1"),
+    number("probe_cruise_gain", "rate in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.2"),
+    number("probe_refill_gain", "rate in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.3"),
     number("cwnd_gain", "window in PROBE_BW, in BDPs", 2.0, 1.0, MAX_GAIN, "draft §5.6.1"),
     number("probe_up_cwnd_gain", "window in PROBE_UP, in BDPs", 2.25, 1.0, MAX_GAIN, "draft §5.3.3.5"),
     millis("probe_rtt_win_ms", "time without a lower RTT before PROBE_RTT", 5000.0, 100.0, 60_000.0, "draft §5.3.4, ProbeRTTInterval"),
@@ -128,7 +132,14 @@ pub const OPTIONS_3: &[OptionSpec] = &[
     count("bw_probe_max_rounds", "most rounds between two probes", 63.0, 1, 255, "draft §5.3.3.8"),
     count("bw_probe_rand_rounds", "random rounds less", 2.0, 1, 15, "draft §5.3.3.8"),
     number("extra_acked_gain", "part of the ACK aggregation added to the window", 1.0, 0.0, MAX_GAIN, "draft §5.6.4.2"),
-    count("extra_acked_win_rtts", "rounds of each of the two windows of ACK aggregation", 5.0, 1, 31, "draft §5.5.9: 10 rounds"),
+    count(
+        "extra_acked_win_rtts",
+        "rounds that ACK aggregation is remembered for; Linux 5, in each of two windows",
+        10.0,
+        1,
+        31,
+        "draft §5.5.9, ExtraAckedFilterLen",
+    ),
     count(
         "tso_rtt_shift",
         "every 2^this µs of RTT halve the bursts that short paths get; 0: none; Linux 9",
@@ -156,13 +167,15 @@ pub const OPTIONS_3: &[OptionSpec] = &[
     count("full_ecn_cnt", "rounds of such a share that end STARTUP; 0: never", 2.0, 0, 3, "google/bbr v3 `bbr_full_ecn_cnt`"),
 ];
 
-/// Tunables of version 2, all of its kernel module.
+/// Tunables of version 2: those of its kernel module, but for the ones that docs/reference/controllers.md lists.
 pub const OPTIONS_2: &[OptionSpec] = &[
     number("high_gain", "rate in STARTUP, in bandwidths", 2.885, 1.0, MAX_GAIN, "`bbr_high_gain`"),
     number("startup_cwnd_gain", "window in STARTUP and DRAIN, in BDPs", 2.885, 1.0, MAX_GAIN, "`bbr_startup_cwnd_gain`"),
     number("drain_gain", "rate in DRAIN", 0.347, 0.1, 1.0, "`bbr_drain_gain`"),
     number("probe_up_gain", "rate in PROBE_UP", 1.25, 1.0, MAX_GAIN, "`bbr_pacing_gain[0]`"),
     number("probe_down_gain", "rate in PROBE_DOWN", 0.75, 0.1, 1.0, "`bbr_pacing_gain[1]`"),
+    number("probe_cruise_gain", "rate in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[2]`"),
+    number("probe_refill_gain", "rate in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[3]`"),
     number("cwnd_gain", "window in PROBE_BW, in BDPs", 2.0, 1.0, MAX_GAIN, "`bbr_cwnd_gain`"),
     millis("probe_rtt_win_ms", "time without a lower RTT before PROBE_RTT", 5000.0, 100.0, 60_000.0, "`bbr_probe_rtt_win_ms`"),
     millis("probe_rtt_mode_ms", "how long PROBE_RTT keeps the flight small", PROBE_RTT_MS, 1.0, 10_000.0, "`bbr_probe_rtt_mode_ms`"),
@@ -242,6 +255,7 @@ impl Params {
             drain_gain: ratio(linux("drain_gain", 1000.0 / 2885.0)),
             down_gain: ratio(linux("probe_down_gain", 0.91)),
             up_cwnd_gain: ratio(options.get("probe_up_cwnd_gain")),
+            extra_acked_rounds: whole(linux("extra_acked_win_rtts", 5.0)),
             tso_rtt_shift: whole(linux("tso_rtt_shift", 9.0)),
             ecn: options.is_on("ecn_low"),
             ..Self::common(rules, options)
@@ -270,6 +284,8 @@ impl Params {
             drain_gain: ratio_of("drain_gain"),
             up_gain: ratio_of("probe_up_gain"),
             down_gain: ratio_of("probe_down_gain"),
+            cruise_gain: ratio_of("probe_cruise_gain"),
+            refill_gain: ratio_of("probe_refill_gain"),
             cwnd_gain: ratio_of("cwnd_gain"),
             up_cwnd_gain: ratio_of("cwnd_gain"),
             probe_rtt_cwnd_gain: ratio_of("probe_rtt_cwnd_gain"),
@@ -324,18 +340,20 @@ mod tests {
         let v2 = Params::version_2(&options(find("bbr2").expect("known"), &[]));
         assert_eq!((v2.startup_pacing_gain, v2.startup_cwnd_gain, v2.drain_gain), (739, 739, 88));
         assert_eq!((v2.up_gain, v2.down_gain, v2.cwnd_gain, v2.up_cwnd_gain, v2.probe_in_flight_gain), (320, 192, 512, 512, 320));
+        assert_eq!((v2.cruise_gain, v2.refill_gain), (256, 256));
         assert_eq!((v2.loss_threshold, v2.beta, v2.headroom, v2.full_loss_count), (5, 76, 38, 8));
         assert_eq!((v2.ecn_alpha_gain, v2.ecn_alpha_init, v2.ecn_factor, v2.ecn_threshold, v2.ecn_reprobe_gain), (16, 256, 85, 128, 0));
         let v3 = Params::version_3(&options(find("bbr3").expect("known"), &[("rules", 1.0)]));
         assert_eq!((v3.startup_pacing_gain, v3.startup_cwnd_gain, v3.drain_gain), (710, 512, 88));
         assert_eq!((v3.up_gain, v3.down_gain, v3.up_cwnd_gain, v3.full_loss_count, v3.ecn_reprobe_gain), (320, 232, 576, 6, 128));
-        assert_eq!(v3.tso_rtt_shift, 9);
+        assert_eq!((v3.cruise_gain, v3.refill_gain, v3.extra_acked_rounds, v3.tso_rtt_shift), (256, 256, 5, 9));
     }
 
     #[test]
     fn linuxs_values_are_defaults_that_give_way() {
         let bbr3 = find("bbr3").expect("known");
-        assert_eq!(Params::version_3(&options(bbr3, &[])).drain_gain, 128);
+        let draft = Params::version_3(&options(bbr3, &[]));
+        assert_eq!((draft.drain_gain, draft.extra_acked_rounds), (128, 10));
         assert_eq!(Params::version_3(&options(bbr3, &[("rules", 1.0), ("drain_gain", 0.5)])).drain_gain, 128);
         let eight_percent = options(find("bbr2").expect("known"), &[("loss_thresh", 0.08), ("probe_rtt_win_ms", 4000.0)]);
         let tuned = Params::version_2(&eight_percent);

@@ -58,7 +58,9 @@ impl State {
             Self::Drain => p.drain_gain,
             Self::Down => p.down_gain,
             Self::Up => p.up_gain,
-            Self::Cruise | Self::Refill | Self::ProbeRtt => UNIT,
+            Self::Cruise => p.cruise_gain,
+            Self::Refill => p.refill_gain,
+            Self::ProbeRtt => UNIT,
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) fn driver(name: &str, options: &[(&str, f64)], queue: u64) -> Driver 
 }
 
 pub(super) fn bbr3(options: &[(&str, f64)]) -> Bbr3 {
-    Bbr3::new(&config(), Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
+    Bbr3::new(&config(), &Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
 }
 
 /// An ACK of a full pipe: 100 packets a round trip, one packet each, with `in_flight` after it.
@@ -74,7 +74,7 @@ fn window_traces() {
 
 #[rustfmt::skip]
 const TRACE_3: [u64; 30] = [
-    10, 20, 38, 61, 116, 199, 211, 211, 211, 211, 211, 211, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 201, 201, 201, 201, 201, 201,
+    10, 20, 38, 61, 116, 199, 211, 211, 211, 211, 211, 211, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 202, 201, 201, 201, 201,
 ];
 #[rustfmt::skip]
 const TRACE_2: [u64; 30] = [
@@ -106,6 +106,20 @@ fn version_2_ends_its_probe_once_a_quarter_more_is_in_flight_and_version_3_at_a_
         rounds.push(lasted.0 / RTT.0);
     }
     assert!((1..=2).contains(&rounds[0]) && rounds[1] >= 3, "{rounds:?}");
+}
+
+#[test]
+fn cruise_and_refill_are_paced_as_they_are_set() {
+    for name in ["bbr2", "bbr3"] {
+        let mut d = driver(name, &[("probe_cruise_gain", 0.9375), ("probe_refill_gain", 1.125)], 1000);
+        for (state, gain) in [("probe_bw_cruise", 0.9375), ("probe_bw_refill", 1.125)] {
+            d.run_until(ms(10_000), state, |d| d.state() == state);
+            assert_eq!(d.value("pacing_gain"), Some(gain), "{name} in {state}");
+            let max_bw = d.value("max_bw_bps").expect("told");
+            let rate = d.controller.pacing_rate().expect("paces").0 as f64;
+            assert!((rate / (0.99 * gain * max_bw) - 1.0).abs() < 0.01, "{name} in {state}: {rate} of {max_bw}");
+        }
+    }
 }
 
 #[test]

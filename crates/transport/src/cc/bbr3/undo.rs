@@ -40,10 +40,9 @@ impl Bbr3 {
         }
     }
 
-    /// The episode is over.
-    pub(super) const fn forget_state(&mut self) {
+    /// The episode is over, and the next loss begins another. What this one ended is kept: a duplicate may yet show that nothing was lost.
+    pub(super) const fn end_episode(&mut self) {
         self.undo.saved = false;
-        self.undo.state = None;
     }
 
     /// Losses ended this state. Linux does not come back to it.
@@ -68,10 +67,14 @@ impl Bbr3 {
                     self.transition_to(State::Startup);
                 }
             }
-            Some(State::Up) if matches!(self.state, State::Down | State::Cruise) => self.start_refill(delivered_total, 0),
+            Some(State::Up) if matches!(self.state, State::Down | State::Cruise) => {
+                self.start_refill(delivered_total, 0);
+                self.resumes_probe = true;
+            }
             _ => {}
         }
-        self.forget_state();
+        self.end_episode();
+        self.undo.state = None;
     }
 
     /// A time-out: the window is what remains, and one (`OnEnterRTO`, `bbr_set_state`).

@@ -1,24 +1,58 @@
 //! How much more than the bandwidth explains is acknowledged at once: ACKs come in bunches over Wi-Fi, cable and satellite, and the window must bridge the
-//! silence between them (`bbr_update_ack_aggregation`). Two windows of five rounds, so that the greatest of the last five to ten is remembered.
+//! silence between them (`bbr_update_ack_aggregation`; draft-ietf-ccwg-bbr-06 §5.5.9, `UpdateACKAggregation`).
 
+use super::super::filter::Windowed;
 use super::bw::Bw;
 use super::params::{ACK_EPOCH_MAX_PACKETS, EXTRA_ACKED_MAX};
 use bentpipe_profile::Time;
 
-/// The current epoch of ACKs, and the greatest excess of either window.
+/// The excess that is remembered [packets].
+#[derive(Clone, Debug)]
+enum Memory {
+    /// Linux: the greatest of either of two windows, one after the other, so that with five rounds each it is of the last five to ten.
+    TwoWindows { rounds: u32, current: usize, extra: [u64; 2] },
+    /// The draft: a windowed maximum, and the rounds it counts by.
+    Maximum { round: u64, filter: Windowed<u64> },
+}
+
+impl Memory {
+    fn take(&mut self, extra_acked: u64, round_start: bool, window_rounds: u32) {
+        match self {
+            Self::TwoWindows { rounds, current, extra } => {
+                *rounds += u32::from(round_start);
+                if round_start && *rounds >= window_rounds {
+                    *rounds = 0;
+                    *current = 1 - *current;
+                    extra[*current] = 0;
+                }
+                extra[*current] = extra[*current].max(extra_acked);
+            }
+            Self::Maximum { round, filter } => {
+                *round += u64::from(round_start);
+                filter.set_window(u64::from(window_rounds));
+                filter.update(*round, extra_acked);
+            }
+        }
+    }
+}
+
+/// The current epoch of ACKs, and what is remembered.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     epoch_start: Time,
     epoch_acked: u64,
-    window_rounds: u32,
-    current: usize,
-    /// [packets]
-    extra: [u64; 2],
+    memory: Memory,
 }
 
 impl Aggregation {
-    pub const fn new(now: Time) -> Self {
-        Self { epoch_start: now, epoch_acked: 0, window_rounds: 0, current: 0, extra: [0; 2] }
+    /// As Linux remembers.
+    pub const fn of_two_windows(now: Time) -> Self {
+        Self { epoch_start: now, epoch_acked: 0, memory: Memory::TwoWindows { rounds: 0, current: 0, extra: [0; 2] } }
+    }
+
+    /// As the draft remembers.
+    pub fn of_one_window(now: Time) -> Self {
+        Self { epoch_start: now, epoch_acked: 0, memory: Memory::Maximum { round: 0, filter: Windowed::new(1, 0, 0) } }
     }
 
     /// The line was idle: no ACKs were to be expected.
@@ -27,18 +61,10 @@ impl Aggregation {
         self.epoch_acked = 0;
     }
 
-    /// Takes an ACK with a valid delivery rate; each of the two windows is `window_rounds` long.
+    /// Takes an ACK with a valid delivery rate; the window, or each of the two, is `window_rounds` long.
     pub fn on_ack(&mut self, now: Time, acked: u64, round_start: bool, window_rounds: u32, bw: Bw, cwnd: u64) {
         if acked == 0 {
             return;
-        }
-        if round_start {
-            self.window_rounds += 1;
-            if self.window_rounds >= window_rounds {
-                self.window_rounds = 0;
-                self.current = 1 - self.current;
-                self.extra[self.current] = 0;
-            }
         }
         let mut expected = bw.packets_in(now.since(self.epoch_start));
         // The ACKs have fallen behind the bandwidth, or the epoch is very old.
@@ -48,12 +74,15 @@ impl Aggregation {
         }
         self.epoch_acked = self.epoch_acked.saturating_add(acked).min(ACK_EPOCH_MAX_PACKETS - 1);
         let extra = self.epoch_acked.saturating_sub(expected).min(cwnd);
-        self.extra[self.current] = self.extra[self.current].max(extra);
+        self.memory.take(extra, round_start, window_rounds);
     }
 
-    /// The greatest excess of both windows [packets].
+    /// The greatest excess that is remembered [packets].
     pub fn extra_acked(&self) -> u64 {
-        self.extra[0].max(self.extra[1])
+        match &self.memory {
+            Memory::TwoWindows { extra, .. } => extra[0].max(extra[1]),
+            Memory::Maximum { filter, .. } => filter.get(),
+        }
     }
 
     /// What it adds to the window [packets] (`bbr_ack_aggregation_cwnd`).
@@ -75,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_bunch_counts_as_what_exceeds_the_bandwidth() {
-        let mut a = Aggregation::new(Time::ZERO);
+        let mut a = Aggregation::of_two_windows(Time::ZERO);
         // 20 packets every 20 ms at one packet per ms: 20 at once, of which none was due at the start of the epoch.
         for k in 1..=10 {
             a.on_ack(Time(k * 20_000_000), 20, false, 5, one_per_ms(), 1000);
@@ -86,21 +115,37 @@ mod tests {
 
     #[test]
     fn it_is_worth_100_ms_at_most_and_never_more_than_the_window() {
-        let mut a = Aggregation::new(Time::ZERO);
+        let mut a = Aggregation::of_two_windows(Time::ZERO);
         a.on_ack(Time(1), 500, false, 5, one_per_ms(), 300);
         assert_eq!(a.extra_acked(), 300);
         assert_eq!(a.window_packets(one_per_ms()), 99);
     }
 
+    /// Fifty packets at once in the first round, thirty in the fourth, one in every other: the excess after each.
+    fn remembered(mut a: Aggregation, window_rounds: u32) -> Vec<u64> {
+        let after = |round: u64| {
+            let acked = [(1, 50), (4, 30)].iter().find(|&&(at, _)| at == round).map_or(1, |&(_, acked)| acked);
+            a.on_ack(Time(round * 1_000_000_000), acked, true, window_rounds, one_per_ms(), 1000);
+            a.extra_acked()
+        };
+        (1..=16).map(after).collect()
+    }
+
     #[test]
-    fn it_is_forgotten_after_ten_rounds() {
-        let mut a = Aggregation::new(Time::ZERO);
-        a.on_ack(Time(1), 50, true, 5, one_per_ms(), 1000);
-        let mut rounds = 1;
-        while a.extra_acked() == 50 {
-            rounds += 1;
-            a.on_ack(Time(rounds * 1_000_000_000), 1, true, 5, one_per_ms(), 1000);
-        }
-        assert_eq!(rounds, 10);
+    fn two_windows_of_five_rounds_remember_both_until_the_second_is_over() {
+        let expected = [vec![50; 9], vec![1; 7]].concat();
+        assert_eq!(remembered(Aggregation::of_two_windows(Time::ZERO), 5), expected);
+    }
+
+    #[test]
+    fn one_window_remembers_each_for_ten_rounds_after_its_own() {
+        let expected = [vec![50; 11], vec![30; 3], vec![1; 2]].concat();
+        assert_eq!(remembered(Aggregation::of_one_window(Time::ZERO), 10), expected);
+    }
+
+    #[test]
+    fn while_the_pipe_fills_one_round_is_remembered() {
+        let expected = [vec![50; 2], vec![1], vec![30; 2], vec![1; 11]].concat();
+        assert_eq!(remembered(Aggregation::of_one_window(Time::ZERO), 1), expected);
     }
 }

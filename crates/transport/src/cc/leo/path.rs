@@ -27,6 +27,11 @@ const REGAIN: u64 = UNIT / 16;
 const LEAST: u64 = UNIT / 8;
 /// A queue that does not empty for so long is somebody else's. Chosen here: several of the slow fadings' moments.
 const CROWDED_FOR: Nanos = Nanos::from_millis(1500);
+/// A queue that is our own gives way when less is in flight. One that stays, for so long and so many rounds, while the flight shrinks to [`LESS`] of what it was, is the
+/// path's own length: it was changed, and nobody saw. Chosen here: a fallen capacity's queue is gone in fewer rounds.
+const STUCK: Nanos = Nanos::from_millis(1000);
+const STUCK_ROUNDS: u32 = 6;
+const LESS: u64 = UNIT * 3 / 4;
 /// The bandwidth that was is forgotten by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that came later shows within a few slots.
 const PEAK_SHIFT: u32 = 8;
 /// The queue grows by the root of what the bandwidth fell by, up to fourfold. Chosen here: as much as that keeps a share beside CUBIC, and little in a fade.
@@ -107,6 +112,8 @@ pub struct SlotPath {
     lossy_rounds: u32,
     part: u64,
     queued_since: Option<Time>,
+    /// Since when, and since how many rounds, every round met more of a queue than is meant to be there; and the flight then.
+    stuck: Option<(Time, u32, u64)>,
 }
 
 impl SlotPath {
@@ -132,6 +139,7 @@ impl SlotPath {
             lossy_rounds: 0,
             part: UNIT,
             queued_since: None,
+            stuck: None,
         }
     }
 
@@ -141,6 +149,7 @@ impl SlotPath {
         self.least = None;
         self.began = now;
         self.queued_since = None;
+        self.stuck = None;
     }
 
     /// Takes an ACK. `sheltered`: losses now are the change's, not the flight's; `threshold`: part lost of a round that counts [1/256].
@@ -197,6 +206,20 @@ impl SlotPath {
         } else {
             self.queued_since.get_or_insert(ack.now);
         }
+        self.stuck = match (self.length(ack.now), self.flight(ack.now), self.stuck) {
+            (Some(length), Some(flight), stuck) if self.last_least != Nanos::MAX && self.last_least > length + self.queue(length) => {
+                let (since, rounds, before) = stuck.unwrap_or((ack.now, 0, flight));
+                Some((since, rounds + 1, before))
+            }
+            _ => None,
+        };
+    }
+
+    /// Whether the path must have been changed without anybody's seeing it.
+    #[must_use]
+    pub fn is_another(&self, now: Time) -> bool {
+        let Some(((since, rounds, before), flight)) = self.stuck.zip(self.flight(now)) else { return false };
+        now.since(since) > STUCK && rounds > STUCK_ROUNDS && u128::from(flight) << GAIN_SHIFT <= u128::from(before) * u128::from(LESS)
     }
 
     /// Whether losses now are none of the flight's making: the last round met less of a queue than is meant to be there, and they have not gone on for long.
@@ -313,6 +336,38 @@ mod tests {
         assert_eq!(p.length(Time(2_400_000_000)), Some(Nanos::from_millis(40)));
         feed(&mut p, (2400, 200), &[60], 0);
         assert_eq!(p.length(Time(2_600_000_000)), Some(Nanos::from_millis(60)));
+    }
+
+    #[test]
+    fn a_round_trip_that_stays_long_while_the_flight_shrinks_is_another_paths() {
+        let mut p = path(25, 0);
+        feed(&mut p, (1000, 500), &[40], 0);
+        // 80 ms longer, and the flight of before, over the new round trip, delivers a third.
+        let slower = |p: &mut SlotPath, (from_ms, ms): (u64, u64), spacing: u64| {
+            for at in (from_ms..from_ms + ms).step_by(usize::try_from(spacing).expect("small")) {
+                let delivery = RateSample {
+                    prior_delivered: in_bytes(at.saturating_sub(120)),
+                    delivered: in_bytes(120 / spacing),
+                    interval: Nanos::from_millis(120),
+                    app_limited: false,
+                };
+                let ack = AckSample {
+                    rtt: Some(Nanos::from_millis(120)),
+                    delivery: Some(delivery),
+                    delivered_total: in_bytes(at),
+                    ..ack_at(Time(at * 1_000_000))
+                };
+                p.on_ack(&ack, false, THRESHOLD);
+            }
+        };
+        slower(&mut p, (1500, 700), 1);
+        assert!(!p.is_another(Time(2_200_000_000)), "too soon");
+        slower(&mut p, (2200, 1500), 3);
+        assert!(p.is_another(Time(3_700_000_000)));
+        p.on_edge(Time(3_700_000_000));
+        slower(&mut p, (3700, 1200), 3);
+        assert_eq!(p.length(Time(4_900_000_000)), Some(Nanos::from_millis(120)));
+        assert!(!p.is_another(Time(4_900_000_000)));
     }
 
     #[test]

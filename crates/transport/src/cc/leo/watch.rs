@@ -99,7 +99,7 @@ impl Watch {
     /// An announcement.
     pub fn on_path_hint(&mut self, hint: &PathHint) {
         if self.source == Source::Schedule {
-            self.schedule.on_hint(hint);
+            self.schedule.on_path_hint(hint);
         }
     }
 

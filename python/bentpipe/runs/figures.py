@@ -1,4 +1,4 @@
-"""What is compared: the same quantities of a Run, whichever world it happened in."""
+"""What worlds are compared by: the same quantities of a Run, whichever world it happened in."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.runs import Run
-
-WARMUP_S = 10.0
-"""Left out of all figures [s], also of the quick version's short runs."""
 
 MSS_BYTES = 1448
 """Payload of a full segment: 1500-byte IPv4 packets with timestamps."""
@@ -62,8 +59,10 @@ class Figures:
         return sum(spent_ms for spent_ms, _ in found) / packets if packets else float("nan")
 
 
-def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame, events: pl.DataFrame) -> Figures:
-    """The figures of a Run from its tables.
+def figures_of(
+    run: Run, samples: pl.DataFrame, links: pl.DataFrame, events: pl.DataFrame, *, warmup_s: float
+) -> Figures:
+    """The figures of a Run from its tables, without its first `warmup_s` [s].
 
     Raises `DamagedRunError` for a Run that ended before its end, and for a flow of which nothing follows the warm-up.
     """
@@ -74,17 +73,17 @@ def figures_of(run: Run, samples: pl.DataFrame, links: pl.DataFrame, events: pl.
     got_bytes, again, span_s = [], [], []
     for flow in range(len(run.flows)):
         rows = samples.filter(pl.col("flow") == flow).sort("t_s")
-        before = rows.filter(pl.col("t_s") <= WARMUP_S + HALF_STEP_S).tail(1)
+        before = rows.filter(pl.col("t_s") <= warmup_s + HALF_STEP_S).tail(1)
         first, last = (before if before.height else rows.head(1)), rows.tail(1)
-        if not last.height or float(last["t_s"][0]) <= max(float(first["t_s"][0]), WARMUP_S):
+        if not last.height or float(last["t_s"][0]) <= max(float(first["t_s"][0]), warmup_s):
             until = f"{float(last['t_s'][0]):.1f} s" if last.height else "none at all"
-            raise _incomplete(run, f"the samples of flow {flow} end at {until}; wanted more than {WARMUP_S:g} s")
+            raise _incomplete(run, f"the samples of flow {flow} end at {until}; wanted more than {warmup_s:g} s")
         got_bytes.append(int(last["goodput_bytes"][0]) - int(first["goodput_bytes"][0]))
         again.append(int(last["retransmits"][0]) - int(first["retransmits"][0]))
         span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
     total_bytes = sum(got_bytes)
     sent = total_bytes / MSS_BYTES + sum(again)
-    seconds = _delays_by_second(links, direction)
+    seconds = _delays_by_second(links, direction, warmup_s)
     packets = sum(count for _, count in seconds.values())
     return Figures(
         goodput_bps=sum(8 * count / span for count, span in zip(got_bytes, span_s, strict=True)),
@@ -116,7 +115,7 @@ HALF_STEP_S = 0.05
 """Half the time between samples: the kernel's are taken a little after the tenth of a second [s]."""
 
 
-def _delays_by_second(links: pl.DataFrame, direction: str) -> dict[int, tuple[float, int]]:
+def _delays_by_second(links: pl.DataFrame, direction: str, warmup_s: float) -> dict[int, tuple[float, int]]:
     """By window: delay of the packets that came through, of all flows together [ms], and their number.
 
     A path's hops take turns (satellites) and follow each other (satellite, gateway, exchange): the delay of all packets
@@ -126,7 +125,7 @@ def _delays_by_second(links: pl.DataFrame, direction: str) -> dict[int, tuple[fl
     rows = links.filter(
         (pl.col("flow") == ALL_FLOWS)
         & (pl.col("direction") == direction)
-        & (pl.col("t_s") > WARMUP_S + HALF_WINDOW_S)
+        & (pl.col("t_s") > warmup_s + HALF_WINDOW_S)
         & (pl.col("delay_n") > 0)
     )
     if rows.is_empty():

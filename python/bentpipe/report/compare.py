@@ -1,0 +1,88 @@
+"""The page of two races side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bentpipe.files import atomic_write
+from bentpipe.plots import style
+from bentpipe.plots.worlds import plot_worlds
+from bentpipe.report.build import environment
+from bentpipe.runs.text import NONE, interval, number, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bentpipe.runs.pairing import Entrant, Pairing
+
+HEADS = (
+    "profile",
+    "entrant",
+    "n",
+    "goodput [Mbit/s]",
+    "ratio",
+    "95 % CI",
+    "delay [ms]",
+    "sent again [%]",
+    "first flow [%]",
+)
+"""Columns of the table; two values in a cell are the first race's and the second's."""
+
+
+def cells(entrant: Entrant) -> list[str]:
+    """A line of the table."""
+
+    def both(quantity: str, scale: float = 1.0) -> str:
+        return " / ".join(NONE if math.isnan(value) else number(scale * value) for value in entrant.means(quantity))
+
+    ratio = entrant.goodput_ratio()
+    return [
+        entrant.label,
+        style.entrant_name(entrant.name),
+        str(len(entrant.pairs)),
+        both("goodput_bps", 1e-6),
+        NONE if ratio is None else f"{ratio.mean:.3f}",
+        interval(ratio),
+        both("delay_ms"),
+        both("retransmit_rate", 100.0),
+        both("first_share", 100.0) if "+" in entrant.name else "",
+    ]
+
+
+def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
+    """What of either race is not in the comparison."""
+    said = []
+    for name, alone, invalid in zip(names, pairing.alone, pairing.invalid, strict=True):
+        if alone:
+            said.append(f"{name}: {plural(alone, 'Run')} without a partner over the same path left out")
+        if invalid:
+            said.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
+    return said
+
+
+def write_page(
+    pairing: Pairing, names: tuple[str, str], page: Path, on_progress: Callable[[float], None] = lambda _: None
+) -> None:
+    """One self-contained page: the table, and the first seed of each entrant over time.
+
+    Args:
+        pairing: The races.
+        names: What each is called.
+        page: The file to write.
+        on_progress: Told the share done, 0 to 1.
+    """
+    shown = []
+    for done, entrant in enumerate(pairing.entrants):
+        first = entrant.pairs[0].runs
+        figure = plot_worlds(dict(zip(names, first, strict=True)), first[0].warmup_s)
+        shown.append({"cells": cells(entrant), "image": style.data_uri(figure), "seed": first[0].seed})
+        on_progress((done + 1) / len(pairing.entrants))
+    html = (
+        environment("bentpipe.report", "pages")
+        .get_template("compare.html")
+        .render(heads=HEADS, entrants=shown, names=names, left_out=left_out(pairing, names))
+    )
+    with atomic_write(page) as file:
+        file.write(html.encode())

@@ -1,0 +1,131 @@
+"""Two races over the same paths held against each other, Run by Run: the simulator and a kernel, or two builds."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.runs.estimates import Estimate, paired_ratio
+from bentpipe.runs.figures import Figures, figures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.runs.store import Run
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two Runs over one path: the same realised Profiles, entrant, phase and length."""
+
+    runs: tuple[Run, Run]
+    figures: tuple[Figures, Figures]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """An entrant on a Profile in both races, seed by seed."""
+
+    label: str
+    name: str
+    pairs: tuple[Pair, ...]
+
+    def means(self, quantity: str) -> tuple[float, float]:
+        """A field of `Figures`, or ``first_share``, in the mean over the pairs: of the first race, of the second."""
+        first, second = (fmean(float(getattr(pair.figures[i], quantity)) for pair in self.pairs) for i in (0, 1))
+        return first, second
+
+    def goodput_ratio(self) -> Estimate | None:
+        """How many times the second's goodput the first one's is; None: one got nothing."""
+        goodput = [[pair.figures[i].goodput_bps for pair in self.pairs] for i in (0, 1)]
+        return paired_ratio(goodput[0], goodput[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``compare --json`` prints it: first and second in lists of two; NaN (nothing came through) is None."""
+        ratio = self.goodput_ratio()
+        delays = self.means("delay_ms")
+        return {
+            "profile": self.label,
+            "entrant": self.name,
+            "seeds": [pair.runs[0].seed for pair in self.pairs],
+            "goodput_bps": list(self.means("goodput_bps")),
+            "goodput_ratio": None if ratio is None else ratio.mean,
+            "goodput_ratio_low": None if ratio is None else ratio.low,
+            "goodput_ratio_high": None if ratio is None else ratio.high,
+            "delay_ms": [None if math.isnan(delay) else delay for delay in delays],
+            "retransmit_rate": list(self.means("retransmit_rate")),
+            "first_share": list(self.means("first_share")),
+        }
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What two races have in common, and how many Runs of each were left out: without a partner, or not valid."""
+
+    entrants: tuple[Entrant, ...]
+    alone: tuple[int, int]
+    invalid: tuple[int, int]
+
+
+def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
+    """Pair the Runs of two races.
+
+    Raises `UserError` if none of one has a partner in the other: they met other paths.
+    """
+    mine, theirs = (_by_path([run for run in runs if run.record["valid"]]) for runs in (first, second))
+    both = [key for key in mine if key in theirs]
+    if not both:
+        raise UserError(_why_none(first, second))
+    grouped: dict[tuple[str, str], list[Pair]] = {}
+    for key in both:
+        runs = mine[key], theirs[key]
+        figures = _figures(runs[0]), _figures(runs[1])
+        grouped.setdefault((runs[0].label, runs[0].entrant), []).append(Pair(runs, figures))
+    return Pairing(
+        entrants=tuple(Entrant(label, name, tuple(pairs)) for (label, name), pairs in grouped.items()),
+        alone=(len(mine) - len(both), len(theirs) - len(both)),
+        invalid=(len(first) - len(mine), len(second) - len(theirs)),
+    )
+
+
+def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
+    return {_path(run): run for run in runs}
+
+
+def _path(run: Run) -> str:
+    experiment = run.record["experiment"]
+    hashes = [profile["hash"] for profile in run.record["profiles"]]
+    ways = [flow["direction"] for flow in run.flows]
+    return json.dumps([hashes, run.entrant, run.seed, experiment["offset_ns"], experiment["duration_ns"], ways])
+
+
+def _figures(run: Run) -> Figures:
+    return figures_of(run, run.samples(), run.links(), run.events(), warmup_s=run.warmup_s)
+
+
+def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
+    """The first thing that no two Runs have in common."""
+    if not all(any(run.record["valid"] for run in runs) for runs in (first, second)):
+        return "one of the races has no valid Run, so there is nothing to compare"
+
+    def lacking(what: str, of: Any) -> str | None:  # noqa: ANN401 - any comparable fact of a Run
+        mine, theirs = ({of(run) for run in runs} for runs in (first, second))
+        if mine & theirs:
+            return None
+        shown = [", ".join(sorted(map(str, found))[:3]) for found in (mine, theirs)]
+        return f"no Run of one race has a partner in the other: their {what} differ ({shown[0]}; {shown[1]})"
+
+    reasons = (
+        lacking("Profiles", lambda run: "+".join(profile["hash"][:12] for profile in run.record["profiles"])),
+        lacking("entrants", lambda run: run.entrant),
+        lacking("seeds", lambda run: run.seed),
+        lacking("lengths [s]", lambda run: run.duration_s),
+        lacking("start phases [s]", lambda run: run.offset_s),
+    )
+    return next(
+        filter(None, reasons), "no Run of one race has the Profile, entrant, seed, phase and length of one in the other"
+    )

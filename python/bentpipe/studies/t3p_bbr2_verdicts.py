@@ -1,0 +1,181 @@
+"""What T3P says of BBRv2's grid, and whether tests over the same paths show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bentpipe.runs.estimates import Estimate
+from bentpipe.studies.agreement import placed, together
+from bentpipe.studies.study import Verdict
+from bentpipe.studies.t3p_pooled import Pooled
+from bentpipe.tuning import Cell, Tuned, score
+
+#: An interval of a ratio tells whether a published one is met if its ends differ by at most these factors, goodput's
+#: and the round-trip time's: else it holds because little is known. Chosen here.
+WIDEST_GAIN, WIDEST_RTT = 1.25, 1.10
+
+
+@dataclass(frozen=True)
+class At:
+    """The grid at one place, with its Runs."""
+
+    tuned: Tuned
+    runs: Sequence[Any]
+
+    def beats(self, one: Cell, other: Cell) -> bool | None:
+        """Whether one point has more goodput than another on the same tests; None: they cannot be told apart."""
+        return above_one(score(self.runs, one.entrant, other.entrant).gain)
+
+    def within(self) -> list[Cell]:
+        """Points that gain anything without more inflation than is allowed."""
+        limit = self.tuned.most_inflation
+        return [cell for cell in self.tuned.cells if cell.score.within(limit) and (mean(cell.score.gain) or 0.0) > 1.0]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What verdicts are made of.
+
+    Attributes:
+        home: The grid at BCN-1.
+        others: The same at other places, by name.
+        fresh: The paper's point on fresh paths.
+        good: What the paper says that the best points elsewhere are of: probe_rtt_win_ms, loss_thresh.
+        published: Its gain and inflation.
+        bases: Of the grid at home, of the fresh tests, of other places.
+    """
+
+    home: At
+    others: Mapping[str, At]
+    fresh: Pooled
+    good: Sequence[Sequence[str]]
+    published: tuple[float, float]
+    bases: tuple[str, str, str]
+
+
+def verdicts(told: Told) -> list[Verdict]:
+    """Each statement of section 5.2."""
+    home = told.home.tuned
+    basis, fresh_basis, elsewhere = told.bases
+    corner = next(cell for cell in home.cells if cell.point == ("1000", "0.16"))
+    loss = [mean(cell.score.gain) for cell in home.cells if cell.point[0] == "5000"]
+    places = {"BCN-1": told.home, **told.others}
+    where = "; ".join(
+        f"{name}: {' ms, '.join(at.tuned.best.point) if at.tuned.best else 'none'}" for name, at in places.items()
+    )
+    probes, losses = told.good
+    return [
+        Verdict(
+            "lower probe_rtt_win_ms and higher loss_thresh give more throughput than the default",
+            above_one(corner.score.gain),
+            "figure 5b",
+            basis,
+            f"at 1000 ms, 16 %: goodput {percent(corner.score.gain)}; over loss_thresh alone, at 5000 ms: "
+            + ", ".join("–" if value is None else f"{100 * (value - 1):+.1f}" for value in loss)
+            + " %",
+        ),
+        Verdict(
+            "often at the cost of latency",
+            above_one(corner.score.rtt_p95),
+            "figure 5c",
+            basis,
+            f"at 1000 ms, 16 %: p95 of the RTT {percent(corner.score.rtt_p95)}",
+        ),
+        published_gain(told.fresh, told.published, fresh_basis, "on fresh paths, "),
+        Verdict(
+            "the best combinations vary across locations",
+            differ(list(places.values())),
+            "section 5.2",
+            f"{basis}; elsewhere {elsewhere}",
+            where + "; points that paired differences over the same tests do not tell apart count as one",
+        ),
+        *(
+            Verdict(
+                f"{name}: the best point is one of {', '.join(probes)} ms and {', '.join(losses)}",
+                among(at, told.good),
+                "section 5.2",
+                elsewhere,
+                f"best: {' ms, '.join(at.tuned.best.point) if at.tuned.best else 'none'}; a point outside counts only "
+                "if paired differences tell it from those inside",
+            )
+            for name, at in told.others.items()
+        ),
+    ]
+
+
+def published_gain(found: Pooled, published: tuple[float, float], basis: str, where: str = "") -> Verdict:
+    """Whether a point of the grid has the published gain at the published price; `where` begins its figures."""
+    gain, rtt = found.gain, found.rtt_p95
+    met = (
+        gain.meets(published[0], WIDEST_GAIN) if gain else None,
+        rtt.meets(published[1], WIDEST_RTT) if rtt else None,
+    )
+    return Verdict(
+        "at 4000 ms and 8 % throughput is 115 % above the default's with 5 % more RTT",
+        together(met),
+        "section 5.2",
+        basis,
+        f"{where}all seconds together: goodput {gain.text if gain else 'unknown'}, p95 of the RTT "
+        f"{rtt.text if rtt else 'unknown'}; met if both intervals have the published value and are no wider than "
+        f"× {WIDEST_GAIN:g} and × {WIDEST_RTT:g}",
+    )
+
+
+def above_one(value: Estimate | None) -> bool | None:
+    """Whether a ratio is above 1; None where its interval has 1 in it, or there is none."""
+    return None if value is None else placed(value, 1.0, math.inf)
+
+
+def differ(places: Sequence[At]) -> bool | None:
+    """Whether best points differ: at two places the own best beats the other's there.
+
+    False where one point is the best everywhere and beats all others that are within the limit; None otherwise.
+    """
+    found = [(at, at.tuned.best) for at in places]
+    best = [(at, cell) for at, cell in found if cell is not None]
+    for i, (at, own) in enumerate(best):
+        for there, theirs in best[i + 1 :]:
+            if own.point != theirs.point and _better(at, own, theirs) and _better(there, theirs, own):
+                return True
+    if len(best) < len(places) or len({cell.point for _, cell in best}) > 1:
+        return None
+    alone = all(at.beats(own, cell) for at, own in best for cell in at.within() if cell.point != own.point)
+    return False if alone else None
+
+
+def _better(at: At, own: Cell, theirs: Cell) -> bool:
+    other = next(cell for cell in at.tuned.cells if cell.point == theirs.point)
+    return not other.score.within(at.tuned.most_inflation) or at.beats(own, other) is True
+
+
+def among(at: At, good: Sequence[Sequence[str]]) -> bool | None:
+    """Whether the best point is in a set: None where points on the other side cannot be told from it."""
+    best = at.tuned.best
+    if best is None:
+        return None
+
+    def inside(cell: Cell) -> bool:
+        return all(value in values for value, values in zip(cell.point, good, strict=True))
+
+    rivals = [cell for cell in at.within() if inside(cell) != inside(best)]
+    return inside(best) if all(at.beats(best, cell) for cell in rivals) else None
+
+
+def mean(value: Estimate | None) -> float | None:
+    """Of what is known."""
+    return None if value is None else value.mean
+
+
+def percent(value: Estimate | None) -> str:
+    """A ratio as a change with its interval: ``+12.3 (+10.0 … +14.1) %``."""
+    if value is None:
+        return "unknown"
+    ends = (
+        ""
+        if value.low is None or value.high is None
+        else f" ({100 * (value.low - 1):+.1f} … {100 * (value.high - 1):+.1f})"
+    )
+    return f"{100 * (value.mean - 1):+.1f}{ends} %"

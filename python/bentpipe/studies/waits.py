@@ -1,0 +1,57 @@
+"""How long packets waited: what the link elements saw of them, less what a packet alone meets at those moments.
+
+What a packet alone meets is propagation, grants and other people's traffic. The difference is what the flows themselves
+queued, and over a few packets it may be a little below zero: the moments at which they were sent are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe import Profile
+from bentpipe.runs.experiment import Direction
+from bentpipe.sweeps import Outcome
+
+#: Distance of the moments at which a lone packet is asked for [s]: below the wander's 20 ms.
+_LONE_STEP_S = 0.005
+
+
+def delays(outcome: Outcome, flow: int) -> dict[str, Any]:
+    """Of a flow's data packets (-1: of all), second by second: how many passed, and the sum of their delays [ms]."""
+    direction = outcome.experiment.flows[max(flow, 0)].direction
+    rows = (
+        outcome.links()
+        .filter((pl.col("flow") == flow) & (pl.col("direction") == direction) & (pl.col("delay_n") > 0))
+        .group_by("t_s", maintain_order=True)
+        .agg(pl.col("delay_n").max(), (pl.col("delay_n") * pl.col("delay_mean_ms")).sum().alias("sum_ms"))
+    )
+    return {name: rows[column].to_list() for name, column in (("t_s", "t_s"), ("n", "delay_n"), ("sum_ms", "sum_ms"))}
+
+
+def lone_ms(path: Profile, direction: Direction) -> NDArray[np.float64]:
+    """One-way delay of a packet alone, every `_LONE_STEP_S` from the Profile's begin on [ms]."""
+    sent_s = np.arange(0.0, path.duration_s, _LONE_STEP_S)
+    return path.delay_ms(direction, sent_s)
+
+
+def wait_ms(
+    measured: Mapping[str, Any], lone: NDArray[np.float64], from_s: float, offset_s: float = 0.0
+) -> float | None:
+    """Mean wait of the packets of `delays` after `from_s` [ms]; None if none passed.
+
+    `offset_s` is where in the Profile, of which `lone` is, the Run began.
+    """
+    waited_ms, packets = 0.0, 0
+    for t_s, n, sum_ms in zip(*(measured[name] for name in ("t_s", "n", "sum_ms")), strict=True):
+        first, last = (max(0, round((end + offset_s) / _LONE_STEP_S)) for end in (t_s - 1, t_s))
+        window = lone[first:last]
+        window = window[np.isfinite(window)]
+        if t_s > from_s and len(window):
+            waited_ms += sum_ms - n * float(window.mean())
+            packets += n
+    return waited_ms / packets if packets else None

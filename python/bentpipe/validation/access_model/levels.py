@@ -1,0 +1,90 @@
+"""The level of a site's delay in a session: how busy it is for its hour, and its offset; found on fitted windows.
+
+The model draws a Profile's load anew and has one offset a campaign, so that its windows have the level of no session.
+Where windows of a session are at hand, the model is given the level they have, as it is given a site's rate of losses
+(`losses.LEVELS`) and its capacity (`capacities.at_level`); those two are not touched here. Nothing else is: not how
+slots differ from one another, nor what they look like inside.
+
+A load is tried with the offset that puts the median slot where the fitted ones have it, and of all loads that one is
+taken whose slots are nearest to the fitted ones, by the fit's own distance (`fit.Slots.energy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bentpipe.validation.access_model.classifier import Windows
+from bentpipe.validation.access_model.features import COARSE, slot_features
+from bentpipe.validation.access_model.fit import Slots
+from bentpipe.validation.access_model.model import Params, at_site, get, model_windows
+from bentpipe.validation.access_model.pings import Floats, Site
+
+#: ln of the loads over the table's that are tried: six times the model's own spread between Profiles to each side.
+LOG_LOADS = tuple(round(0.1 * k, 1) for k in range(-4, 5))
+#: Where the load itself enters the delay (`load.rs`); in `delay.queue.mean_ms` a power of it does.
+_BY_LOAD = (
+    "delay.grants.up_wait_ms",
+    "delay.grants.down_wait_ms",
+    "delay.wander.mean_ms",
+    "delay.queue.hump_rate_per_s",
+)
+_OFFSET = "delay.site_offset_ms"
+#: The features that an offset moves: all of them by itself.
+_MOVED = tuple(COARSE.index(name) for name in ("p5", "median"))
+
+
+@dataclass(frozen=True)
+class Level:
+    """Of the delay at a site in a session.
+
+    Attributes:
+        log_load: ln of its load over the table's at the same hour.
+        offset_ms: The site's offset.
+    """
+
+    log_load: float
+    offset_ms: float
+
+
+def at_load(params: Params, log_load: float) -> Params:
+    """The delay of a session whose load is that much above the hour's (ln), and known: it is not drawn any more."""
+    scale = float(np.exp(log_load))
+    changed = {path: get(params, path) * scale for path in _BY_LOAD}
+    changed["delay.queue.mean_ms"] = get(params, "delay.queue.mean_ms") * scale ** get(params, "delay.queue.load_power")
+    return at_site(params, changed | {"load.profile_log_sigma": 0.0})
+
+
+def at_level(params: Params, level: Level) -> Params:
+    """The parameters with a session's level."""
+    return at_site(at_load(params, level.log_load), {_OFFSET: level.offset_ms})
+
+
+def find(site: Site, params: Params, count: int, first_seed: int) -> Level:
+    """The level of the site's fitted windows.
+
+    Args:
+        site: Its held-out windows are not used.
+        params: The model's, with what the site has of its own.
+        count: Windows of the model at each load that is tried.
+        first_seed: Theirs, the same at each.
+    """
+    real = Slots.of(_features([(w.t_s, w.rtt_ms) for w in site.fitted]))
+    tried = []
+    for log_load in LOG_LOADS:
+        made = _features(model_windows(site, site.fitted, at_load(params, log_load), count, first_seed))
+        offset_ms = get(params, _OFFSET)
+        shift_ms = max(-offset_ms, shift_to(real.x, made))
+        made[:, _MOVED] += shift_ms
+        tried.append((real.energy(made), Level(log_load, offset_ms + shift_ms)))
+    return min(tried, key=lambda one: one[0])[1]
+
+
+def shift_to(real: Floats, made: Floats) -> float:
+    """What the offset has to grow by for the median slot to have the real one's p5 and median, or lie between [ms]."""
+    return float(np.mean(np.median(real[:, _MOVED], 0) - np.median(made[:, _MOVED], 0)))
+
+
+def _features(windows: Windows) -> Floats:
+    return np.concatenate([slot_features(*window, fine=False) for window in windows])

@@ -1,0 +1,182 @@
+"""The kernel's side of the comparison, kept as figures: they judge the simulator in minutes, and anywhere.
+
+``validate sim-vs-kernel`` writes a file a cell into ``kernel/`` below its folder, look by look; those in ``kernel/``
+beside this file are from whole comparisons. A cell's figures count only for the same realised Profile, phase and seed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.files import atomic_write, read_text
+from bentpipe.runs.figures import Figures, Side
+from bentpipe.times import format_utc
+from bentpipe.validation import OnProgress, Outcome
+from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, Cell, Effort
+from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
+from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.rows import cell_of, rows_of
+from bentpipe.validation.sim_vs_kernel.worlds import kernel_host, met, side, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bentpipe.runs import Run
+    from bentpipe.validation.sim_vs_kernel.worlds import Worlds
+
+CLAIM = "kernel-kept"
+
+FOLDER = "kernel"
+
+HERE = Path(__file__).parent / FOLDER
+"""Those that the package has."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A cell's kernel Runs, seed by seed from 0.
+
+    Attributes:
+        met: What each met, as `worlds.met` has it.
+        figures: Of each.
+        repeated: Of the first seeds once more.
+        host: What is built into their kernel (`worlds.kernel_host`).
+        made_on: Versions (emulator's build, kernel, machine) of each Run's world, without repetition.
+        days: On which they ran (UTC), without repetition.
+        why_invalid: Why not all of them count.
+    """
+
+    cell: Cell
+    met: tuple[str, ...]
+    figures: Side
+    repeated: Side | None
+    host: dict[str, int]
+    made_on: tuple[dict[str, str], ...]
+    days: tuple[str, ...]
+    why_invalid: str | None
+
+
+def keep(out: Path, worlds: Worlds) -> None:
+    """Write the kernel's figures of a cell into `out`/kernel."""
+    runs = [_record(run, figures) for run, figures in zip(worlds.kernel, side(worlds.kernel).runs, strict=True)]
+    again = [_record(run, figures) for run, figures in zip(worlds.repeated, side(worlds.repeated).runs, strict=True)]
+    lines = ",\n".join(json.dumps(one, allow_nan=False) for one in runs)
+    more = ",\n".join(json.dumps(one, allow_nan=False) for one in again)
+    head = json.dumps({**asdict(worlds.cell), "host": kernel_host(), "why_invalid": worlds.why_invalid})[1:-1]
+    folder = out / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / _name(worlds.cell)) as file:
+        file.write(f'{{{head}, "runs": [\n{lines}\n], "repeated": [\n{more}\n]}}\n'.encode())
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.profile}.{cell.flows}.json"
+
+
+def _record(run: Run, figures: Figures) -> dict[str, Any]:
+    clock_ns = run.record["summary"]["emulator"]["clock_unix_ns"]
+    return {
+        "met": met(run),
+        "day": format_utc(clock_ns)[:10],
+        "versions": run.record["versions"],
+        "figures": {
+            "goodput_bps": round(figures.goodput_bps),
+            "shares": [round(share, 6) for share in figures.shares],
+            "delay_ms": round(figures.delay_ms, 4),
+            "retransmit_rate": round(figures.retransmit_rate, 8),
+            "lateness_ms": figures.lateness_ms,
+            "seconds": {second: [round(ms, 1), count] for second, (ms, count) in figures.seconds.items()},
+            "stolen": sorted(figures.stolen),
+        },
+    }
+
+
+def read(file: Path) -> Kept:
+    """Raises `UserError` for a file that is none of these."""
+    try:
+        data = json.loads(read_text(file))
+        runs, again = data["runs"], data["repeated"]
+        return Kept(
+            cell=Cell(data["profile"], data["flows"]),
+            met=tuple(one["met"] for one in runs),
+            figures=_side(runs),
+            repeated=_side(again) if again else None,
+            host={str(name): int(value) for name, value in data["host"].items()},
+            made_on=tuple(json.loads(one) for one in sorted({json.dumps(run["versions"]) for run in (*runs, *again)})),
+            days=tuple(sorted({run["day"] for run in (*runs, *again)})),
+            why_invalid=data["why_invalid"],
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file}: no figures of the kernel's ({error!r}); wanted what sim-vs-kernel writes") from error
+
+
+def _side(runs: Sequence[dict[str, Any]]) -> Side:
+    def one(kept: dict[str, Any]) -> Figures:
+        late = kept["lateness_ms"]
+        return Figures(
+            goodput_bps=float(kept["goodput_bps"]),
+            shares=tuple(kept["shares"]),
+            delay_ms=float(kept["delay_ms"]),
+            retransmit_rate=float(kept["retransmit_rate"]),
+            lateness_ms=None if late is None else (late[0], late[1]),
+            seconds={int(second): (ms, count) for second, (ms, count) in kept["seconds"].items()},
+            stolen=frozenset(kept["stolen"]),
+        )
+
+    return Side(tuple(one(run["figures"]) for run in runs))
+
+
+def hold(
+    kept: Kept, out: Path, *, data: Path | None, effort: Effort = FULL, heard: Callable[[float], None] = lambda _: None
+) -> Verdict | str:
+    """Simulate a cell and hold it against what is kept; or why that cannot be: the path is another.
+
+    Args:
+        kept: The kernel's side.
+        out: Folder for the simulated Runs; what is there already is not run again.
+        data: As for ``sim-vs-kernel``.
+        effort: How long the Runs are, and how many seeds of a pair the simulator has.
+        heard: Told the share done, 0 to 1.
+    """
+    duration_s = effort.duration_s(kept.cell)
+    path = make_paths(duration_s, data, out / f"trace-{duration_s:g}")[0][kept.cell.profile]
+    n = len(kept.met)
+    simulated = simulate(kept.cell, path, effort, n, out, kept.host, heard)
+    if [met(run) for run in simulated[:n]] != list(kept.met):
+        return "the figures are of another path than this version makes of it"
+    more = side(simulated[n:]) if len(simulated) > n else None
+    return judge(kept.cell, side(simulated[:n]), kept.figures, kept.why_invalid, more, kept.repeated)
+
+
+def check(data: Path | None, on_progress: OnProgress) -> Outcome:
+    """Hold the simulator against all that is kept, as a claim."""
+    cells = [read(HERE / _name(cell)) for cell in CELLS if (HERE / _name(cell)).exists()]
+    rows, judged, notes, done = [], [], [], 0.0
+    work = [len(kept.met) if kept.cell.alone else FULL.simulated for kept in cells]
+    for kept, runs in zip(cells, work, strict=True):
+
+        def heard(part: float, done: float = done, runs: int = runs) -> None:
+            on_progress((done + part * runs) / sum(work))
+
+        with TemporaryDirectory() as scratch:
+            verdict = hold(kept, Path(scratch), data=data, heard=heard)
+        if isinstance(verdict, str):
+            notes.append(f"{kept.cell.profile}, {kept.cell.flows}: not judged, {verdict}")
+        else:
+            rows += rows_of(verdict)
+            judged.append(cell_of(verdict))
+        done += runs
+    if missing := [f"{cell.profile} {cell.flows}" for cell in CELLS if cell not in {kept.cell for kept in cells}]:
+        notes.append(f"nothing is kept of {', '.join(missing)}")
+    kernels = sorted({versions["kernel"] for kept in cells for versions in kept.made_on})
+    notes.append(f"the kernel's side is kept: {', '.join(kernels)}; from {', '.join(_days(cells))}")
+    return Outcome(CLAIM, rows, notes, cells=judged)
+
+
+def _days(cells: Sequence[Kept]) -> list[str]:
+    return sorted({day for kept in cells for day in kept.days})

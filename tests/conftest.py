@@ -1,0 +1,23 @@
+"""How properties are tried, and fixtures of the emulator's tests; what these are made of is in `emulation`."""
+
+import pytest
+from emulation import bell_path, require_emulation
+from hypothesis import HealthCheck, settings
+
+# No test fails for a machine that is busy, and none today for what it did not try yesterday: `make fuzz` tries more.
+# The examples of a test share its folder and what else it is given.
+LEAVE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("ours", deadline=None, derandomize=True, suppress_health_check=LEAVE)
+settings.load_profile("ours")
+
+
+@pytest.fixture(scope="session")
+def emulation():
+    """Skips the test on a machine that cannot emulate."""
+    require_emulation()
+
+
+@pytest.fixture(scope="session")
+def bell():
+    """10 Mbit/s, 30 ms there and back, for a minute."""
+    return bell_path()

@@ -1,0 +1,96 @@
+"""`bentpipe compare`: which Runs are partners, what is said of them, and the page."""
+
+import json
+
+import pytest
+from emulation import bentpipe
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+from bentpipe.report import compare
+from bentpipe.runs import race
+from bentpipe.runs.pairing import pair_up
+
+PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
+
+
+def raced(folder, *entrants, **how):
+    how = {"duration_s": 8.0, "seeds": 2, "phase_s": 0.0, **how}
+    return race([PATH], list(entrants), out=folder, **how).runs
+
+
+def test_a_race_is_its_own_equal(tmp_path):
+    runs = raced(tmp_path, "cubic", "reno+bbr")
+    pairing = pair_up(runs, runs)
+    assert (pairing.alone, pairing.invalid) == ((0, 0), (0, 0))
+    for entrant in pairing.entrants:
+        assert [pair.runs[0].seed for pair in entrant.pairs] == [0, 1]
+        ratio = entrant.goodput_ratio()
+        assert (ratio.n, ratio.mean) == (2, 1.0)
+        assert entrant.means("delay_ms")[0] == entrant.means("delay_ms")[1] > 15.0
+    alone, shared = pairing.entrants
+    assert alone.means("first_share") == (1.0, 1.0)
+    assert 0.0 < shared.means("first_share")[0] < 1.0
+    assert alone.means("goodput_bps")[0] == pytest.approx(
+        sum(r.flows[0]["goodput_bps"] for r in runs[::2]) / 2, rel=0.02
+    )
+
+
+def test_partners_have_entrant_seed_and_path_in_common(tmp_path):
+    first = raced(tmp_path / "a", "cubic", "reno", seeds=3)
+    second = raced(tmp_path / "b", "cubic", "bbr")
+    pairing = pair_up(first, second)
+    assert [(e.name, len(e.pairs)) for e in pairing.entrants] == [("cubic", 2)]
+    assert pairing.alone == (4, 2)
+    spoilt = [*second[:1], *(type(run)(run.path, {**run.record, "valid": False}) for run in second[1:])]
+    assert pair_up(first, spoilt).invalid == (0, 3)
+    assert compare.left_out(pair_up(first, spoilt), ("a", "b")) == [
+        "a: 5 Runs without a partner over the same path left out",
+        "b: 3 Runs not valid, left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"phase_s": 3.0}, r"start phases \[s\] differ \(0\.0; 3\.0\)"),
+        ({"duration_s": 9.0}, r"lengths \[s\] differ \(8\.0; 9\.0\)"),
+    ],
+)
+def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, said):
+    first, second = raced(tmp_path / "a", "cubic"), raced(tmp_path / "b", "cubic", **other)
+    with pytest.raises(UserError, match=said):
+        pair_up(first, second)
+    with pytest.raises(UserError, match="no valid Run"):
+        pair_up(first, [type(run)(run.path, {**run.record, "valid": False}) for run in second])
+    with pytest.raises(UserError, match=r"entrants differ \(cubic; reno\)"):
+        pair_up(first, raced(tmp_path / "c", "reno"))
+
+
+def test_the_command_prints_a_table_json_and_a_page(tmp_path):
+    raced(tmp_path / "a", "cubic", "cubic+bbr")
+    raced(tmp_path / "b", "cubic", "cubic+bbr")
+    page = tmp_path / "page.html"
+    done = bentpipe("compare", tmp_path / "a", tmp_path / "b", "-o", page)
+    assert done.returncode == 0, done.stderr
+    assert "CUBIC + BBR" in done.stdout
+    assert "1.000" in done.stdout
+    html = page.read_text()
+    assert html.count("data:image/png") == 2
+    assert "http://" not in html
+    found = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert [one["goodput_ratio"] for one in found["entrants"]] == [1.0, 1.0]
+    assert found["entrants"][0]["seeds"] == [0, 1]
+    assert found["page"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(("a", "a", "-o", "page.pdf"), "wanted a file that ends in .html"), (("a", "none"), "none")]
+)
+def test_what_cannot_be_compared_is_one_line(tmp_path, arguments, said):
+    raced(tmp_path / "a", "cubic", seeds=1)
+    words = [tmp_path / word if word in ("a", "none") else word for word in arguments]
+    done = bentpipe("compare", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

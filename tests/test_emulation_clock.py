@@ -1,0 +1,91 @@
+"""Where in the Profile an emulation is: at its start, and when the Profile is over."""
+
+import json
+import re
+import time
+
+import pytest
+from emulation import echo, python
+
+from bentpipe.emulation import Spec
+from bentpipe.profiles import make_profile, preset_profile
+from bentpipe.report import write_report
+from bentpipe.runs.program import run_program
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+
+def test_a_program_that_outlives_the_profile(tmp_path):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
+    for at_end, loops in (("loop", True), ("hold", False)):
+        rtts, emulated = echo(short, tmp_path, n=40, gap=0.02, at_end=at_end, offset_s=0.0)
+        assert all(rtt is not None and rtt >= 30.0 for rtt in rtts)
+        assert (emulated.done["relay"]["loops"] >= 1) == loops
+        assert ("the Profile was played" in (emulated.warning or "")) == loops
+    stopped = run_program(short, ["sleep", "60"], at_end="stop", offset_s=0.0)
+    assert stopped.exit_code == 124
+    assert stopped.emulated.done["stopped"] == "profile_ended"
+
+
+def test_every_packet_is_accounted_for_when_the_profile_begins_anew(tmp_path):
+    """A queue longer than the Profile: several passages have packets inside at once."""
+    slow = preset_profile("dumbbell:rate=1mbit,rtt=600ms,queue=20bdp", 1.0, start_unix_ns=0, name="slow")
+    code = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for _ in range(300): s.sendto(bytes(1200), ('server', 9)); time.sleep(0.001)\n"
+        "time.sleep(4.5)"
+    )
+    relay = run_program(slow, python(code), at_end="loop", offset_s=0.0).emulated.done["relay"]
+    assert relay["loops"] >= 3
+    # Each datagram, and what comes back: nobody listens on port 9, and a kernel says so at most once for each, and
+    # sends some reports of its own groups. None counts twice.
+    everything = sum(relay[fate] for fate in ("delivered", "lost", "held", "refused", "not_taken"))
+    assert 300 <= everything <= 2 * 300 + 20
+    assert relay["held"] == 0
+
+
+def test_a_computed_path_keeps_the_clock(tmp_path):
+    """Without --offset the Profile is where the machine's clock is: its second of the minute."""
+    path = make_profile("melbourne", "sydney", start_unix_ns=1_778_403_600_000_000_000, duration_s=125.0)
+    before = time.time() % 60
+    emulated = run_program(path, ["true"]).emulated
+    elapsed = (emulated.started["offset_ns"] / 1e9 - before) % 60
+    assert elapsed < 30  # the start-up; and at the moment of the start itself:
+    started = emulated.started
+    apart = (started["offset_ns"] + path.start_unix_ns - started["clock_unix_ns"]) % 60_000_000_000
+    assert min(apart, 60_000_000_000 - apart) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "phase", "begin"),
+    [
+        (14.9, "beginning", {"at": 0}),
+        (15.0, "wall_clock", {"wall_clock": 15_000_000_000}),
+        (120.0, "wall_clock", {"wall_clock": 60_000_000_000}),
+    ],
+)
+def test_what_decides_where_it_begins_is_what_is_said(duration_s, phase, begin):
+    path = preset_profile("dumbbell:rate=10mbit,rtt=30ms", duration_s, start_unix_ns=0, name="path")
+    asked = Spec(workload={})
+    assert (asked.phase(path), json.loads(asked.to_json(path))["begin"]) == (phase, begin)
+    given = Spec(workload={}, offset_s=0.5)
+    assert (given.phase(path), json.loads(given.to_json(path))["begin"]) == ("given", {"at": 500_000_000})
+
+
+def test_a_run_of_a_profile_shorter_than_a_slot_says_that_it_began_at_its_beginning(bell, tmp_path):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 10.0, start_unix_ns=0, name="short")
+    record = run_program(short, ["true"], out=tmp_path / "out").run.record
+    assert (record["phase"], record["experiment"]["offset_ns"]) == ("beginning", 0)
+    assert run_program(bell, ["true"], out=tmp_path / "out").run.record["phase"] == "wall_clock"
+    assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record["phase"] == "given"
+    text = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    for said in ("at the beginning", "where the machine&#39;s clock was", "given"):
+        assert said in text, said
+
+
+def test_a_report_says_that_a_run_was_longer_than_its_profile(tmp_path):
+    short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
+    run_program(short, ["sleep", "2.5"], out=tmp_path / "out", offset_s=0.0)
+    text = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    assert "Longer than the Profile" in text
+    assert re.search(r"1 of 1, played up to \d+ times: the events are those of the first time alone", text)

@@ -1,0 +1,59 @@
+"""Emulations beside and within each other."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+from emulation import CLIENT, SERVER, cannot, echo, python
+
+from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.runs import find_runs
+from bentpipe.runs.program import run_program
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+
+def test_two_emulations_do_not_meet(bell, tmp_path):
+    """The same addresses twice at once; each client hears its own server, over its own path."""
+    slow = preset_profile("dumbbell:rate=10mbit,rtt=90ms", 60.0, start_unix_ns=0, name="slow")
+    file = tmp_path / "slow.parquet"
+    write_profile(slow, file)
+    out = tmp_path / "other.json"
+    command = ["-m", "bentpipe", "run", str(file), "--server", SERVER, "--", sys.executable, "-c", CLIENT]
+    with subprocess.Popen(
+        [sys.executable, *command, "20", "0.01", "100", "4", str(out)], stderr=subprocess.PIPE, text=True
+    ) as other:
+        rtts, _ = echo(bell, tmp_path, n=20)
+        _, said = other.communicate()
+    assert other.returncode == 0, said
+    assert min(rtts) < 80.0
+    assert min(json.loads(out.read_text())) >= 90.0
+
+
+#: Runs a command with the address of the server here behind it: within, the name is another's.
+WITH_ADDRESS = "import os, socket, sys; os.execv(sys.argv[1], [*sys.argv[1:], socket.gethostbyname('server')])"
+
+
+def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
+    """From inside both, the inner server is behind the inner path, and the outer one behind the two."""
+    file = tmp_path / "bell.parquet"
+    write_profile(bell, file)
+    one, both = tmp_path / "one.json", tmp_path / "both.json"
+    client = shlex.join([sys.executable, "-c", CLIENT, "20", "0.01", "100", "4"])
+    for attempt in range(5):
+        out = tmp_path / f"inner-{attempt}"
+        inner = [sys.executable, "-m", "bentpipe", "run", file, "-o", out, "--server", SERVER, "--", "sh", "-c"]
+        command = [*map(str, inner), f'{client} {one} && {client} {both} "$1"', "sh"]
+        outer = run_program(bell, [*python(WITH_ADDRESS), *command], server=SERVER)
+        assert outer.exit_code == 0
+        assert min(json.loads(one.read_text())) >= 30.0
+        assert min(json.loads(both.read_text())) >= 60.0  # never early, however busy the machine
+        (run,) = find_runs(out)
+        if run.record["valid"] and outer.emulated.why_invalid is None:
+            break
+    else:
+        cannot("no two Runs in five were valid on this machine")
+    assert min(json.loads(one.read_text())) < 40.0
+    assert min(json.loads(both.read_text())) < 75.0

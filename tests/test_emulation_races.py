@@ -1,0 +1,79 @@
+"""Races on this kernel: Runs of the simulator's shape, and what cannot be raced."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from emulation import cannot, wait_for
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import write_profile
+from bentpipe.report import write_report
+from bentpipe.runs import kernel, race
+
+pytestmark = pytest.mark.usefixtures("emulation")
+
+
+@pytest.mark.filterwarnings("ignore::bentpipe.runs.KernelWarning")  # what a busy machine makes of it
+def test_a_race_on_the_kernel_is_a_run_of_the_same_shape(bell, tmp_path):
+    out = tmp_path / "out"
+    options = {"duration_s": 4.0, "phase_s": 0.0}
+    (real,) = race([bell], ["cubic"], on_kernel=True, out=out, **options).runs
+    (simulated,) = race([bell], ["cubic"], out=tmp_path / "simulated", **options).runs
+    with pytest.raises(UserError, match="holds emulated Runs"):
+        race([bell], ["cubic"], out=out, **options)
+    assert real.record["world"] == "emulated"
+    assert simulated.record["world"] == "simulated"
+    for table in ("samples", "links", "events"):
+        assert getattr(real, table)().schema == getattr(simulated, table)().schema
+    assert set(real.record["summary"]["flows"][0]) == set(simulated.record["summary"]["flows"][0])
+    flow = real.flows[0]
+    assert flow["controller"] == "cubic"
+    assert 0 < flow["goodput_bps"] < 1e7
+    again = 0
+    while not real.record["valid"]:  # as on a busy machine, and says so; it is made again
+        assert real.record["why_invalid"]
+        again += 1
+        if again == 5:
+            cannot("no Run in five was valid on this machine")
+        (real,) = race([bell], ["cubic"], on_kernel=True, out=out, **options).runs
+    assert real.flows[0]["goodput_bps"] == pytest.approx(simulated.flows[0]["goodput_bps"], rel=0.15)
+    assert race([bell], ["cubic"], on_kernel=True, out=out, **options).resumed == int(real.record["valid"])
+    page = write_report(out).read_text()
+    assert "real kernel in real time" in page
+    assert "bit for bit" not in page
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.5, 4.0])
+def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, bell, tmp_path):
+    file, out = tmp_path / "bell.parquet", tmp_path / "out"
+    write_profile(bell, file)
+    asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 30, "-o", out]
+    command = [sys.executable, "-m", "bentpipe", *map(str, asked)]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as child:
+        wait_for(out / "race.json", child)
+        time.sleep(after_s)
+        os.killpg(child.pid, signal.SIGINT)
+        try:
+            _, said = child.communicate(timeout=60)
+        finally:
+            child.kill()  # one that hangs would be waited for, for ever
+    assert child.returncode == 130, said
+    lines = [line for line in said.splitlines() if not line.startswith("warning: this machine does not keep time")]
+    assert lines == [f"error: interrupted: 0 of 2 Runs are kept in {out}; the same command does the rest"]
+
+
+def test_a_kernel_that_lacks_a_controller(bell, tmp_path, monkeypatch):
+    available = tmp_path / "available"
+    available.write_text("reno cubic\n")
+    monkeypatch.setattr(kernel, "AVAILABLE", available)
+    for lacking, then in (
+        ("bbr", r"load its module as root \(`modprobe tcp_bbr`\), or leave it out"),
+        ("bbr3", "Linux ships none of that name: race it in the simulator"),
+    ):
+        with pytest.raises(UserError, match=rf"this kernel has no {lacking} \(it has reno, cubic\); {then}"):
+            race([bell], ["reno", "cubic", lacking], on_kernel=True, out=tmp_path / "out", duration_s=1.0)
+    assert not (tmp_path / "out").exists()

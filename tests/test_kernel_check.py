@@ -1,0 +1,26 @@
+"""What `bentpipe kernel check` says in the end."""
+
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe.cli.main import app
+from bentpipe.emulation import check
+from bentpipe.emulation.check import Check, KernelReport
+
+
+@pytest.mark.parametrize(
+    ("lacking", "usable", "said", "code"),
+    [
+        ((), True, "Emulations run here, and nothing is missing.", 0),
+        (("tcp_rmem",), True, "Emulations run here; what is missing (tcp_rmem) costs", 0),
+        (("lateness", "tcp_rmem"), True, "Emulations run here, but this machine did not keep time just now", 0),
+        (("emulation",), False, "No emulation runs here: see the first `no`.", 2),
+    ],
+)
+def test_the_last_line_is_the_verdict(lacking, usable, said, code, monkeypatch):
+    names = ("emulation", "lateness", "tcp_rmem")
+    checks = [Check(name, name not in lacking, "found", "means") for name in names]
+    monkeypatch.setattr(check, "check_kernel", lambda trial: KernelReport(checks, usable=usable))
+    done = CliRunner().invoke(app, ["kernel", "check"])
+    assert done.exit_code == code
+    assert done.output.strip().splitlines()[-1].startswith(said)

@@ -1,0 +1,119 @@
+"""The kernel's figures that are kept: read as written, one line if damaged, and the simulator held against them."""
+
+import json
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe.errors import UserError
+from bentpipe.runs.figures import Figures, Side
+from bentpipe.validation.sim_vs_kernel import kept as kept_of
+from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, Cell, Effort
+from bentpipe.validation.sim_vs_kernel.kept import HERE, Kept, hold, keep, read
+from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, met, side, simulate
+
+CELL = Cell("geo", "cubic")
+HOST = {"wmem_segment_bytes": 2304}
+SHORT = Effort(alone_s=14.0, alone=(2,))
+VERSIONS = {"bentpipe": "0.1.0", "build": "0" * 16, "kernel": "Linux 6.18", "machine": "x86_64"}
+FIGURES = Figures(30e6, (0.25, 0.75), 450.5, 0.001, (0.1, 0.2), {11: (4505.0, 10), 12: (4505.0, 10)}, frozenset({12}))
+
+
+def run(seed: int):
+    """As much of a kernel's Run as is kept, beside its figures."""
+    record = {
+        "valid": True,
+        "profiles": [{"hash": "ab"}],
+        "experiment": {"offset_ns": 7},
+        "versions": VERSIONS,
+        "summary": {"emulator": {"clock_unix_ns": 1_795_419_485_551_468_359, "start_late_max_ms": None}},
+    }
+    return SimpleNamespace(record=record, seed=seed)
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_of, "side", lambda runs: Side((FIGURES,) * len(runs)))
+    keep(tmp_path, Worlds(CELL, (), (run(0), run(1)), repeated=(run(0),)))
+    return tmp_path / "kernel" / "geo.cubic.json"
+
+
+def test_what_is_kept_is_read(file):
+    found = read(file)
+    assert (found.cell, found.why_invalid, found.days) == (CELL, None, ("2026-11-23",))
+    assert found.figures == Side((FIGURES, FIGURES))
+    assert found.repeated == Side((FIGURES,))
+    assert found.made_on == (VERSIONS,)
+    assert found.met == (met(run(0)), met(run(1)))
+
+
+@given(st.data())
+def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
+    text = file.read_text()
+    whole = read(file)
+    begin = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(begin, min(len(text), begin + 40)))
+    other = file.with_name("damaged.json")
+    other.write_text(text[:begin] + data.draw(st.text('{}[]",:0123456789.-ae\n', max_size=4)) + text[end:])
+    # Whole, or refused in one line: either way it comes back.
+    with suppress(UserError):
+        found = read(other)
+        assert len(found.met) == len(found.figures.runs) <= len(whole.met) + 1
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, 400])
+def test_a_truncated_file_is_one_line(file, cut):
+    file.write_text(file.read_text()[:cut])
+    with pytest.raises(UserError, match=r"^[^\n]*geo.cubic.json: no figures of the kernel's [^\n]*$"):
+        read(file)
+
+
+def simulated(tmp_path, cell=CELL, effort=SHORT) -> Kept:
+    """The simulator's own figures in the kernel's place."""
+    duration_s = effort.duration_s(cell)
+    path = make_paths(duration_s, None, tmp_path / "trace")[0][cell.profile]
+    runs = simulate(cell, path, effort, effort.seeds(cell)[0], tmp_path, HOST)
+    return Kept(cell, tuple(met(run) for run in runs), side(runs), None, HOST, (), (), None)
+
+
+def test_a_simulator_that_is_the_kernel_is_within(tmp_path):
+    verdict = hold(simulated(tmp_path / "kernel"), tmp_path / "again", data=None, effort=SHORT)
+    assert verdict.within
+    assert (verdict.n, verdict.goodput_ratio, verdict.delay_diff_ms) == (2, 1.0, 0.0)
+
+
+def test_one_that_is_not_is_outside_and_one_of_another_path_is_not_judged(tmp_path):
+    kept = simulated(tmp_path)
+    slower = [
+        Figures(0.9 * one.goodput_bps, one.shares, one.delay_ms, one.retransmit_rate, None) for one in kept.figures.runs
+    ]
+    other = Kept(kept.cell, kept.met, Side(tuple(slower)), None, HOST, (), (), None)
+    assert hold(other, tmp_path, data=None, effort=SHORT).outside == ("goodput",)
+    elsewhere = Kept(kept.cell, tuple(reversed(kept.met)), kept.figures, None, HOST, (), (), None)
+    assert "another path" in hold(elsewhere, tmp_path, data=None, effort=SHORT)
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in HERE.glob("*.json")))
+def test_what_the_package_has_is_whole(name):
+    kept = read(HERE / f"{name}.json")
+    assert f"{kept.cell.profile}.{kept.cell.flows}" == name
+    assert kept.cell in CELLS
+    assert kept.why_invalid is None
+    assert len(kept.met) in FULL.seeds(kept.cell)
+    assert [json.loads(one)[2] for one in kept.met] == list(range(len(kept.met)))
+    assert len({versions["build"] for versions in kept.made_on}) == 1, "one emulator made them all"
+
+
+@pytest.mark.parametrize("name", ["geo.reno", "geo.cubic", "geo.bbr", "fibre.reno"])
+def test_the_simulator_still_does_as_the_kernel_did(name, tmp_path):
+    """The cells that cost little; `bentpipe validate kernel-kept` has them all."""
+    file = HERE / f"{name}.json"
+    if not file.exists():
+        pytest.skip(f"nothing is kept of {name}")
+    verdict = hold(read(file), tmp_path, data=None)
+    assert not isinstance(verdict, str), verdict
+    assert verdict.within, verdict.outside

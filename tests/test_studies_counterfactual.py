@@ -1,0 +1,68 @@
+"""What would have to be different: changes from a study's file, the paths that they make, and how they are told."""
+
+import pytest
+
+from bentpipe.errors import UserError
+from bentpipe.profiles import preset_profile
+from bentpipe.profiles.access import default_parameters
+from bentpipe.profiles.path import PathView
+from bentpipe.scenarios.tables import Table
+from bentpipe.studies.counterfactual import loss_parameters, take_counterfactuals
+from bentpipe.studies.flows import on_day
+from bentpipe.studies.study import Row, Verdict
+
+ENTRY = '[counterfactual.one]\nchange = "half as good"\nsource = "figure 1"\ntests = 2\n'
+
+
+def taken(text):
+    return take_counterfactuals(Table.parse(text, "x.toml"))
+
+
+@pytest.mark.parametrize(("lost", "every_s", "within"), [(0.02, 0.5, 0.1), (0.005, None, 0.01)])
+def test_a_path_loses_what_its_change_says(lost, every_s, within):
+    paths = [
+        preset_profile("leo-2024", 400.0, seed=seed, parameters={"loss": loss_parameters(lost, every_s)})
+        for seed in range(2)
+    ]
+    for direction in ("up", "down"):
+        found = sum(PathView(path).loss(direction).mean() for path in paths) / len(paths)
+        assert found == pytest.approx(lost, rel=within)
+    steps = PathView(paths[0]).loss("down").value
+    inside = lost if every_s is None else default_parameters()["loss"]["probability_inside"]
+    assert set(steps.round(6)) == {0.0, inside}
+
+
+def test_a_change_of_loss_leaves_the_rest_of_a_day_as_it_is():
+    (one,) = taken(ENTRY + "lost = 0.02\nevery_s = 1\n")
+    own, changed = (on_day("leo-2024", 30.0, 3, parameters) for parameters in (None, one.parameters))
+    assert own.content_hash() != changed.content_hash()
+    for view in (lambda path: path.capacity("down").value, lambda path: path.capacity("down").t_s):
+        assert list(view(PathView(own))) == list(view(PathView(changed)))
+
+
+def test_a_static_path_has_no_access_model_to_change():
+    with pytest.raises(
+        UserError, match=r"preset geo: a static path has no access model; give its own, as in NAME:loss"
+    ):
+        preset_profile("geo", 10.0, parameters={"loss": {}})
+
+
+def test_rows_and_statements_of_a_change_say_so_and_where_it_is_published():
+    (one,) = taken(ENTRY + 'on = "leo"\ntraffic = "peak"\n')
+    assert (one.on, one.traffic, one.preset, one.parameters) == ("leo", "peak", None, {})
+    (row,) = one.rows([Row("rate", "Mbit/s", 10.0, 5.0, "figure 2", "simulated")])
+    assert (row.quantity, row.published, row.ours) == ("counterfactual, half as good: rate", 10.0, 5.0)
+    assert (row.source, row.basis) == ("figure 2", "simulated; figure 1")
+    (said,) = one.statements([Verdict("it holds", True, "figure 2", "simulated", "why")])
+    assert (said.statement, said.holds, said.why) == ("counterfactual, half as good: it holds", True, "why")
+    path = preset_profile("dumbbell:loss=0.01", 10.0)
+    assert one.lost_row([path], "down", "simulated").ours == pytest.approx(1.0)
+
+
+def test_a_slip_in_a_change_is_one_line():
+    with pytest.raises(UserError, match=r"x.toml: counterfactual: one: key 'tests' is missing"):
+        taken(ENTRY.replace("tests = 2\n", ""))
+    with pytest.raises(UserError, match=r"counterfactual: one: lost is 1.5; wanted a number from 1e-06 to 1"):
+        taken(ENTRY + "lost = 1.5\n")
+    with pytest.raises(UserError, match=r"counterfactual: one: unknown key 'lots'; did you mean 'lost'"):
+        taken(ENTRY + "lots = 0.5\n")

@@ -1,0 +1,92 @@
+"""Processes of a cluster that are killed (SIGKILL) in the middle of a sweep: workers, and the scheduler."""
+
+import json
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+from killed_workers import FATAL, cluster, measured_or_killed, wait_for
+from typer.testing import CliRunner
+
+from bentpipe import preset_profile
+from bentpipe.cli.main import app
+from bentpipe.plots import style
+from bentpipe.profiles import write_profile
+from bentpipe.sweeps import SweepWarning, race_jobs, read_results, run_sweep
+from bentpipe.sweeps import cluster as clustering
+from bentpipe.sweeps.table import NAME
+
+pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+COMMAND = [sys.executable, "-c", "from bentpipe.cli.main import app; app()"]
+
+
+def table(run):
+    return [(each.record, each.measures) for each in run.whole()]
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_run_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(clustering, "LOOK_S", 0.0)
+    path = preset_profile("dumbbell:rate=5mbit,rtt=30ms,queue=1bdp,loss=0.001", duration_s=6)
+    jobs = race_jobs([path], ["cubic", "bbr2", "cubic+bbr"], duration_s=4, seeds=4, measure=measured_or_killed)
+    here = run_sweep(jobs, out=tmp_path / "here")
+    fatal = tmp_path / "fatal"
+    fatal.touch()
+    with cluster(tmp_path / "dask", 2, **{FATAL: str(fatal)}) as dask:
+        dask.until_all_are_there()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", SweepWarning)
+            there = run_sweep(jobs, out=tmp_path / "there", on=dask.address)
+        codes = [worker.poll() for worker in dask.workers]
+    assert sorted(codes, key=str) == [-signal.SIGKILL, None]
+    said = [str(one.message) for one in heard if issubclass(one.category, SweepWarning)]
+    assert len(said) == 1
+    assert said[0].endswith("is gone; 1 left, they do its Runs")
+    assert table(there) == table(here)
+    assert len(read_results(tmp_path / "there")) == len(jobs)
+
+
+def test_a_scheduler_that_is_killed_is_one_line_and_the_next_call_does_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(style, "save", lambda figure, path: None)
+    bell, out = tmp_path / "bell.parquet", tmp_path / "out"
+    write_profile(preset_profile("dumbbell:rate=20mbit,rtt=30ms,loss=0.001", 5.0, name="bell"), bell)
+    asked = ["tune", str(bell), "--cc", "bbr2", "--grid", "loss_thresh=0.02,0.08", "--seeds", "4", "--json"]
+
+    def results():
+        return (out / NAME).read_bytes().splitlines() if (out / NAME).exists() else []
+
+    with cluster(tmp_path / "dask", 1) as dask:
+        dask.until_all_are_there()
+        sweep = subprocess.Popen(
+            [*COMMAND, *asked, "-o", str(out), "--on", dask.address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            wait_for(lambda: len(results()) >= 3 or None, sweep)  # its head, and two Runs
+            dask.scheduler.kill()
+            printed, said = sweep.communicate(timeout=60)
+        finally:
+            sweep.kill()
+            sweep.wait()
+    kept = results()
+    assert (sweep.returncode, printed) == (1, "")
+    assert said == (
+        f"error: {dask.address}: the scheduler is gone; {len(kept) - 1} of 12 Runs are kept in {out}; "
+        "the same command does the rest\n"
+    )
+
+    rest = CliRunner().invoke(app, [*asked, "-o", str(out)])  # here, since that scheduler is gone
+    clean = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "clean")])
+    assert (rest.exit_code, clean.exit_code) == (0, 0), rest.output
+    assert results()[: len(kept)] == kept  # nothing of it was run again
+    one, other = (json.loads(done.stdout) for done in (rest, clean))
+    assert one.pop("figure") != other.pop("figure")
+    assert one == other
+    by_key = [{line["key"]: line for line in read_results(folder)} for folder in (out, tmp_path / "clean")]
+    assert by_key[0] == by_key[1]
