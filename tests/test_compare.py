@@ -67,6 +67,43 @@ def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, sai
         pair_up(first, raced(tmp_path / "c", "reno"))
 
 
+def test_what_else_differs_makes_no_partners_or_is_said(tmp_path):
+    first = raced(tmp_path / "a", "cubic")
+    for other, said in (
+        ({"traffic": "peak"}, "other traffic differ"),
+        ({"queues": ["down=fq_codel"]}, "queue rules differ"),
+    ):
+        second = raced(tmp_path / said.replace(" ", "-"), "cubic", **other)
+        with pytest.raises(UserError, match=said):
+            pair_up(first, second)
+    with pytest.raises(UserError, match=r"met the same path: which of them"):
+        pair_up(first, [*first, *(type(run)(run.path.with_name("twice"), run.record) for run in first)])
+    hosts = {"server": {"wmem_max_bytes": 1 << 20}}
+    small = [
+        type(run)(run.path, {**run.record, "experiment": {**run.record["experiment"], "hosts": hosts}}) for run in first
+    ]
+    assert compare.left_out(pair_up(first, small), ("a", "b")) == [
+        "the hosts' settings are others in 2 pairs (`hosts` in run.json)"
+    ]
+
+
+def test_a_run_without_figures_is_left_out_and_the_others_are_compared(tmp_path):
+    runs = raced(tmp_path, "cubic")
+    without = type(runs[0])(runs[0].path, {**runs[0].record, "summary": {**runs[0].record["summary"], "flows": []}})
+    said = compare.left_out(pair_up([without, runs[1]], runs), ("a", "b"))
+    assert said == ["left out: lossy, cubic, seed 0: it has no flow (no reason is given)"]
+    with pytest.raises(
+        UserError, match=r"no pair of Runs has figures to compare \(lossy, cubic, seed 0: it has no flow"
+    ):
+        pair_up([without], runs)
+
+
+def test_a_race_beside_itself_has_two_columns(tmp_path):
+    runs = raced(tmp_path / "a$1$", "cubic")
+    compare.write_page(pair_up(runs, runs), ("a$1$", "a$1$"), tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 20_000
+
+
 def test_the_command_prints_a_table_json_and_a_page(tmp_path):
     raced(tmp_path / "a", "cubic", "cubic+bbr")
     raced(tmp_path / "b", "cubic", "cubic+bbr")

@@ -1,13 +1,16 @@
 """The kernel's figures that are kept: read as written, one line if damaged, and the simulator held against them."""
 
 import json
+import math
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bentpipe import Profile
 from bentpipe.errors import UserError
 from bentpipe.runs.figures import Figures, Side
 from bentpipe.validation.sim_vs_kernel import kept as kept_of
@@ -17,6 +20,7 @@ from bentpipe.validation.sim_vs_kernel.paths import make_paths
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, met, side, simulate
 
 CELL = Cell("geo", "cubic")
+PAIR = Cell("fibre", "cubic+bbr")
 HOST = {"wmem_segment_bytes": 2304}
 SHORT = Effort(alone_s=14.0, alone=(2,))
 VERSIONS = {"bentpipe": "0.1.0", "build": "0" * 16, "kernel": "Linux 6.18", "machine": "x86_64"}
@@ -38,13 +42,13 @@ def run(seed: int):
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_of, "side", lambda runs: Side((FIGURES,) * len(runs)))
-    keep(tmp_path, Worlds(CELL, (), (run(0), run(1)), repeated=(run(0),)))
-    return tmp_path / "kernel" / "geo.cubic.json"
+    keep(tmp_path, Worlds(PAIR, (), (run(0), run(1)), repeated=(run(0),), host=HOST))
+    return tmp_path / "kernel" / "fibre.cubic+bbr.json"
 
 
 def test_what_is_kept_is_read(file):
     found = read(file)
-    assert (found.cell, found.why_invalid, found.days) == (CELL, None, ("2026-11-23",))
+    assert (found.cell, found.why_invalid, found.days) == (PAIR, None, ("2026-11-23",))
     assert found.figures == Side((FIGURES, FIGURES))
     assert found.repeated == Side((FIGURES,))
     assert found.made_on == (VERSIONS,)
@@ -65,23 +69,57 @@ def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
         assert len(found.met) == len(found.figures.runs) <= len(whole.met) + 1
 
 
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [
+        ('"runs": [', '"runs": [], "not": ['),
+        ('"shares": [0.25, 0.75]', '"shares": "ab"'),
+        ('"shares": [0.25, 0.75]', '"shares": [0.25]'),
+        ('"goodput_bps": 30000000', '"goodput_bps": NaN'),
+        ('"retransmit_rate": 0.001', '"retransmit_rate": -1'),
+        ('"kernel": ', '"colonel": '),
+        ('"flows": "cubic+bbr"', '"flows": "vegas"'),
+    ],
+)
+def test_what_is_no_figure_is_one_line(file, what, other):
+    text = file.read_text()
+    assert what in text
+    file.write_text(text.replace(what, other))
+    with pytest.raises(UserError, match=r"^[^\n]*: no figures of the kernel's [^\n]*$"):
+        read(file)
+
+
+def test_a_delay_that_nobody_measured_is_kept_as_none(tmp_path, monkeypatch):
+    without = replace(FIGURES, delay_ms=math.nan)
+    monkeypatch.setattr(kept_of, "side", lambda runs: Side((without,) * len(runs)))
+    keep(tmp_path, Worlds(PAIR, (), (run(0),), host=HOST))
+    assert math.isnan(read(tmp_path / "kernel" / "fibre.cubic+bbr.json").figures.mean("delay_ms"))
+
+
+def test_a_claim_that_can_judge_nothing_is_skipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_of, "HERE", tmp_path)
+    assert "could be judged" in kept_of.check(None, lambda _: None).skipped
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, 400])
 def test_a_truncated_file_is_one_line(file, cut):
     file.write_text(file.read_text()[:cut])
-    with pytest.raises(UserError, match=r"^[^\n]*geo.cubic.json: no figures of the kernel's [^\n]*$"):
+    with pytest.raises(UserError, match=r"^[^\n]*json: no figures of the kernel's [^\n]*$"):
         read(file)
+
+
+def path_of(cell: Cell, effort: Effort, tmp_path) -> Profile:
+    return make_paths(effort.duration_s(cell), None, tmp_path / "trace")[0][cell.profile]
 
 
 def simulated(tmp_path, cell=CELL, effort=SHORT) -> Kept:
     """The simulator's own figures in the kernel's place."""
-    duration_s = effort.duration_s(cell)
-    path = make_paths(duration_s, None, tmp_path / "trace")[0][cell.profile]
-    runs = simulate(cell, path, effort, effort.seeds(cell)[0], tmp_path, HOST)
+    runs = simulate(cell, path_of(cell, effort, tmp_path), effort, effort.seeds(cell)[0], tmp_path, HOST)
     return Kept(cell, tuple(met(run) for run in runs), side(runs), None, HOST, (), (), None)
 
 
 def test_a_simulator_that_is_the_kernel_is_within(tmp_path):
-    verdict = hold(simulated(tmp_path / "kernel"), tmp_path / "again", data=None, effort=SHORT)
+    verdict = hold(simulated(tmp_path / "kernel"), path_of(CELL, SHORT, tmp_path), tmp_path / "again", effort=SHORT)
     assert verdict.within
     assert (verdict.n, verdict.goodput_ratio, verdict.delay_diff_ms) == (2, 1.0, 0.0)
 
@@ -92,9 +130,9 @@ def test_one_that_is_not_is_outside_and_one_of_another_path_is_not_judged(tmp_pa
         Figures(0.9 * one.goodput_bps, one.shares, one.delay_ms, one.retransmit_rate, None) for one in kept.figures.runs
     ]
     other = Kept(kept.cell, kept.met, Side(tuple(slower)), None, HOST, (), (), None)
-    assert hold(other, tmp_path, data=None, effort=SHORT).outside == ("goodput",)
+    assert hold(other, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT).outside == ("goodput",)
     elsewhere = Kept(kept.cell, tuple(reversed(kept.met)), kept.figures, None, HOST, (), (), None)
-    assert "another path" in hold(elsewhere, tmp_path, data=None, effort=SHORT)
+    assert "another path" in hold(elsewhere, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT)
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in HERE.glob("*.json")))
@@ -112,8 +150,7 @@ def test_what_the_package_has_is_whole(name):
 def test_the_simulator_still_does_as_the_kernel_did(name, tmp_path):
     """The cells that cost little; `bentpipe validate kernel-kept` has them all."""
     file = HERE / f"{name}.json"
-    if not file.exists():
-        pytest.skip(f"nothing is kept of {name}")
-    verdict = hold(read(file), tmp_path, data=None)
+    kept = read(file)
+    verdict = hold(kept, path_of(kept.cell, FULL, tmp_path), tmp_path)
     assert not isinstance(verdict, str), verdict
     assert verdict.within, verdict.outside

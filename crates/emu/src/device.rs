@@ -315,6 +315,7 @@ impl AsFd for Device {
         }
     }
 }
+
 /// Of a read: a device that is gone (`EBADFD` of a TUN, `ENXIO` of a packet socket), or down (`EIO`, `ENETDOWN`), is its user's doing.
 fn failed(end: &'static str, found: io::Error) -> EmuError {
     match found.raw_os_error().map(Errno::from_raw) {

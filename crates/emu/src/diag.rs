@@ -13,6 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 /// Bytes of a message's header (`struct nlmsghdr`, include/uapi/linux/netlink.h), which begins with the message's length.
 const NETLINK_HEADER: usize = 16;
 
+/// Type of the message that ends a dump (include/uapi/linux/netlink.h).
+const NLMSG_DONE: u16 = 3;
+
 /// A TCP connection's state at one end.
 #[derive(Clone, Debug)]
 pub struct TcpState {
@@ -169,7 +172,10 @@ const fn ended(code: i32) -> Answer {
 }
 
 fn read(message: &[u8], sequence: u32) -> Answer {
-    let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) else { return Answer::Unreadable };
+    let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) else {
+        // The last one ends the dump, whatever is in it: nothing comes behind it, and who waits for more waits for ever.
+        return if is_last(message, sequence) { Answer::End } else { Answer::Unreadable };
+    };
     if message.header.sequence_number != sequence {
         return Answer::Nothing;
     }
@@ -180,6 +186,11 @@ fn read(message: &[u8], sequence: u32) -> Answer {
         NetlinkPayload::Error(error) => ended(error.raw_code()),
         _ => Answer::Unreadable,
     }
+}
+
+/// By its header alone (`struct nlmsghdr`: length, type, flags, sequence number).
+fn is_last(message: &[u8], sequence: u32) -> bool {
+    message.get(4..6) == Some(&NLMSG_DONE.to_ne_bytes()[..]) && message.get(8..12) == Some(&sequence.to_ne_bytes()[..])
 }
 
 /// A message of the socket table, or of a close; `None`: it has no `TCP_INFO`.
@@ -247,6 +258,15 @@ mod tests {
         datagram.extend(bytes(7, NetlinkPayload::Done(DoneMessage::default())));
         let answers: Vec<_> = messages(&datagram).map(|message| read(message, 7)).collect();
         assert!(matches!(answers[..], [Answer::Unreadable, Answer::End]));
+    }
+
+    #[test]
+    fn a_last_message_without_a_body_ends_the_dump_too() {
+        let mut done = bytes(7, NetlinkPayload::Done(DoneMessage::default()));
+        done.truncate(NETLINK_HEADER);
+        done[..4].copy_from_slice(&16_u32.to_ne_bytes());
+        assert!(matches!(read(&done, 7), Answer::End));
+        assert!(!matches!(read(&done, 8), Answer::End));
     }
 
     proptest! {

@@ -39,10 +39,9 @@ pub struct Backlog {
     came: Nanos,
     next: Nanos,
     amid: bool,
-    /// When the application runs, if it was woken and has not written yet; and when it lets go of the socket, after each piece that it writes.
+    /// When the application runs, if it was woken and has not written yet; and from when to when it holds the socket, for each piece that it writes.
     woken: Option<Nanos>,
-    runs: Nanos,
-    lets_go: VecDeque<Nanos>,
+    held: VecDeque<(Nanos, Nanos)>,
 }
 
 impl Backlog {
@@ -55,8 +54,7 @@ impl Backlog {
             next: Nanos::ZERO,
             amid: false,
             woken: None,
-            runs: Nanos::ZERO,
-            lets_go: VecDeque::new(),
+            held: VecDeque::new(),
         }
     }
 
@@ -64,7 +62,7 @@ impl Backlog {
     pub fn on_ack(&mut self, now: Time, amid: bool) -> bool {
         if now > self.at {
             (self.at, self.next, self.woken) = (now, Nanos::ZERO, None);
-            self.lets_go.clear();
+            self.held.clear();
         }
         (self.came, self.amid) = (self.next, amid);
         self.next = self.came + TAKEN;
@@ -73,10 +71,10 @@ impl Backlog {
 
     /// Whether the acknowledgement that just arrived is queued, and will then be part of the one `behind` it.
     pub fn joins(&mut self, ack: &Ack, behind: Option<&Ack>) -> bool {
-        while self.lets_go.front().is_some_and(|&end| end <= self.came) {
-            self.lets_go.pop_front();
+        while self.held.front().is_some_and(|&(_, end)| end <= self.came) {
+            self.held.pop_front();
         }
-        let Some(&end) = self.lets_go.front().filter(|_| self.runs <= self.came) else { return false };
+        let Some(&(_, end)) = self.held.front().filter(|&&(begin, _)| begin <= self.came) else { return false };
         self.next = self.came + QUEUED;
         // The one behind it must come before the application lets go.
         self.next < end && behind.is_some_and(|behind| ack.joins(behind))
@@ -96,16 +94,14 @@ impl Backlog {
 
     /// The application writes so many bytes in one call, and holds the socket; with nothing to come meanwhile that says nothing.
     pub fn on_write(&mut self, bytes: u64) {
-        if !self.amid {
-            self.woken = None;
+        let woken = self.woken.take();
+        if self.wakes.is_none() || !self.amid {
             return;
         }
-        if let Some(runs) = self.woken.take() {
-            self.runs = runs;
-            self.lets_go.clear();
-        }
-        let begins = self.lets_go.back().copied().unwrap_or(self.runs);
-        self.lets_go.push_back(begins + Nanos(1_000 * bytes / BYTES_PER_MICRO));
+        // One piece after the other, also where it is woken while it still writes.
+        let free = self.held.back().map_or(Nanos::ZERO, |&(_, end)| end);
+        let begin = woken.unwrap_or(self.came).max(free);
+        self.held.push_back((begin, begin + Nanos(1_000 * bytes / BYTES_PER_MICRO)));
     }
 }
 
@@ -183,6 +179,34 @@ mod tests {
             backlog.on_write(1 << 20);
         }
         assert_eq!(taken(&mut Backlog::new(None), NOW, 100, &[1 << 20]).len(), 100, "an application that takes no time");
+    }
+
+    #[test]
+    fn an_application_that_takes_no_time_holds_nothing() {
+        let mut backlog = Backlog::new(None);
+        for n in 1..100 {
+            assert!(!backlog.on_ack(NOW, true) && !backlog.joins(&ack(n), Some(&ack(n + 1))) && !backlog.wakes(NOW));
+            backlog.on_write(1 << 20);
+        }
+    }
+
+    #[test]
+    fn pieces_follow_one_another_also_where_it_is_woken_while_it_writes() {
+        let piece = 100 * BYTES_PER_MICRO;
+        for seed in 0..50 {
+            let mut backlog = Backlog::new(Some(Streams::new(seed)));
+            backlog.on_ack(NOW, true);
+            for _ in 0..3 {
+                assert!(backlog.wakes(NOW));
+                if backlog.woken == Some(Nanos::MAX) {
+                    break; // on this processor: when all are taken
+                }
+                backlog.on_write(piece);
+            }
+            assert!(backlog.held.iter().zip(backlog.held.iter().skip(1)).all(|(a, b)| a.1 <= b.0), "{:?}", backlog.held);
+            backlog.on_ack(Time(NOW.0 + 1), true);
+            assert!(backlog.held.is_empty() && backlog.woken.is_none());
+        }
     }
 
     #[test]

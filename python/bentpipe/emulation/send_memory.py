@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from pathlib import Path
 
 SO_MEMINFO = 55
 """`asm-generic/socket.h`; nine counters, the fourth is the send buffer's size (`SK_MEMINFO_SNDBUF`)."""
@@ -15,19 +16,33 @@ MSS_BYTES = 1460
 """Of 1500-byte packets over IPv4: what an emulated host announces."""
 
 
+TCP_WMEM = Path("/proc/sys/net/ipv4/tcp_wmem")
+
+SKB_BYTES = range(192, 513)
+"""What `struct sk_buff` takes, on top of a power of two for data, headers and `skb_shared_info` (256 on x86-64)."""
+
+
 def wmem_segment_bytes() -> int | None:
     """Asked of a connection over loopback.
 
     It depends on how the kernel was built: 4352 with drivers for wireless networks, 2304 without (x86-64). None: the
-    kernel does not tell, or `net.ipv4.tcp_wmem` begins with more room than that.
+    kernel does not tell, or `net.ipv4.tcp_wmem` begins with more room than that, or ends below it.
     """
     try:
-        with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as end:
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS_BYTES)
-            end.connect(listener.getsockname())
-            counters = struct.unpack("9I", end.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))
-    except (OSError, AttributeError, struct.error):
+        _, begin, most = (int(word) for word in TCP_WMEM.read_text(encoding="ascii").split())
+        size = _sndbuf()
+    except (OSError, AttributeError, ValueError, struct.error):
         return None
-    per_segment, rest = divmod(counters[3], INITIAL_SEGMENTS)
-    return per_segment if rest == 0 and per_segment > MSS_BYTES else None
+    per_segment, rest = divmod(size, INITIAL_SEGMENTS)
+    data = 1 << max(per_segment.bit_length() - 1, 0)
+    told = rest == 0 and per_segment > MSS_BYTES and per_segment - data in SKB_BYTES
+    return per_segment if told and begin < size < most else None
+
+
+def _sndbuf() -> int:
+    """The send buffer of a new connection [bytes]."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as end:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS_BYTES)
+        end.connect(listener.getsockname())
+        return int(struct.unpack("9I", end.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[3])

@@ -22,13 +22,13 @@ HEADS = (
     "entrant",
     "n",
     "goodput [Mbit/s]",
-    "ratio",
+    "A ÷ B",
     "95 % CI",
     "delay [ms]",
     "sent again [%]",
     "first flow [%]",
 )
-"""Columns of the table; two values in a cell are the first race's and the second's."""
+"""Columns of the table; two values in a cell are the first race's and the second's, the ratio is of goodput."""
 
 
 def cells(entrant: Entrant) -> list[str]:
@@ -52,13 +52,16 @@ def cells(entrant: Entrant) -> list[str]:
 
 
 def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
-    """What of either race is not in the comparison."""
+    """What of either race is not in the comparison, and what else differs."""
     said = []
     for name, alone, invalid in zip(names, pairing.alone, pairing.invalid, strict=True):
         if alone:
             said.append(f"{name}: {plural(alone, 'Run')} without a partner over the same path left out")
         if invalid:
             said.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
+    said += [f"left out: {why}" for why in pairing.without]
+    if pairing.other_hosts:
+        said.append(f"the hosts' settings are others in {plural(pairing.other_hosts, 'pair')} (`hosts` in run.json)")
     return said
 
 
@@ -76,7 +79,7 @@ def write_page(
     shown = []
     for done, entrant in enumerate(pairing.entrants):
         first = entrant.pairs[0].runs
-        figure = plot_worlds(dict(zip(names, first, strict=True)), first[0].warmup_s)
+        figure = plot_worlds(list(zip(names, first, strict=True)), first[0].warmup_s)
         shown.append({"cells": cells(entrant), "image": style.data_uri(figure), "seed": first[0].seed})
         on_progress((done + 1) / len(pairing.entrants))
     html = (

@@ -20,6 +20,14 @@ MSS_BYTES = 1448
 """Payload of a full segment: 1500-byte IPv4 packets with timestamps."""
 
 
+class NoFiguresError(DamagedRunError):
+    """A Run that is readable and has no such figures; `found` says why."""
+
+    def __init__(self, run: Run, found: str) -> None:
+        super().__init__(f"{run.path}: not a whole Run: {found}; delete this folder and run the comparison again")
+        self.found = found
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Of one Run, after the warm-up.
@@ -64,10 +72,10 @@ def figures_of(
 ) -> Figures:
     """The figures of a Run from its tables, without its first `warmup_s` [s].
 
-    Raises `DamagedRunError` for a Run that ended before its end, and for a flow of which nothing follows the warm-up.
+    Raises `NoFiguresError` for a Run without flows or that ended early, and for a flow of which nothing follows the warm-up.
     """
     if not run.flows:
-        raise _incomplete(run, f"it has no flow ({run.record.get('why_invalid') or 'no reason is given'})")
+        raise NoFiguresError(run, f"it has no flow ({run.record.get('why_invalid') or 'no reason is given'})")
     experiment = run.record["experiment"]
     direction = experiment["flows"][0]["direction"]
     got_bytes, again, span_s = [], [], []
@@ -77,13 +85,13 @@ def figures_of(
         first, last = (before if before.height else rows.head(1)), rows.tail(1)
         if not last.height or float(last["t_s"][0]) <= max(float(first["t_s"][0]), warmup_s):
             until = f"{float(last['t_s'][0]):.1f} s" if last.height else "none at all"
-            raise _incomplete(run, f"the samples of flow {flow} end at {until}; wanted more than {warmup_s:g} s")
+            raise NoFiguresError(run, f"the samples of flow {flow} end at {until}; wanted more than {warmup_s:g} s")
         got_bytes.append(int(last["goodput_bytes"][0]) - int(first["goodput_bytes"][0]))
         again.append(int(last["retransmits"][0]) - int(first["retransmits"][0]))
         span_s.append(float(last["t_s"][0]) - float(first["t_s"][0]))
     total_bytes = sum(got_bytes)
     sent = total_bytes / MSS_BYTES + sum(again)
-    seconds = _delays_by_second(links, direction, warmup_s)
+    seconds = delays_by_second(links, direction, warmup_s)
     packets = sum(count for _, count in seconds.values())
     return Figures(
         goodput_bps=sum(8 * count / span for count, span in zip(got_bytes, span_s, strict=True)),
@@ -96,18 +104,14 @@ def figures_of(
     )
 
 
-def _incomplete(run: Run, found: str) -> DamagedRunError:
-    return DamagedRunError(f"{run.path}: not a whole Run: {found}; delete this folder and run the comparison again")
-
-
 def lateness_ms(run: Run) -> tuple[float, float]:
     """The emulator's own measure of itself [ms]: 99th and 99.9th percentile.
 
-    Raises `DamagedRunError` where it ended before it could tell.
+    Raises `NoFiguresError` where it ended before it could tell.
     """
     relay = run.record["summary"]["emulator"].get("relay")
     if relay is None:
-        raise _incomplete(run, str(run.record.get("why_invalid") or "the emulator did not say how late it was"))
+        raise NoFiguresError(run, str(run.record.get("why_invalid") or "the emulator did not say how late it was"))
     return float(relay["lateness_p99_ms"] or 0.0), float(relay["lateness_p999_ms"] or 0.0)
 
 
@@ -115,7 +119,7 @@ HALF_STEP_S = 0.05
 """Half the time between samples: the kernel's are taken a little after the tenth of a second [s]."""
 
 
-def _delays_by_second(links: pl.DataFrame, direction: str, warmup_s: float) -> dict[int, tuple[float, int]]:
+def delays_by_second(links: pl.DataFrame, direction: str, warmup_s: float) -> dict[int, tuple[float, int]]:
     """By window: delay of the packets that came through, of all flows together [ms], and their number.
 
     A path's hops take turns (satellites) and follow each other (satellite, gateway, exchange): the delay of all packets

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, paired_ratio
-from bentpipe.runs.figures import Figures, figures_of
+from bentpipe.runs.figures import Figures, NoFiguresError, figures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two Runs over one path: the same realised Profiles, entrant, phase and length."""
+    """Two Runs over one path: the same realised Profiles, entrant, phase, length, queue rules and other traffic."""
 
     runs: tuple[Run, Run]
     figures: tuple[Figures, Figures]
@@ -64,43 +64,79 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Pairing:
-    """What two races have in common, and how many Runs of each were left out: without a partner, or not valid."""
+    """What two races have in common, and how many Runs of each were left out.
+
+    Attributes:
+        entrants: With the Runs that are partners.
+        alone: Runs of either race without a partner.
+        invalid: Runs of either that are not valid.
+        without: Why a pair has no figures (a Run without flows, a flow that ended before the warm-up), a pair each.
+        other_hosts: Pairs whose hosts have other settings (`hosts` of their Experiments).
+    """
 
     entrants: tuple[Entrant, ...]
     alone: tuple[int, int]
     invalid: tuple[int, int]
+    without: tuple[str, ...] = ()
+    other_hosts: int = 0
 
 
 def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
     """Pair the Runs of two races.
 
-    Raises `UserError` if none of one has a partner in the other: they met other paths.
+    Raises `UserError` if none of one has a partner in the other (they met other paths), if no pair has figures, and if
+    two Runs of one race would be partners of the same one.
     """
-    mine, theirs = (_by_path([run for run in runs if run.record["valid"]]) for runs in (first, second))
+    valid = [[run for run in runs if run.record["valid"]] for runs in (first, second)]
+    mine, theirs = (_by_path(runs) for runs in valid)
     both = [key for key in mine if key in theirs]
     if not both:
         raise UserError(_why_none(first, second))
     grouped: dict[tuple[str, str], list[Pair]] = {}
+    without = []
     for key in both:
         runs = mine[key], theirs[key]
-        figures = _figures(runs[0]), _figures(runs[1])
+        try:
+            figures = _figures(runs[0]), _figures(runs[1])
+        except NoFiguresError as error:
+            without.append(f"{runs[0].label}, {runs[0].entrant}, seed {runs[0].seed}: {error.found}")
+            continue
         grouped.setdefault((runs[0].label, runs[0].entrant), []).append(Pair(runs, figures))
+    if not grouped:
+        raise UserError(f"no pair of Runs has figures to compare ({without[0]})")
     return Pairing(
         entrants=tuple(Entrant(label, name, tuple(pairs)) for (label, name), pairs in grouped.items()),
         alone=(len(mine) - len(both), len(theirs) - len(both)),
-        invalid=(len(first) - len(mine), len(second) - len(theirs)),
+        invalid=(len(first) - len(valid[0]), len(second) - len(valid[1])),
+        without=tuple(without),
+        other_hosts=sum(
+            pair.runs[0].record["experiment"]["hosts"] != pair.runs[1].record["experiment"]["hosts"]
+            for pairs in grouped.values()
+            for pair in pairs
+        ),
     )
 
 
+FREE = ("name", "sample_step_ns", "hosts", "profiles")
+"""What partners' Experiments may differ in; of the Profiles what was realised of them counts."""
+
+
 def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
-    return {_path(run): run for run in runs}
+    found: dict[str, Run] = {}
+    for run in runs:
+        other = found.setdefault(_path(run), run)
+        if other is not run:
+            raise UserError(
+                f"{other.path} and {run.path} met the same path: which of them is to be compared? "
+                "Wanted a folder with one of them"
+            )
+    return found
 
 
 def _path(run: Run) -> str:
-    experiment = run.record["experiment"]
+    experiment = {key: value for key, value in run.record["experiment"].items() if key not in FREE}
     hashes = [profile["hash"] for profile in run.record["profiles"]]
-    ways = [flow["direction"] for flow in run.flows]
-    return json.dumps([hashes, run.entrant, run.seed, experiment["offset_ns"], experiment["duration_ns"], ways])
+    return json.dumps([hashes, run.entrant, experiment], sort_keys=True)
 
 
 def _figures(run: Run) -> Figures:
@@ -125,7 +161,7 @@ def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
         lacking("seeds", lambda run: run.seed),
         lacking("lengths [s]", lambda run: run.duration_s),
         lacking("start phases [s]", lambda run: run.offset_s),
+        lacking("queue rules", lambda run: json.dumps(run.record["experiment"].get("queues"))),
+        lacking("other traffic", lambda run: json.dumps(run.record["experiment"].get("cross"))),
     )
-    return next(
-        filter(None, reasons), "no Run of one race has the Profile, entrant, seed, phase and length of one in the other"
-    )
+    return next(filter(None, reasons), "no Run of one race has the Profile and the Experiment of one in the other")

@@ -91,6 +91,12 @@ enum Event {
     Ack(Ack),
 }
 
+impl Event {
+    const fn ack(&self) -> Option<&Ack> {
+        if let Self::Ack(ack) = self { Some(ack) } else { None }
+    }
+}
+
 type DataFate = Box<dyn FnMut(&Segment, usize) -> Fate>;
 type AckFate = Box<dyn FnMut(&Ack, usize) -> Fate>;
 
@@ -103,6 +109,8 @@ pub struct Pipe {
     pub sent: Vec<(Time, Segment)>,
     /// Every acknowledgement sent, the SYN's aside.
     pub acks: Vec<(Time, Ack)>,
+    /// Acknowledgements that the sender took as a part of the one behind them.
+    pub deferred: u64,
     data_fate: DataFate,
     ack_fate: AckFate,
     events: BTreeMap<(Time, u64), Event>,
@@ -122,6 +130,7 @@ impl Pipe {
             one_way: ms(25),
             sent: Vec::new(),
             acks: Vec::new(),
+            deferred: 0,
             data_fate: Box::new(|_, _| Fate::Deliver),
             ack_fate: Box::new(|_, _| Fate::Deliver),
             events: BTreeMap::new(),
@@ -192,7 +201,14 @@ impl Pipe {
                         self.send_ack(ack);
                     }
                 }
-                Event::Ack(ack) => self.sender.on_ack(at, &ack),
+                Event::Ack(ack) => {
+                    let behind = self.events.first_key_value().filter(|(key, _)| key.0 <= at).and_then(|(_, event)| event.ack());
+                    if self.sender.defers(at, &ack, behind) {
+                        self.deferred += 1;
+                    } else {
+                        self.sender.on_ack(at, &ack);
+                    }
+                }
             }
         }
         if self.receiver.wake_at().is_some_and(|wake| wake <= at)

@@ -40,17 +40,11 @@ MS_PER_S = 1000.0
 LEAST_CALM = 10
 """Seconds of each Run without any of that, for the others to be judged by. Chosen here."""
 
-CHANCE = "tests/test_sim_vs_kernel.py::test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart"
-"""The kernel held against itself, with the same seeds on the same paths, does not pass the test either, and is as far
-apart as the simulator is from it; and its two Runs of all seeds have one mean: a machine that was another the second
-time excuses nothing. Nor does a kernel whose scatter could hide more than the limit itself: what only such a one speaks
-for is undecided, neither explained nor a finding, and more seeds may tell."""
-
 SURE = 0.95
-"""Of the intervals that `CHANCE` rests on."""
+"""Of the intervals and tests that `AgainstItself` rests on."""
 
 EXCUSED = 2.0
-"""Limits by which means may be apart at most where chance is the reason, however a kernel scatters. Chosen here."""
+"""Limits by which means may be apart at most where chance may be the reason, however a kernel scatters. Chosen here."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
@@ -68,10 +62,7 @@ def undecided(verdict: Verdict) -> tuple[str, ...]:
 
 def _reason(verdict: Verdict, quantity: str) -> str | None:
     """The test that explains why `quantity` is outside; None: none does."""
-    if _stood_still(verdict, quantity):
-        return STANDS_STILL
-    found = against_itself(verdict, quantity) if quantity in QUANTITIES else None
-    return CHANCE if found is not None and found.explains else None
+    return STANDS_STILL if _stood_still(verdict, quantity) else None
 
 
 def _stood_still(verdict: Verdict, quantity: str) -> bool:
@@ -101,13 +92,15 @@ class AgainstItself:
     Attributes:
         n: Seeds of which the kernel has two Runs.
         scatter: Root mean square of the differences of a seed's two Runs, in the quantity's own unit.
-        passes: Whether so many Runs of a kernel could be shown equal to another such kernel's, were the means the same.
+        passes: Whether another such kernel, with as many Runs as the simulator had, could have been shown equal to this
+            one, were the means the same.
         nearer: Whether the simulator is as near to the kernel as another such kernel would be.
         steadier: Whether the simulator differs from the kernel, from seed to seed, no more than another such kernel.
-        hides: How far apart the means may be in truth without this telling: half the interval of `nearer`.
+        hides: How far apart the means may be in truth without `nearer` telling: half its interval.
         limit: How far apart they may be.
-        far: Whether the means are further apart than chance excuses (`EXCUSED`).
-        drifted: Whether the kernel's first Runs and its second ones are not of one mean (paired t test).
+        far: Whether the means are further apart than chance may have it (`EXCUSED`).
+        drifted: Whether the kernel's first Runs and its second ones are not of one mean (paired t test): a machine that
+            was another the second time excuses nothing.
     """
 
     n: int
@@ -121,17 +114,12 @@ class AgainstItself:
     drifted: bool
 
     @property
-    def explains(self) -> bool:
-        """Whether what is outside is so by chance: with the kernel's second Runs no more than the limit could hide."""
-        return self._may_be_chance and self.hides <= self.limit
-
-    @property
     def undecided(self) -> bool:
-        """Whether it may be chance, or a simulator that is off by more than the limit: so many Runs cannot tell."""
-        return self._may_be_chance and self.hides > self.limit
+        """Whether so many Runs cannot tell chance from a simulator that is off.
 
-    @property
-    def _may_be_chance(self) -> bool:
+        Never a reason: where a kernel scatters so that it would not be shown equal to itself, it could hide a
+        simulator that is off by more than the limit, too.
+        """
         return not self.passes and self.nearer and self.steadier and not self.far and not self.drifted
 
 
@@ -157,6 +145,8 @@ def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
     apart, limit = verdict.apart(quantity), verdict.limit(quantity)
     error = scatter / math.sqrt(len(apart))
     if quantity == "shares":
+        drawn = verdict.share_test.drawn if verdict.share_test is not None else len(apart)
+        error = scatter * math.sqrt((1 / len(apart) + 1 / drawn) / 2)
         passes = error == 0.0 or student("sf", limit / error, n) < LEVEL
     else:
         passes = student("ppf", (1 + SURE) / 2, n) * error <= limit

@@ -7,6 +7,7 @@ beside this file are from whole comparisons. A cell's figures count only for the
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +19,15 @@ from bentpipe.runs.figures import Figures, Side
 from bentpipe.times import format_utc
 from bentpipe.validation import OnProgress, Outcome
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
+from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge, known
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
 from bentpipe.validation.sim_vs_kernel.rows import cell_of, rows_of
-from bentpipe.validation.sim_vs_kernel.worlds import kernel_host, met, side, simulate
+from bentpipe.validation.sim_vs_kernel.worlds import met, side, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bentpipe import Profile
     from bentpipe.runs import Run
     from bentpipe.validation.sim_vs_kernel.worlds import Worlds
 
@@ -67,7 +69,7 @@ def keep(out: Path, worlds: Worlds) -> None:
     again = [_record(run, figures) for run, figures in zip(worlds.repeated, side(worlds.repeated).runs, strict=True)]
     lines = ",\n".join(json.dumps(one, allow_nan=False) for one in runs)
     more = ",\n".join(json.dumps(one, allow_nan=False) for one in again)
-    head = json.dumps({**asdict(worlds.cell), "host": kernel_host(), "why_invalid": worlds.why_invalid})[1:-1]
+    head = json.dumps({**asdict(worlds.cell), "host": worlds.host, "why_invalid": worlds.why_invalid})[1:-1]
     folder = out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / _name(worlds.cell)) as file:
@@ -87,7 +89,7 @@ def _record(run: Run, figures: Figures) -> dict[str, Any]:
         "figures": {
             "goodput_bps": round(figures.goodput_bps),
             "shares": [round(share, 6) for share in figures.shares],
-            "delay_ms": round(figures.delay_ms, 4),
+            "delay_ms": known(round(figures.delay_ms, 4)),
             "retransmit_rate": round(figures.retransmit_rate, 8),
             "lateness_ms": figures.lateness_ms,
             "seconds": {second: [round(ms, 1), count] for second, (ms, count) in figures.seconds.items()},
@@ -100,51 +102,65 @@ def read(file: Path) -> Kept:
     """Raises `UserError` for a file that is none of these."""
     try:
         data = json.loads(read_text(file))
+        cell = Cell(data["profile"], data["flows"])
         runs, again = data["runs"], data["repeated"]
+        if cell not in CELLS or not runs:
+            raise ValueError("no such cell" if runs else "no Run")
+        why = data["why_invalid"]
         return Kept(
-            cell=Cell(data["profile"], data["flows"]),
-            met=tuple(one["met"] for one in runs),
-            figures=_side(runs),
-            repeated=_side(again) if again else None,
+            cell=cell,
+            met=tuple(str(one["met"]) for one in runs),
+            figures=_side(cell, runs),
+            repeated=_side(cell, again) if again else None,
             host={str(name): int(value) for name, value in data["host"].items()},
-            made_on=tuple(json.loads(one) for one in sorted({json.dumps(run["versions"]) for run in (*runs, *again)})),
-            days=tuple(sorted({run["day"] for run in (*runs, *again)})),
-            why_invalid=data["why_invalid"],
+            made_on=tuple(json.loads(one) for one in sorted({_versions(run) for run in (*runs, *again)})),
+            days=tuple(sorted({str(run["day"]) for run in (*runs, *again)})),
+            why_invalid=None if why is None else str(why),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"{file}: no figures of the kernel's ({error!r}); wanted what sim-vs-kernel writes") from error
 
 
-def _side(runs: Sequence[dict[str, Any]]) -> Side:
+def _versions(run: dict[str, Any]) -> str:
+    versions = run["versions"]
+    return json.dumps({name: str(versions[name]) for name in ("bentpipe", "build", "kernel", "machine")})
+
+
+def _side(cell: Cell, runs: Sequence[dict[str, Any]]) -> Side:
+    def number(value: Any) -> float:  # noqa: ANN401 - what a file has
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"{value!r} is no figure")
+        return float(value)
+
     def one(kept: dict[str, Any]) -> Figures:
-        late = kept["lateness_ms"]
+        late, shares = kept["lateness_ms"], tuple(number(share) for share in kept["shares"])
+        if len(shares) != 1 + cell.flows.count("+"):
+            raise ValueError(f"{len(shares)} shares of {cell.flows}")
         return Figures(
-            goodput_bps=float(kept["goodput_bps"]),
-            shares=tuple(kept["shares"]),
-            delay_ms=float(kept["delay_ms"]),
-            retransmit_rate=float(kept["retransmit_rate"]),
-            lateness_ms=None if late is None else (late[0], late[1]),
-            seconds={int(second): (ms, count) for second, (ms, count) in kept["seconds"].items()},
-            stolen=frozenset(kept["stolen"]),
+            goodput_bps=number(kept["goodput_bps"]),
+            shares=shares,
+            delay_ms=math.nan if kept["delay_ms"] is None else number(kept["delay_ms"]),
+            retransmit_rate=number(kept["retransmit_rate"]),
+            lateness_ms=None if late is None else (number(late[0]), number(late[1])),
+            seconds={int(second): (number(ms), int(count)) for second, (ms, count) in kept["seconds"].items()},
+            stolen=frozenset(int(second) for second in kept["stolen"]),
         )
 
     return Side(tuple(one(run["figures"]) for run in runs))
 
 
 def hold(
-    kept: Kept, out: Path, *, data: Path | None, effort: Effort = FULL, heard: Callable[[float], None] = lambda _: None
+    kept: Kept, path: Profile, out: Path, *, effort: Effort = FULL, heard: Callable[[float], None] = lambda _: None
 ) -> Verdict | str:
     """Simulate a cell and hold it against what is kept; or why that cannot be: the path is another.
 
     Args:
         kept: The kernel's side.
+        path: What this version makes of the cell's Profile.
         out: Folder for the simulated Runs; what is there already is not run again.
-        data: As for ``sim-vs-kernel``.
         effort: How long the Runs are, and how many seeds of a pair the simulator has.
         heard: Told the share done, 0 to 1.
     """
-    duration_s = effort.duration_s(kept.cell)
-    path = make_paths(duration_s, data, out / f"trace-{duration_s:g}")[0][kept.cell.profile]
     n = len(kept.met)
     simulated = simulate(kept.cell, path, effort, n, out, kept.host, heard)
     if [met(run) for run in simulated[:n]] != list(kept.met):
@@ -154,29 +170,30 @@ def hold(
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Hold the simulator against all that is kept, as a claim."""
+    """Hold the simulator against all that is kept, as a claim; skipped where nothing of it could be judged."""
     cells = [read(HERE / _name(cell)) for cell in CELLS if (HERE / _name(cell)).exists()]
     rows, judged, notes, done = [], [], [], 0.0
     work = [len(kept.met) if kept.cell.alone else FULL.simulated for kept in cells]
-    for kept, runs in zip(cells, work, strict=True):
+    with TemporaryDirectory() as scratch:
+        lengths = {FULL.duration_s(kept.cell) for kept in cells}
+        paths = {length: make_paths(length, data, Path(scratch) / f"trace-{length:g}")[0] for length in lengths}
+        for kept, runs in zip(cells, work, strict=True):
 
-        def heard(part: float, done: float = done, runs: int = runs) -> None:
-            on_progress((done + part * runs) / sum(work))
+            def heard(part: float, done: float = done, runs: int = runs) -> None:
+                on_progress((done + part * runs) / sum(work))
 
-        with TemporaryDirectory() as scratch:
-            verdict = hold(kept, Path(scratch), data=data, heard=heard)
-        if isinstance(verdict, str):
-            notes.append(f"{kept.cell.profile}, {kept.cell.flows}: not judged, {verdict}")
-        else:
-            rows += rows_of(verdict)
-            judged.append(cell_of(verdict))
-        done += runs
+            path = paths[FULL.duration_s(kept.cell)][kept.cell.profile]
+            with TemporaryDirectory() as out:
+                verdict = hold(kept, path, Path(out), heard=heard)
+            if isinstance(verdict, str):
+                notes.append(f"{kept.cell.profile}, {kept.cell.flows}: not judged, {verdict}")
+            else:
+                rows += rows_of(verdict)
+                judged.append(cell_of(verdict))
+            done += runs
     if missing := [f"{cell.profile} {cell.flows}" for cell in CELLS if cell not in {kept.cell for kept in cells}]:
         notes.append(f"nothing is kept of {', '.join(missing)}")
     kernels = sorted({versions["kernel"] for kept in cells for versions in kept.made_on})
-    notes.append(f"the kernel's side is kept: {', '.join(kernels)}; from {', '.join(_days(cells))}")
-    return Outcome(CLAIM, rows, notes, cells=judged)
-
-
-def _days(cells: Sequence[Kept]) -> list[str]:
-    return sorted({day for kept in cells for day in kept.days})
+    days = sorted({day for kept in cells for day in kept.days})
+    notes.append(f"the kernel's side is kept: {', '.join(kernels)}; from {', '.join(days)}")
+    return Outcome(CLAIM, rows, notes, skipped=None if judged else "none of what is kept could be judged", cells=judged)

@@ -23,7 +23,9 @@ def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worl
     out.mkdir(parents=True, exist_ok=True)
     shown = []
     for cell, both in zip(cells, worlds, strict=True):
-        image = style.data_uri(plot_worlds({"Simulated": both.simulated[0], "This kernel": both.kernel[0]}, WARMUP_S))
+        image = style.data_uri(
+            plot_worlds([("Simulated", both.simulated[0]), ("This kernel", both.kernel[0])], WARMUP_S)
+        )
         shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
     html = (
         environment("bentpipe.validation.sim_vs_kernel", ".").get_template("page.html").render(cells=shown, notes=notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +59,8 @@ STAGGER_SEED = 1_000_000
 class Worlds:
     """A cell's Runs, seed by seed.
 
-    `more`: the simulator's with further seeds. `repeated`: the kernel's once more with the first of the seeds.
+    `more`: the simulator's with further seeds. `repeated`: the kernel's once more with the first of the seeds. `host`:
+    what is built into the kernel, and the simulated hosts had too (`kernel_host`).
     """
 
     cell: Cell
@@ -67,6 +68,7 @@ class Worlds:
     kernel: tuple[Run, ...]
     more: tuple[Run, ...] = ()
     repeated: tuple[Run, ...] = ()
+    host: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def why_invalid(self) -> str | None:
@@ -92,9 +94,10 @@ def run_cell(
         UserError: what this machine cannot run.
     """
     seeds = effort.seeds(cell)[look]
-    simulated = simulate(cell, path, effort, seeds, out, kernel_host())
+    host = kernel_host()
+    simulated = simulate(cell, path, effort, seeds, out, host)
     kernel = tuple(_calm(cell, path, effort, seeds, _folder(out, cell) / "kernel", heard))
-    return Worlds(cell, simulated[:seeds], kernel, more=simulated[seeds:])
+    return Worlds(cell, simulated[:seeds], kernel, more=simulated[seeds:], host=host)
 
 
 def simulate(

@@ -46,6 +46,26 @@ fn an_application_limited_window_stays_below_twice_what_is_used() {
     assert!(pipe.sender.stats().sender_limited > Nanos::from_secs(8));
 }
 
+/// Where grants let acknowledgements go together, some wait for the one behind them, and nothing is lost by it.
+#[test]
+fn acknowledgements_that_wait_for_the_next_acknowledge_as_much() {
+    let grant = |ack: &crate::wire::Ack, _| Fate::Late(Nanos(ms(4).0 - ack.tsval.0 % ms(4).0));
+    let of = |host_times| {
+        let config = SenderConfig { host_times, ..SenderConfig::default() };
+        let mut pipe = controlled("cubic", config, ReceiverConfig::default()).acks(grant).bulk();
+        pipe.run_for(ms(1_500));
+        let arrived = pipe.acks.iter().filter(|(sent, _)| sent.0 + ms(29).0 <= pipe.now.0).map(|(_, ack)| ack.ack).max();
+        assert!(pipe.sender.stats().acked.0 >= arrived.expect("some"), "the last of an instant waits for none");
+        assert!(pipe.sent.iter().all(|(_, segment)| !segment.retransmission), "none was taken for lost");
+        (pipe.deferred, pipe.acks.len())
+    };
+    assert_eq!(of(None).0, 0, "an application that takes no time");
+    for seed in 0..5 {
+        let (deferred, acks) = of(Some(Streams::new(seed)));
+        assert!(deferred > 0 && deferred < acks as u64, "{deferred} of {acks}");
+    }
+}
+
 /// A window after two seconds of bulk, then silence, then bulk again.
 fn window_after_silence(name: &str, silence: Nanos) -> (u64, u64) {
     let config = SenderConfig { wmem_max: Bytes(400_000), ..SenderConfig::default() };
