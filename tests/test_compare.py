@@ -92,9 +92,7 @@ def test_a_run_without_figures_is_left_out_and_the_others_are_compared(tmp_path)
     without = type(runs[0])(runs[0].path, {**runs[0].record, "summary": {**runs[0].record["summary"], "flows": []}})
     said = compare.left_out(pair_up([without, runs[1]], runs), ("a", "b"))
     assert said == ["left out: lossy, cubic, seed 0: it has no flow (no reason is given)"]
-    with pytest.raises(
-        UserError, match=r"no pair of Runs has figures to compare \(lossy, cubic, seed 0: it has no flow"
-    ):
+    with pytest.raises(UserError, match=r"no pair of Runs has figures to compare \(lossy, cubic, seed 0: it has"):
         pair_up([without], runs)
 
 

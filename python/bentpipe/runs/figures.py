@@ -24,6 +24,7 @@ class NoFiguresError(DamagedRunError):
     """A Run that is readable and has no such figures; `found` says why."""
 
     def __init__(self, run: Run, found: str) -> None:
+        """Of a Run, and what was found in it."""
         super().__init__(f"{run.path}: not a whole Run: {found}; delete this folder and run the comparison again")
         self.found = found
 
@@ -72,7 +73,8 @@ def figures_of(
 ) -> Figures:
     """The figures of a Run from its tables, without its first `warmup_s` [s].
 
-    Raises `NoFiguresError` for a Run without flows or that ended early, and for a flow of which nothing follows the warm-up.
+    Raises `NoFiguresError` for a Run without flows or that ended early, and for a flow of which nothing follows the
+    warm-up.
     """
     if not run.flows:
         raise NoFiguresError(run, f"it has no flow ({run.record.get('why_invalid') or 'no reason is given'})")
