@@ -124,6 +124,23 @@ fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueSpec) -> Profile
     profile(vec![crate::laws::hop("sat:a", &near), crate::laws::hop("sat:b", &far)], routes, events)
 }
 
+/// One is sent to its last bit as the handover comes, one waits behind it and moves: over the shorter way it must not overtake.
+#[test]
+fn what_was_sent_at_the_instant_of_a_handover_is_not_overtaken() {
+    let p = back_and_forth(&[(10, 5), (100, 5)], true, tail(QueueLimit::Packets(10)));
+    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut out = Vec::new();
+    for (body, at) in [(0, 109 * MS), (1, 109 * MS + MS / 2)] {
+        network.run_until(Time(at), &mut out);
+        network.send(Packet::new(Time(at), 0, Direction::Down, 0, 1250, body)).unwrap();
+    }
+    while let Some(at) = network.wake_at() {
+        network.run_until(at, &mut out);
+    }
+    let order: Vec<_> = out.iter().map(|(outcome, packet)| (*outcome, packet.body)).collect();
+    assert_eq!(order, [(Outcome::Delivered, 0), (Outcome::Delivered, 1)]);
+}
+
 fn fates() -> impl Strategy<Value = Fate> {
     let queue = prop_oneof![
         Just(QueueFate::Keep),

@@ -215,6 +215,9 @@ impl Element for Server {
     }
 
     fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
+        // What was sent at this very instant may still be here.
+        let sent = self.done.iter().rev().find(|(exit, ..)| *exit == Exit::Out).map(|(_, packet, _)| packet.at);
+        let last_in = last_in.max(sent);
         let Some(service) = &self.in_service else { return last_in };
         let mut clock = self.clock.clone();
         let waiting = self.moved.iter().chain(self.queue.iter());
