@@ -108,26 +108,13 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::SackBlocks;
     use bentpipe_profile::Bytes;
-    use bentpipe_profile::experiment::EcnMode;
 
     const NOW: Time = Time(5_000_000_000);
 
+    /// Each with another window: that may differ.
     fn ack(number: u64) -> Ack {
-        Ack {
-            ack: number,
-            window: Bytes(100_000 + number),
-            tsval: NOW,
-            ts_ecr: NOW,
-            sacks: SackBlocks::default(),
-            dsack: false,
-            syn: false,
-            ce_count: 0,
-            ece: false,
-            ecn: EcnMode::Off,
-            capable: false,
-        }
+        Ack { window: Bytes(100_000 + number), ..Ack::plain(NOW, number) }
     }
 
     /// Acknowledgements that are taken, of so many at one instant; the first wakes the application, which writes pieces of so many bytes.

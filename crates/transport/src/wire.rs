@@ -137,6 +137,25 @@ impl Ack {
         }
     }
 
+    /// One that says nothing but its number, at `now`.
+    #[cfg(test)]
+    #[must_use]
+    pub fn plain(now: Time, ack: u64) -> Self {
+        Self {
+            ack,
+            window: Bytes(1 << 20),
+            tsval: now,
+            ts_ecr: now,
+            sacks: SackBlocks::default(),
+            dsack: false,
+            syn: false,
+            ce_count: 0,
+            ece: false,
+            ecn: EcnMode::Off,
+            capable: false,
+        }
+    }
+
     /// Whether a host that holds this one back may let `behind` stand for both: header and options alike but for the number and the window
     /// (`tcp_add_backlog`), timestamps in milliseconds.
     #[must_use]

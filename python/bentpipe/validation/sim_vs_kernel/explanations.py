@@ -43,26 +43,21 @@ LEAST_CALM = 10
 SURE = 0.95
 """Of the intervals and tests that `AgainstItself` rests on."""
 
-EXCUSED = 2.0
+FAR = 2.0
 """Limits by which means may be apart at most where chance may be the reason, however a kernel scatters. Chosen here."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
-    """The tests that explain all that is outside, or None: nothing is outside, or something has no reason."""
-    tests = [_reason(verdict, quantity) for quantity in verdict.outside]
-    return "; ".join(dict.fromkeys(test for test in tests if test)) if tests and all(tests) else None
+    """The test that explains all that is outside, or None: nothing is outside, or something has no reason."""
+    explained = bool(verdict.outside) and all(_stood_still(verdict, quantity) for quantity in verdict.outside)
+    return STANDS_STILL if explained else None
 
 
 def undecided(verdict: Verdict) -> tuple[str, ...]:
     """Of what is outside that of which so many Runs tell neither; empty: none, or something else has no reason."""
-    open_ = [quantity for quantity in verdict.outside if _reason(verdict, quantity) is None]
+    open_ = [quantity for quantity in verdict.outside if not _stood_still(verdict, quantity)]
     found = [against_itself(verdict, quantity) if quantity in QUANTITIES else None for quantity in open_]
     return tuple(open_) if all(one is not None and one.undecided for one in found) else ()
-
-
-def _reason(verdict: Verdict, quantity: str) -> str | None:
-    """The test that explains why `quantity` is outside; None: none does."""
-    return STANDS_STILL if _stood_still(verdict, quantity) else None
 
 
 def _stood_still(verdict: Verdict, quantity: str) -> bool:
@@ -98,7 +93,7 @@ class AgainstItself:
         steadier: Whether the simulator differs from the kernel, from seed to seed, no more than another such kernel.
         hides: How far apart the means may be in truth without `nearer` telling: half its interval.
         limit: How far apart they may be.
-        far: Whether the means are further apart than chance may have it (`EXCUSED`).
+        far: Whether the means are further apart than chance may have it (`FAR`).
         drifted: Whether the kernel's first Runs and its second ones are not of one mean (paired t test): a machine that
             was another the second time excuses nothing.
     """
@@ -159,7 +154,7 @@ def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
         steadier=variance(beside) <= fisher_upper(SURE, n - 1, n) * 0.75 * scatter**2,
         hides=hides,
         limit=limit,
-        far=abs(fmean(apart)) > EXCUSED * limit,
+        far=abs(fmean(apart)) > FAR * limit,
         drifted=_drifted([a - b for a, b in zip(once, repeated, strict=True)]),
     )
 

@@ -4,7 +4,6 @@ use super::*;
 use crate::cc::registry;
 use crate::wire::{Ack, SackBlocks};
 use bentpipe_profile::Streams;
-use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -92,21 +91,8 @@ proptest! {
         let mut sender = path.pipe(["reno", "cubic", "bbr"][which], 1).sender;
         sender.app_unlimited();
         let syn = sender.poll_transmit(Time::ZERO).expect("it opens");
-        let plain = |now, ack| Ack {
-            ack,
-            window: Bytes(1 << 20),
-            tsval: now,
-            ts_ecr: now,
-            sacks: SackBlocks::default(),
-            dsack: false,
-            syn: false,
-            ce_count: 0,
-            ece: false,
-            ecn: EcnMode::Off,
-            capable: false,
-        };
         let mut now = Time(50_000_000);
-        sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..plain(now, 0) });
+        sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..Ack::plain(now, 0) });
         for (advance, blocks, dsack, window, echo_ms, wait_ms) in acks {
             while sender.poll_transmit(now).is_some() {}
             now = now + ms(wait_ms);
@@ -121,7 +107,7 @@ proptest! {
             // One in four of these acknowledgements advances.
             let ack = if advance % 4 == 0 { at(advance) } else { una };
             let ts_ecr = Time(now.0.saturating_sub(ms(echo_ms).0));
-            sender.on_ack(now, &Ack { window: Bytes(window), sacks, dsack, ts_ecr, ..plain(now, ack) });
+            sender.on_ack(now, &Ack { window: Bytes(window), sacks, dsack, ts_ecr, ..Ack::plain(now, ack) });
             sender.board.check();
             prop_assert!(sender.board.in_flight() <= 2 * sender.board.packets_out());
         }
