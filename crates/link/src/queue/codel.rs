@@ -13,7 +13,7 @@ use bentpipe_profile::{Codel, Nanos, Rate, Time};
 const SOON_INTERVALS: u64 = 16;
 
 /// What the law remembers (RFC 8289 §5.1).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Law {
     /// When the wait will have been above the target for an interval; `None`: it is below.
     first_above: Option<Time>,
@@ -74,6 +74,11 @@ impl Law {
             self.begin(spec, now);
         }
         packet
+    }
+
+    /// A packet of its queue was given up for want of room: the law signals as if it had (`fq_codel_drop`).
+    pub const fn strengthen(&mut self) {
+        self.count = self.count.saturating_add(1);
     }
 
     /// A cycle of drops begins. If the last one ended a moment ago, its rate was about right.
@@ -192,9 +197,9 @@ mod tests {
         CodelQueue::new(Codel { ecn, ..RFC }, DropTail::new(QueueLimit::Packets(100_000)))
     }
 
-    /// Keeps a standing queue in which every packet waits 20 ms, one leaving each millisecond; when the law acts [ms].
-    fn acts(ecn: Ecn, span_ms: u64) -> Vec<u64> {
-        let mut queue = queue(true);
+    /// Keeps a standing queue in which every packet waits 20 ms, one leaving each millisecond; when the law acts [ms], and whether it drops.
+    fn acts(ecn: Ecn, span_ms: u64, may_mark: bool) -> Vec<(u64, bool)> {
+        let mut queue = queue(may_mark);
         let (mut lost, mut acted) = (Lost::new(), Vec::new());
         for ms in 0..span_ms {
             let at = Time((1000 + ms) * MS);
@@ -203,15 +208,15 @@ mod tests {
                 queue.fifo.put_back(packet(Time(at.0 - 20 * MS), 0, ecn));
             }
             let sent = queue.dequeue(at, &mut lost);
-            acted.extend(lost.drain(..).map(|_| ms));
-            acted.extend(sent.filter(|p| p.marked.is_some()).map(|_| ms));
+            acted.extend(lost.drain(..).map(|_| (ms, true)));
+            acted.extend(sent.filter(|p| p.marked.is_some()).map(|_| (ms, false)));
         }
         acted
     }
 
     #[test]
     fn the_first_drop_comes_after_an_interval_and_the_nth_interval_over_root_n_later() {
-        let acted = acts(Ecn::NotEct, 1200);
+        let acted: Vec<u64> = acts(Ecn::NotEct, 1200, true).into_iter().map(|act| act.0).collect();
         // After 100 ms above the target; then after 100/√1, 100/√2, … ms, each at the next packet that leaves.
         let mut next = 100.0;
         for (n, &ms) in acted.iter().enumerate() {
@@ -223,9 +228,10 @@ mod tests {
 
     #[test]
     fn marks_come_when_drops_would() {
-        assert_eq!(acts(Ecn::Ect, 1200), acts(Ecn::NotEct, 1200));
-        let unmarkable = CodelQueue { spec: Codel { ecn: false, ..RFC }, ..queue(true) };
-        assert!(!unmarkable.spec.ecn);
+        let (marked, dropped) = (acts(Ecn::Ect, 1200, true), acts(Ecn::NotEct, 1200, true));
+        assert_eq!(marked.iter().map(|act| act.0).collect::<Vec<_>>(), dropped.iter().map(|act| act.0).collect::<Vec<_>>());
+        assert!(marked.iter().all(|act| !act.1) && dropped.iter().all(|act| act.1));
+        assert_eq!(acts(Ecn::Ect, 1200, false), dropped, "a queue that may not mark");
     }
 
     #[test]

@@ -128,6 +128,7 @@ impl FqCodelQueue {
             let Some(packet) = self.head(longest).pop() else { break };
             dropped += u64::from(packet.bytes);
             lost.push((Packet { at, ..packet }, DropCause::QueueFull));
+            self.flows[longest].law.strengthen();
             if dropped >= half {
                 break;
             }
@@ -293,6 +294,10 @@ mod tests {
         let lost = fill(&mut queue, 1, 91);
         assert_eq!((lost.len(), queue.len()), (46, 55), "half of 91 packets");
         assert!(lost.iter().all(|(p, cause)| p.flow == 1 && *cause == DropCause::QueueFull));
+        let place = queue.place(&packet(Time(0), 1, Ecn::NotEct));
+        let mut counted = Law::default();
+        (0..46).for_each(|_| counted.strengthen());
+        assert_eq!(queue.flows[place].law, counted, "its law signals more");
         fill(&mut queue, 1, 45);
         assert_eq!(fill(&mut queue, 2, 1).iter().map(|(p, _)| p.flow).collect::<Vec<_>>(), [1; 45]);
     }

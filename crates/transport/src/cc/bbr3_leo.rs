@@ -132,14 +132,14 @@ impl Controller for Bbr3Leo {
     fn on_ack(&mut self, ack: &AckSample) {
         if self.watch.on_ack(ack) {
             self.path.on_edge(ack.now);
-            self.bbr.forget_path(ack.now);
+            self.bbr.forget_path(ack);
         }
         let leo = self.watch.is_leo(ack.now);
         let near = leo && self.watch.is_near(ack.now);
         self.path.on_ack(ack, near, self.bbr.loss_threshold());
         if leo && self.path.is_another(ack.now) {
             self.path.on_edge(ack.now);
-            self.bbr.forget_path(ack.now);
+            self.bbr.forget_path(ack);
         }
         self.bbr.excuse_losses(near || (leo && self.path.excuses(ack.now)));
         self.bbr.on_ack(ack);

@@ -67,6 +67,8 @@ pub struct SaTcp {
     schedule: Schedule,
     /// Whether the flag is up, as of the last look at the clock.
     up: bool,
+    /// The last reduction was none, the window being frozen: there is nothing to undo.
+    spared: bool,
 }
 
 impl SaTcp {
@@ -81,6 +83,7 @@ impl SaTcp {
             hold: millis("hold_ms"),
             schedule: Schedule::default(),
             up: false,
+            spared: false,
         }
     }
 
@@ -113,6 +116,12 @@ impl Controller for SaTcp {
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         self.look(now);
+        if event == Congestion::Undo && self.spared {
+            return;
+        }
+        if matches!(event, Congestion::Loss | Congestion::Ecn | Congestion::Timeout) {
+            self.spared = self.is_frozen();
+        }
         match event {
             Congestion::Loss | Congestion::Ecn | Congestion::Timeout | Congestion::TimeoutAgain if self.is_frozen() => {
                 // What recovery brings the window back to.
@@ -170,6 +179,20 @@ mod tests {
             s.on_congestion(AFTER, Congestion::Loss, in_bytes(10));
             assert_eq!(s.ssthresh(), in_bytes(700));
         }
+    }
+
+    #[test]
+    fn what_was_spared_is_not_undone() {
+        let mut s = satcp(0.0);
+        s.on_congestion(Time(1_000_000_000), Congestion::Loss, in_bytes(1000));
+        s.set_cwnd(in_bytes(700));
+        s.on_congestion(DURING, Congestion::Loss, in_bytes(700));
+        s.on_congestion(DURING, Congestion::Undo, in_bytes(700));
+        assert_eq!((s.cwnd(), s.ssthresh()), (in_bytes(700), in_bytes(700)), "the loss before the handover was one");
+        s.on_congestion(AFTER, Congestion::Loss, in_bytes(700));
+        s.set_cwnd(in_bytes(490));
+        s.on_congestion(AFTER, Congestion::Undo, in_bytes(490));
+        assert_eq!(s.cwnd(), in_bytes(700));
     }
 
     #[test]

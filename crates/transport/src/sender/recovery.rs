@@ -76,6 +76,10 @@ impl Sender {
     }
 
     pub(super) fn on_dubious_ack(&mut self, now: Time, seen: Seen) -> Then {
+        // Marks say that the path is congested, whatever else a reduction was for (`tcp_fastretrans_alert`, A; RFC 3168 §6.1.2).
+        if seen.ece {
+            self.restorable = false;
+        }
         if self.state == State::Open {
             self.undo.forget_retransmissions();
         } else if self.una >= self.high_seq {

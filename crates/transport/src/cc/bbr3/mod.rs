@@ -157,10 +157,12 @@ impl Bbr3 {
     }
 
     /// The path was changed: what bounded the flight, and the least round-trip time, were another's. The bandwidth stays, as a first guess.
-    pub(super) fn forget_path(&mut self, now: Time) {
+    pub(super) fn forget_path(&mut self, ack: &AckSample) {
         self.short = ShortTerm::default();
         self.long_term = None;
-        self.min_rtt = NestedMinRtt::new(&self.p, now);
+        self.min_rtt = NestedMinRtt::new(&self.p, ack.now);
+        // Without one its flight would be that of a new connection until the ACK is dealt with, and small enough to probe for more.
+        self.min_rtt.on_ack(ack.now, ack.rtt.or(Some(ack.srtt)), false);
     }
 
     /// Somebody keeps the queue short: the least round-trip time need not be looked for.

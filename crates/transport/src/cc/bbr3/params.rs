@@ -177,7 +177,14 @@ pub const OPTIONS_2: &[OptionSpec] = &[
     number("probe_cruise_gain", "rate in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[2]`"),
     number("probe_refill_gain", "rate in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[3]`"),
     number("cwnd_gain", "window in PROBE_BW, in BDPs", 2.0, 1.0, MAX_GAIN, "`bbr_cwnd_gain`"),
-    millis("probe_rtt_win_ms", "time without a lower RTT before PROBE_RTT", 5000.0, 100.0, 60_000.0, "`bbr_probe_rtt_win_ms`"),
+    millis(
+        "probe_rtt_win_ms",
+        "time without a lower RTT before PROBE_RTT; at most min_rtt_win_s",
+        5000.0,
+        100.0,
+        16_383.0,
+        "`bbr_probe_rtt_win_ms`, of 14 bits",
+    ),
     millis("probe_rtt_mode_ms", "how long PROBE_RTT keeps the flight small", PROBE_RTT_MS, 1.0, 10_000.0, "`bbr_probe_rtt_mode_ms`"),
     number("probe_rtt_cwnd_gain", "window in PROBE_RTT, in BDPs", 0.5, 0.0, 1.0, "`bbr_probe_rtt_cwnd_gain`"),
     OptionSpec {
@@ -185,8 +192,8 @@ pub const OPTIONS_2: &[OptionSpec] = &[
         unit: "s",
         description: "how long the minimum RTT is believed",
         default: MIN_RTT_WINDOW_S,
-        allowed: Allowed::Range(0.1, 3600.0),
-        source: "`bbr_min_rtt_win_sec`",
+        allowed: Allowed::Range(0.1, 31.0),
+        source: "`bbr_min_rtt_win_sec`, of 5 bits",
     },
     number("loss_thresh", "part lost of a flight that says it was too large", 0.02, 0.0, 0.99, "`bbr_loss_thresh`"),
     number("beta", "part that goes at most at a loss", 0.3, 0.0, 0.99, "`bbr_beta`"),
@@ -264,12 +271,15 @@ impl Params {
 
     /// Version 2.
     pub fn version_2(options: &Options) -> Self {
+        let common = Self::common(Rules::Linux2, options);
         Self {
             startup_pacing_gain: gain(options.get("high_gain")),
             startup_cwnd_gain: gain(options.get("startup_cwnd_gain")),
             probe_in_flight_gain: ratio(options.get("bw_probe_pif_gain")),
             ecn: options.is_on("ecn_enable"),
-            ..Self::common(Rules::Linux2, options)
+            // `bbr_init`: the shorter of the two.
+            probe_rtt_window: common.probe_rtt_window.min(common.min_rtt_window),
+            ..common
         }
     }
 
@@ -358,5 +368,7 @@ mod tests {
         let eight_percent = options(find("bbr2").expect("known"), &[("loss_thresh", 0.08), ("probe_rtt_win_ms", 4000.0)]);
         let tuned = Params::version_2(&eight_percent);
         assert_eq!((tuned.loss_threshold, tuned.probe_rtt_window), (20, Nanos::from_secs(4)));
+        let slot = options(find("bbr2").expect("known"), &[("probe_rtt_win_ms", 15_000.0)]);
+        assert_eq!(Params::version_2(&slot).probe_rtt_window, Nanos::from_secs(10), "min_rtt_win_s, as its module has it");
     }
 }

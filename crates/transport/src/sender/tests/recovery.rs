@@ -99,6 +99,24 @@ fn undo_by_dsack_restores_window_and_threshold() {
 }
 
 #[test]
+fn marks_during_recovery_stand_whatever_is_undone() {
+    for (marked, left) in [(0..0, 20), (112..119, 10)] {
+        let mut pipe = ecn_pipe(EcnMode::Accurate, EcnMode::Accurate)
+            .data(move |s, _| match s.seq / MSS {
+                100 if s.retransmission => Fate::Deliver,
+                100 => Fate::Late(ms(60)),
+                n if marked.contains(&n) => Fate::Mark,
+                _ => Fate::Deliver,
+            })
+            .transfer(400 * MSS);
+        pipe.finish();
+        let events = kinds(&mut pipe);
+        assert!(events.contains(&FlowEvent::Undo(UndoCause::Dsack)) && !events.contains(&FlowEvent::EcnReduction), "{events:?}");
+        assert_eq!(pipe.sender.stats().cwnd, Bytes(left * MSS));
+    }
+}
+
+#[test]
 fn undo_by_timestamp_restores_the_window_within_a_round_trip() {
     // Late by 20 ms: the original is acknowledged while the retransmission is under way.
     let mut pipe = Pipe::new(Fixed::new(20))
