@@ -9,6 +9,7 @@ from bentpipe.errors import ControllerError, UserError
 from bentpipe.runs import parse_entrants, race
 from bentpipe.runs.guests import guests_of
 from bentpipe.sweeps import SweepWarning, race_jobs, run_sweep
+from bentpipe.tuning import parse_grid, search, tune
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "my_controller.py"
 
@@ -116,6 +117,25 @@ def test_one_that_was_edited_is_another(path, mine):
     (after,) = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     assert after.key != key
     assert list(guests_of(after.work.experiment)) == ["./mine.py:Reno"]
+
+
+def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
+    """As a worker's own copy is, or one that is edited while the sweep runs."""
+    jobs = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
+    keys = [job.key for job in jobs]
+    (mine / "mine.py").write_text(RENO + "\n# edited\n")
+    with pytest.raises(UserError, match=r"mine\.py:Reno is another file where this ran"):
+        run_sweep(jobs, out=mine / "sweep")
+    assert keys == [job.key for job in jobs]
+    assert len((mine / "sweep" / "results.jsonl").read_text().splitlines()) == 1
+
+
+def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeypatch):
+    (mine / "mine.py").write_text(RENO.replace("class Reno(Controller):", "class Reno(Controller):\n    gain = 1.0"))
+    monkeypatch.setattr(search, "UNASKED_S", 0.2)
+    grid = parse_grid("./mine.py:Reno", ["gain=1,2"])
+    with pytest.raises(UserError, match=r"2 points on 1 paths are 2 Runs"):
+        tune([path], grid, out=mine / "tuned", duration_s=2)
 
 
 @pytest.mark.parametrize(

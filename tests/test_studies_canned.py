@@ -304,4 +304,4 @@ def test_leo_field(monkeypatch, tmp_path, good):
     canned_sweeps(monkeypatch, [f"{S}.field.run_sweep"], scored(level, wait_ms))
     result = verdicts("leo-field", tmp_path, saved=good)
     (all_hold if good else none_hold)(result)
-    assert len(result.verdicts) == 6 + 2 * 4
+    assert len(result.verdicts) == 6 + 2 * 2 * 4

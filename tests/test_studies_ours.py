@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,6 +86,26 @@ def test_verdicts_follow_the_figures() -> None:
     shares = {name: values[:3] for name, values in shares.items()}
     queues = {name: [1.0] * 3 for name in queues}
     assert set(holds()) == {None}  # three Profiles are few
+
+
+def test_a_profile_on_which_ours_got_nothing_counts_against_it() -> None:
+    names = ["a", "b"]
+    got, nothing = field.Score((9e6,), 20.0), field.Score((0.0,), None)
+    scores = {(name, "bbr"): [got] for name in names} | {("a", "bbr3-leo"): [got], ("b", "bbr3-leo"): [nothing]}
+    assert leo_field._known(scores, names, ["bbr", "bbr3-leo"]) == names
+    assert leo_field._shares(scores, names, ["bbr", "bbr3-leo"])["bbr3-leo"] == [1.0, 0.0]
+    queues = leo_field._queues(scores, names, ["bbr", "bbr3-leo"])
+    assert leo_field._of_both(queues, "bbr3-leo", "bbr") == ([20.0], [20.0])
+    scores |= {("b", "bbr"): [nothing]}
+    assert leo_field._known(scores, names, ["bbr", "bbr3-leo"]) == ["a"]
+
+
+def test_never_is_decided_by_the_least_seed() -> None:
+    path = SimpleNamespace(name="geo", traffic=None)
+    scores = {("geo", e): [field.Score((100e6,), 1.0)] * 6 for e in ("bbr3", "cubic", "cubic-leo")}
+    scores["geo", "bbr3-leo"] = [field.Score((97e6,), 1.0), *[field.Score((101e6,), 1.0)] * 5]
+    _, verdicts = leo_field._still(scores, [path], load_scenario("leo-field").published, "b")
+    assert [verdict.holds for verdict in verdicts if "bbr3-leo" in verdict.statement] == [False, True]
 
 
 def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:

@@ -294,7 +294,36 @@ def test_a_result_of_another_build_is_refused(jobs, swept):
     from bentpipe.sweeps import engine
 
     line = json.loads(swept.table.read_bytes().splitlines()[1])
-    engine._check_same(line)
+    engine._check_same(jobs[0], line)
     line["record"]["versions"]["build"] = "0" * 16
     with pytest.raises(UserError, match=r"--on: a worker runs bentpipe .*build 0000000000000000"):
-        engine._check_same(line)
+        engine._check_same(jobs[0], line)
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), CancelledError()])
+def test_a_scheduler_that_goes_while_a_failure_is_fetched_is_one_line(jobs, error):
+    def gone(timeout):
+        raise error
+
+    future = FakeFuture(["error"], [])
+    future.exception = gone
+    with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
+        fake_cluster(jobs, future)._told(future)
+
+
+def test_a_disk_that_takes_a_line_in_pieces_has_it_whole(jobs, swept, tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(tables.os, "write", lambda file, data: write(file, data[:100]))
+    again = run_sweep(jobs, out=tmp_path)
+    assert records(again) == records(swept)
+    monkeypatch.undo()
+    assert run_sweep(jobs, out=tmp_path).resumed == len(jobs)
+
+
+def test_a_disk_that_does_not_keep_what_it_took_is_one_line(jobs, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tables.os, "fsync", full)
+    with pytest.raises(StoreError, match=r"No space left on device"):
+        run_sweep(jobs, out=tmp_path)

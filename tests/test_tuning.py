@@ -11,6 +11,7 @@ from bentpipe.fairness import Group, entrant_of_groups, fairness, parse_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.plots.heatmap import plot_heatmaps
 from bentpipe.tuning import parse_grid, search, tune
+from bentpipe.tuning.scores import score
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_a_grid_of_a_million_points_says_what_it_costs(lossy, tmp_path):
 
 def test_a_dear_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch):
     clock = iter(range(100))  # each Run takes a second
-    monkeypatch.setattr(search.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr(search, "_spent_s", lambda: float(next(clock)))
     grid = parse_grid("bbr2", ["loss_thresh=0.02,0.2"])
     monkeypatch.setattr(search, "UNASKED_S", 1.5)
     for _ in range(2):
@@ -92,6 +93,25 @@ def test_a_dear_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch
     assert len(tune([lossy], grid, out=tmp_path, duration_s=2, agreed=True).cells) == 2
     with pytest.raises(UserError, match="2 Runs"):  # now all of them are in the table
         tune([lossy], grid, out=tmp_path, duration_s=2)
+
+
+def swept_run(entrant, label, seed, goodput_bps):
+    measures = {"goodput_bps": [goodput_bps], "rtt_ms": [40.0]}
+    return SimpleNamespace(entrant=entrant, label=label, seed=seed, record={"valid": True}, measures=measures)
+
+
+def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_best():
+    """The seed on which it failed is the hard one."""
+    runs = [swept_run("d", f"p{k}", seed, 1e6 if seed == 0 else 0.1e6) for k in range(4) for seed in range(2)]
+    runs += [swept_run("x", f"p{k}", 0, 1.1e6) for k in range(4)]
+    found = score(runs, "x", "d")
+    assert found.missing == 4
+    assert found.gain.mean == pytest.approx(1.1)
+    cell = SimpleNamespace(score=found)
+    assert search.best_of([cell], 0.1) is None
+    whole = score([*runs, *(swept_run("x", f"p{k}", 1, 0.11e6) for k in range(4))], "x", "d")
+    assert whole.gain.mean == pytest.approx(1.1)
+    assert search.best_of([SimpleNamespace(score=whole)], 0.1).score is whole
 
 
 def test_groups_are_read_with_their_tunables():

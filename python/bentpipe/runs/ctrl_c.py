@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,14 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+PATIENCE_S = 3.0
+"""How long what is under way has to stop [s]. Chosen here: a slice of a Run, at which it looks, takes a fraction of a
+second."""
+
 
 @contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """A second Ctrl-C while the threads stop must not cost what the first one has to say."""
+    """A second Ctrl-C while the threads stop must not cost what the first one has to say.
+
+    One that comes `PATIENCE_S` later or more ends the process at once: a controller in Python may never return, and
+    nothing stops a thread that is in it.
+    """
     if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    began_s = time.monotonic()
+
+    def again(_: int, __: FrameType | None) -> None:
+        if time.monotonic() - began_s >= PATIENCE_S:
+            os.write(2, b"error: ended at once, something did not stop; what was finished is kept\n")
+            os._exit(128 + signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, again)
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from bentpipe.runs.experiment import NS_PER_S, ROLE
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, all_hold, on_one_path, shown
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
-from bentpipe.studies.flows import Field, Ran, Track, on_day
+from bentpipe.studies.flows import Field, Ran, Track, as_drawn, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
@@ -102,7 +102,7 @@ def _run(request: Request) -> Result:
     lost = []
     for each, path in supposed:
         days = add(path, min(seeds, each.tests), each.parameters)
-        lost.append(each.lost_row(days, "down", f"simulated: {len(days)} tests"))
+        lost.append(each.lost_row(as_drawn(days), "down", f"simulated: {len(days)} tests"))
     request.on_progress(0.1)
     runs = field.run(request, (0.1, 0.9))
     stages = {

@@ -20,7 +20,7 @@ from bentpipe.scenarios import load_services
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, shown
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
-from bentpipe.studies.flows import Field, Floats, Key, Ran, Track, quantile
+from bentpipe.studies.flows import Field, Floats, Key, Ran, Track, as_drawn, quantile
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.times import parse_utc
@@ -91,7 +91,7 @@ def _run(request: Request) -> Result:
     lost = []
     for each in plan.counterfactuals:
         paths = _paths(plan, each.on, each)
-        lost.append(each.lost_row(paths, "down", _of(plan, each).basis))
+        lost.append(each.lost_row(as_drawn(paths), "down", _of(plan, each).basis))
         for seed, path in enumerate(paths):
             add((each.name, "down", each.on), path, seed)
     runs = field.run(request, (0.3, 0.95))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bentpipe.profiles import preset_profile
 from bentpipe.runs import Experiment
 from bentpipe.runs.experiment import NS_PER_S
+from bentpipe.runs.plan import Base
 from bentpipe.scenarios import load_services
 from bentpipe.studies.study import Request
 from bentpipe.sweeps import Job, Outcome, SweptRun, experiment_jobs, run_sweep
@@ -122,6 +123,11 @@ def on_day(preset: str, duration_s: float, day: int, parameters: Mapping[str, An
         return preset_profile(preset, duration_s)
     start_unix_ns = parse_utc(service.start) + day * DAY_NS
     return preset_profile(preset, duration_s, start_unix_ns=start_unix_ns, seed=day, parameters=parameters)
+
+
+def as_drawn(paths: Sequence[Profile]) -> list[Profile]:
+    """What Runs meet over these, the first with seed 0, the next with 1, and so on: Profiles drawn anew."""
+    return [Base("path", path.name, path, "").drawn(seed) for seed, path in enumerate(paths)]
 
 
 class Field:

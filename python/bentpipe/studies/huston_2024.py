@@ -18,7 +18,7 @@ from bentpipe.scenarios.traffic import find_traffic
 from bentpipe.studies import huston_ping
 from bentpipe.studies.agreement import Claim, all_hold, shown
 from bentpipe.studies.counterfactual import QUICK, take_counterfactuals
-from bentpipe.studies.flows import Field, Ran, on_day
+from bentpipe.studies.flows import Field, Ran, as_drawn, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
@@ -71,7 +71,7 @@ def _run(request: Request) -> Result:
     lost = []
     for each in changed:
         others = [on_day(preset, duration_s, day, each.parameters) for day in range(min(seeds, each.tests))]
-        lost.append(each.lost_row(others, "down", _basis(len(others), duration_s)))
+        lost.append(each.lost_row(as_drawn(others), "down", _basis(len(others), duration_s)))
         for seed, (profile, other) in enumerate(zip(days, others, strict=False)):
             for hour in hours:
                 struck = each.on in ("", hour)  # the other hour's Runs are the study's own, which are run once

@@ -10,7 +10,7 @@ import polars as pl
 
 from bentpipe.analysis.orientation import POINTING
 from bentpipe.analysis.path import HOPS
-from bentpipe.analysis.tables import PINGS, check_columns
+from bentpipe.analysis.tables import KEYS, PINGS, check_columns
 from bentpipe.dish.dumps import is_recording
 from bentpipe.runs.measured import MeasuredRun, find_measured
 from bentpipe.runs.measured.opening import Opened, Wanted, opened
@@ -147,10 +147,15 @@ def _part(name: str, basis: str, measured: Opened) -> Part:
 
 
 def _series(part: Part) -> Iterator[Part]:
-    keys = [key for key in ("site", "target") if key in part.table.columns]
+    keys = [key for key in KEYS if key in part.table.columns]
     if not keys:
         yield part
         return
-    for rows in part.table.partition_by(keys, maintain_order=True):
-        name = " → ".join(str(rows[key][0]) for key in keys if rows[key][0] is not None)
-        yield replace(part, name=name or part.name, table=rows)
+    series = part.table.partition_by(keys, maintain_order=True)
+    ends = [
+        " → ".join(str(rows[key][0]) for key in keys if key != "kind" and rows[key][0] is not None) for rows in series
+    ]
+    for rows, name in zip(series, ends, strict=True):
+        # How it was probed is told only where that tells it from another.
+        how = f" ({rows['kind'][0]})" if ends.count(name) > 1 and "kind" in keys else ""
+        yield replace(part, name=(name or part.name) + how, table=rows)

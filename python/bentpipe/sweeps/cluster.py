@@ -155,7 +155,10 @@ class _Cluster:
             del self._out[future.key]
             return Finished(number, line)
         del self._out[future.key]
-        error = future.exception(timeout=CONNECT_S)
+        try:
+            error = future.exception(timeout=CONNECT_S)
+        except (TimeoutError, DaskTimeoutError, OSError, CancelledError) as gone:
+            raise self._scheduler_gone() from gone
         if type(error).__name__ == "KilledWorker":
             raise ClusterError(f"{self._address}: workers that ran {self._jobs[number].name} ended, again and again")
         return Finished(number, None, error if isinstance(error, Exception) else RuntimeError(repr(error)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, StoppedError, StoreError, UserError
-from bentpipe.runs import record, text
+from bentpipe.runs import text
 from bentpipe.sweeps.cluster import ClusterError, on_cluster
 from bentpipe.sweeps.crews import Finished, ProcessGoneError, Said, on_processes, on_threads
 from bentpipe.sweeps.swept import SweptRun
@@ -160,7 +160,7 @@ def _drain(
                     warnings.warn(failed[job.key], SweepWarning, stacklevel=3)
                 elif event.line is not None:
                     parsed = json.loads(event.line)
-                    _check_same(parsed)
+                    _check_same(job, parsed)
                     table.add(event.line, parsed)
                 watch.finished(event.number)
             elif isinstance(event, Said):
@@ -206,12 +206,18 @@ def _why_failed(job: Job, error: Exception) -> str:
     return f"{job.name}: {error}"
 
 
-def _check_same(parsed: Mapping[str, Any]) -> None:
-    """Refuse a result of another bentpipe: a worker's."""
-    theirs, ours = parsed["record"]["versions"], record.versions("simulated")
-    if any(theirs.get(key) != value for key, value in ours.items()):
+def _check_same(job: Job, parsed: Mapping[str, Any]) -> None:
+    """Refuse a result of another bentpipe, a worker's; or of another file of a controller in Python."""
+    theirs, ours = parsed["record"]["versions"], job.versions
+    other = [name for name, value in ours.items() if theirs.get(name) != value]
+    if {"bentpipe", "build"} & set(other):
         found, wanted = (f"{each['bentpipe']} (build {each['build']})" for each in (theirs, ours))
         raise UserError(f"--on: a worker runs bentpipe {found}; wanted what runs here, {wanted}: install that there")
+    if other:
+        raise UserError(
+            f"{job.name}: {other[0]} is another file where this ran than it was when the sweep began; with --on copy "
+            "it to every worker's folder, here leave it as it is until the sweep is over"
+        )
 
 
 def _what_is_kept(keys: Sequence[str], table: ResultsTable) -> tuple[int, str]:

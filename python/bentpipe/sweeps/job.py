@@ -79,8 +79,17 @@ class Job:
         The Experiment with its seed, the hashes of the given Profiles, version and build of bentpipe, and the measure
         with its source. What the measure calls counts by bentpipe's version alone.
         """
-        whole = {"run": self.work.identity, "measure": None if self.measure is None else _source(self.measure)}
+        whole = {"run": self._identity, "measure": None if self.measure is None else _source(self.measure)}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        return self.work.identity
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What must have run it, as `record.versions` names it: of the moment when `key` was first asked for."""
+        return {name: value for name, value in self._identity["versions"].items() if value is not None}
 
     @property
     def cost_s(self) -> float:

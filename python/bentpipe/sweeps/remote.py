@@ -65,7 +65,7 @@ def remotely(packed: bytes, key: str, *parcels: bytes) -> str:
     """
     try:
         job: Job = pickle.loads(packed)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:  # an older bentpipe may have the module and not the function
         raise UserError(f"a worker cannot load what is measured ({error}); install it there") from None
     bases = tuple(unpack(parcel) for parcel in parcels)
     return execute(replace(job, work=replace(job.work, bases=bases)), key, _DRAWN)

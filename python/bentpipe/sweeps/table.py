@@ -82,9 +82,15 @@ class ResultsTable:
         self.lines[parsed["key"]] = parsed
 
     def flush(self) -> None:
-        """Makes what was added outlast a power cut."""
+        """Makes what was added outlast a power cut.
+
+        Raises `StoreError` where the disk refuses.
+        """
         if self._dirty and self._file is not None:
-            os.fsync(self._file)
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                raise StoreError(f"{self.path}: cannot write it: {error.strerror or error}") from error
             self._dirty = False
 
     def close(self) -> None:
@@ -101,8 +107,9 @@ class ResultsTable:
         assert self._file is not None  # open until `close`
         data, before = f"{line}\n".encode(), os.fstat(self._file).st_size
         try:
-            if (written := os.write(self._file, data)) < len(data):  # a full disk takes what fits
-                os.write(self._file, data[written:])
+            written = 0
+            while written < len(data):  # a full disk takes what fits, and refuses the rest
+                written += os.write(self._file, data[written:])
         except OSError as error:
             os.ftruncate(self._file, before)
             raise StoreError(f"{self.path}: cannot write it: {error.strerror or error}") from error

@@ -49,12 +49,14 @@ class Score:
         gain: How many times the default's goodput it has, unit by unit (1.15: 15 % more); None: somebody got nothing.
         rtt_p95: The same of the 95th percentile of the round-trip times of all seconds.
         rtt_mean: The same of their mean.
+        missing: Runs (a seed of a Profile) that only one of the two finished; they are left out of all of this.
     """
 
     goodput_bps: float
     gain: Estimate | None
     rtt_p95: Estimate | None
     rtt_mean: Estimate | None
+    missing: int = 0
 
     def within(self, most_inflation: float) -> bool:
         """Whether both the p95 and the mean are inflated by less than that (0.10: 10 %), by their point estimates."""
@@ -71,8 +73,10 @@ class _Unit:
 
 
 def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
-    """An entrant against the default; both must have run the same seeds of the same Profiles, measured `by_second`."""
+    """An entrant against the default, on the seeds of Profiles that both finished, measured `by_second`."""
     listed = [run for run in runs if run.entrant in (entrant, default) and run.record["valid"]]
+    mine, its = ({(run.label, run.seed) for run in listed if run.entrant == each} for each in (entrant, default))
+    listed = [run for run in listed if (run.label, run.seed) in mine & its]
     labels = {run.label for run in listed}
     ours, theirs = (_units(listed, each, by_profile=len(labels) >= FEWEST_PROFILES) for each in (entrant, default))
     both = sorted(ours.keys() & theirs.keys())
@@ -81,7 +85,7 @@ def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
         return paired_ratio([getattr(ours[key], name) for key in both], [getattr(theirs[key], name) for key in both])
 
     mean_bps = float(np.mean([ours[key].goodput_bps for key in both])) if both else 0.0
-    return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"))
+    return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"), len(mine ^ its))
 
 
 def _units(runs: Sequence[SweptRun], entrant: str, *, by_profile: bool) -> dict[tuple[str, int], _Unit]:

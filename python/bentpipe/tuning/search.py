@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -170,13 +171,18 @@ def _fresh_on(paths: Sequence[Profile], fresh_paths: Sequence[Profile], seeds: i
 
 
 def best_of(cells: Sequence[Cell], most_inflation: float) -> Cell | None:
-    """The point with the largest gain within a limit of inflation; None: none is within it, or none gains anything."""
+    """The point with the largest gain within a limit of inflation; None: none is within it, or none gains anything.
+
+    A point of which Runs failed is none: what it cannot finish may be what is hard.
+    """
 
     def gain(cell: Cell) -> float:
         found: Estimate | None = cell.score.gain
         return 0.0 if found is None else found.mean
 
-    within = [cell for cell in cells if cell.score.within(most_inflation) and gain(cell) > 1.0]
+    within = [
+        cell for cell in cells if not cell.score.missing and cell.score.within(most_inflation) and gain(cell) > 1.0
+    ]
     return max(within, key=gain, default=None)
 
 
@@ -186,9 +192,10 @@ def _ask(first: Sequence[Job], grid: Grid, runs_a_point: int) -> None:
     It is run in a folder of its own: from the table of results it would cost nothing the second time.
     """
     with TemporaryDirectory(prefix="bentpipe-tune-") as folder:
-        began = time.process_time()
-        run_sweep(first[:1], out=Path(folder), threads=1)
-        took_s = time.process_time() - began
+        began_s = _spent_s()
+        # A Run that fails is no measure of those that do not.
+        run_sweep(first[:1], out=Path(folder), threads=1).whole()
+        took_s = _spent_s() - began_s
     runs = grid.size * runs_a_point
     core_s = runs * took_s
     if core_s > UNASKED_S:
@@ -197,6 +204,12 @@ def _ask(first: Sequence[Job], grid: Grid, runs_a_point: int) -> None:
             f"--grid: {grid.size:,} points on {runs_a_point:,} paths are {runs:,} Runs, about {_span(core_s)} of one "
             f"core ({_span(core_s / cores)} here); --yes runs them, fewer values or --on a cluster cost less"
         )
+
+
+def _spent_s() -> float:
+    """Processor time so far [s], of processes that have ended too: controllers in Python run in some of their own."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _span(seconds: float) -> str:
