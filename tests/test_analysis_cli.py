@@ -126,6 +126,76 @@ def test_what_readers_noted_and_runs_that_are_not_valid_are_told_of(tmp_path):
     assert part.text.endswith("s by no wall clock; the Run says it is not to be trusted: late")
 
 
+def read_probes(out, rows):
+    """One more measured Run of probes below `out`: (unix_ns, kind, rtt_ms)."""
+    probes = pl.DataFrame(rows, schema={"unix_ns": pl.Int64, "kind": pl.String, "rtt_ms": pl.Float64}, orient="row")
+    file = out.with_suffix(f".{len(rows)}.parquet")
+    probes.with_columns(pl.lit("h").alias("target")).write_parquet(file)
+    assert run(app, ["read", str(file), "-o", str(out)]).exit_code == 0
+
+
+def test_speed_tests_of_two_runs_stay_two_tests(tmp_path):
+    for day, mbps in enumerate((50, 150)):
+        (tmp_path / "t.csv").write_text(f"unix_s,download_mbps\n{1795199963 + day * 86400},{mbps}\n")
+        assert run(app, ["read", str(tmp_path / "t.csv"), "-o", str(tmp_path / "r")]).exit_code == 0
+    summary = json.loads(run(app, ["analyze", "throughput", str(tmp_path / "r"), "--json"]).stdout)["summary"]
+    assert [(row["tests"], row["median_bps"]) for row in summary] == [(2, 100e6)]
+
+
+def test_runs_that_say_of_the_same_time_are_not_put_together(tmp_path):
+    second, start = 10**9, 1795199963 * 10**9
+    read_probes(tmp_path / "r", [(start + k * second, "icmp", 20.0) for k in range(60)])
+    read_probes(tmp_path / "r", [(start + k * second, "icmp", 20.0) for k in range(90)])
+    result = run(app, ["analyze", "latency", str(tmp_path / "r")])
+    assert result.exit_code == 2
+    assert "are of the same time; analyze one of them" in result.stderr
+    for one in (tmp_path / "r").glob("*/*"):
+        assert run(app, ["analyze", "latency", str(one)]).exit_code == 0
+    read_probes(tmp_path / "s", [(start + k * second, "icmp", 20.0) for k in range(60)])
+    read_probes(tmp_path / "s", [(start + (60 + k) * second, "icmp", 20.0) for k in range(30)])
+    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "s"), "--json"]).stdout)
+    assert [row["probes"] for row in found] == [90]
+
+
+def test_logs_without_times_read_one_by_one_are_not_put_together(tmp_path):
+    for name, count in (("a", 50), ("b", 60)):
+        lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time=30.5 ms" for k in range(1, count)]
+        sent = f"{count - 1} packets transmitted, {count - 1} received, 0% packet loss, time 9ms"
+        end = f"--- 8.8.8.8 ping statistics ---\n{sent}"
+        text = "\n".join(["PING 8.8.8.8 (8.8.8.8) 56(84) bytes of data.", *lines, "", end, ""])
+        (tmp_path / name).write_text(text)
+        assert run(app, ["read", str(tmp_path / name), "-o", str(tmp_path / "r")]).exit_code == 0
+    result = run(app, ["analyze", "latency", str(tmp_path / "r")])
+    assert result.exit_code == 2
+    assert "has no clock" in result.stderr
+    together = ["read", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "s")]
+    assert run(app, together).exit_code == 0
+    assert run(app, ["analyze", "latency", str(tmp_path / "s")]).exit_code == 0
+
+
+def test_kinds_of_probes_to_one_host_are_series_of_their_own(tmp_path):
+    second, start = 10**9, 1795199963 * 10**9
+    rows = [(start + k * second, kind, rtt) for k in range(60) for kind, rtt in (("icmp", 20.0), ("tcp", 40.0))]
+    read_probes(tmp_path / "r", rows)
+    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "r"), "--json"]).stdout)
+    assert [(row["kind"], row["probes"], row["median_ms"]) for row in found] == [("icmp", 60, 20.0), ("tcp", 60, 40.0)]
+    refused = run(app, ["analyze", "loss", str(tmp_path / "r")])
+    assert refused.exit_code == 2
+    assert "several series (here → h (icmp), here → h (tcp)); wanted one (--site, --target, --kind)" in (
+        refused.stderr.replace("\n", " ")
+    )
+    one = json.loads(run(app, ["analyze", "loss", str(tmp_path / "r"), "--kind", "tcp", "--json"]).stdout)
+    assert one["probes"] == 60
+
+
+def test_a_gap_of_decades_costs_no_memory(tmp_path):
+    """A machine without a clock of its own begins in 1970, and then learns what time it is."""
+    t_s = np.concatenate([np.arange(60.0), 1.7952e9 + np.arange(60.0)])
+    found = latency_spikes(table(t_s, np.where(np.arange(120) % 60 < 40, 20.0, 100.0)))
+    assert found.spikes["duration_s"].to_list() == [20.0, 20.0]
+    assert found.share_lasting == pytest.approx(1 / 3)
+
+
 def test_throughput_of_nothing_at_peak_has_no_ratio(tmp_path):
     file = tmp_path / "t.parquet"
     rows = {"unix_ns": [h * 3600 * 10**9 for h in range(24)], "direction": ["down"] * 24}

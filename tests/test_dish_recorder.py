@@ -73,10 +73,19 @@ def test_every_second_is_there_once_with_what_the_terminal_said(tmp_path):
     assert seconds_of(tmp_path) == [float(s) for s in range(200)]
     drop, latency_ms, down, _ = world().samples(np.arange(-1, 199))
     assert np.allclose(rows["pop_ping_drop_rate"], drop)
-    assert np.allclose(rows["pop_ping_latency_ms"], latency_ms)
+    assert np.allclose(rows["pop_ping_latency_ms"].fill_null(0), np.where(drop < 1, latency_ms, 0))
     assert np.allclose(rows["downlink_throughput_bps"], down)
     assert rows["software_version"].unique().to_list() == [terminal.software_version]
     assert rows["source"].unique().to_list() == ["status"]
+
+
+def test_a_second_in_which_every_ping_was_lost_has_no_latency(tmp_path):
+    terminal, _ = at(0, outages=True)
+    record(Faulty(terminal), tmp_path, 120)
+    rows = scan_recording(tmp_path).collect()
+    lost = rows.filter(pl.col("pop_ping_drop_rate") >= 1)
+    assert lost.height > 0
+    assert rows["pop_ping_latency_ms"].null_count() == lost["pop_ping_latency_ms"].null_count() == lost.height
 
 
 @pytest.mark.parametrize("away", [(30.5, 75.2), (30.0, 31.0), (20.0, 600.0), (0.0, 40.0)])
@@ -97,7 +106,7 @@ def test_a_gap_is_closed_from_the_history(tmp_path, away):
         second = (filled["counter"].to_numpy().astype(np.int64) - 1800) % 60
         drop, latency_ms, *_ = world().samples(second)
         assert np.allclose(filled["pop_ping_drop_rate"], drop)
-        assert np.allclose(filled["pop_ping_latency_ms"].fill_nan(0), np.where(drop < 1, latency_ms, 0))
+        assert np.allclose(filled["pop_ping_latency_ms"].fill_null(0), np.where(drop < 1, latency_ms, 0))
         gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
         assert gap["filled"].to_list() == [filled.height]
 
@@ -238,11 +247,117 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
         clock.now_unix_ns = lambda: now() - 1000 * SECOND
         jumped.append(now())
 
-    record(Faulty(terminal, then={50: back}), tmp_path, 400, map_every_s=10)
+    transport, shown = Faulty(terminal, then={50: back}), []
+    client = DishClient(transport)
+    seen = client.obstruction_map
+
+    def keeping():
+        found = seen()
+        shown.append(found.quality.copy())
+        return found
+
+    client.obstruction_map = keeping
+    said = []
+    Recorder(client, tmp_path, clock, map_every_s=10, on_change=lambda c: said.append(c.kind)).run(400)
     rows = scan_recording(tmp_path).collect()
     assert len(jumped) == 1
     assert rows.height == 400
-    assert len(list(maps(tmp_path))) == 40
+    assert sorted(said) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
+    Segments(tmp_path, "maps", "test", LAYOUT).put_together()
+    found = [quality for _, quality in maps(tmp_path)]
+    assert len(found) == len(shown) == 40
+    for one, other in zip(found, shown, strict=True):
+        assert np.array_equal(one, other), "as they were written, whatever the clock said"
+
+
+def ahead(clock, by_s):
+    """The clock is set."""
+    now = clock.now_unix_ns
+    clock.now_unix_ns = lambda: now() + by_s * SECOND
+
+
+def test_a_clock_that_is_set_forward_makes_no_gap(tmp_path):
+    terminal, clock = at(0)
+    said = record(Faulty(terminal, then={300: lambda _: ahead(clock, 3600)}), tmp_path, 700)
+    rows = scan_recording(tmp_path).collect()
+    assert rows.height == 700, "no second is there twice"
+    assert rows["source"].unique().to_list() == ["status"]
+    assert said == ["connected", "clock"]
+    events = scan_recording(tmp_path, "events").collect()
+    assert "gap" not in events["kind"].to_list()
+    assert "set by +3600.0 s" in events.filter(pl.col("kind") == "clock")["text"].item()
+    record(Faulty(terminal), tmp_path, 10)
+    assert scan_recording(tmp_path).filter(pl.col("source") == "history").collect().height == 0
+
+
+def test_a_gap_in_which_the_clock_is_set_is_as_long_as_it_was(tmp_path):
+    terminal, clock = at(0)
+    transport = Faulty(terminal, then={300: lambda _: ahead(clock, -200)})
+    call = transport.call
+
+    def away(request):
+        if 290 <= (clock.elapsed_ns() - START) / SECOND < 340:
+            raise DishError("unreachable", "no terminal answers")
+        return call(request)
+
+    transport.call = away
+    record(transport, tmp_path, 600)
+    events = scan_recording(tmp_path, "events").collect()
+    gap = events.filter(pl.col("kind") == "gap")
+    assert gap.height == 1
+    assert 50 <= gap["duration_s"].item() <= 66
+    assert gap["filled"].item() >= 49
+
+
+def test_a_time_in_the_future_does_not_stop_gaps_from_being_closed(tmp_path):
+    terminal, clock = at(0)
+    ahead(clock, 10 * 365 * 86_400)
+    record(Faulty(terminal), tmp_path, 60)
+    ahead(clock, -10 * 365 * 86_400)
+    record(Faulty(terminal), tmp_path, 60)
+    clock.sleep_s(100)
+    record(Faulty(terminal), tmp_path, 30)
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert 99 <= filled.height <= 101
+
+
+def test_a_history_that_does_not_come_is_asked_for_less_and_less(tmp_path):
+    terminal, clock = at(0)
+    client, asked = DishClient(Faulty(terminal)), []
+
+    def slow():
+        asked.append((clock.now_unix_ns() - START) / SECOND)
+        clock.sleep_s(3)
+        raise DishError("slow", "no answer in 3 s")
+
+    client.history = slow
+    Recorder(client, tmp_path, clock).run(2000)
+    assert np.diff(asked).round().tolist()[:5] == [18, 33, 63, 123, 243]
+    assert len(asked) <= 12
+    assert scan_recording(tmp_path).collect().height >= 2000 - 3 * len(asked) - 1
+
+
+def test_maps_go_on_over_the_hour_and_without_the_hours_before(tmp_path):
+    terminal, clock = at(0, uptime_s=0)
+    clock.sleep_s(3600 - 90)
+    shown = {}
+    client = DishClient(Faulty(terminal))
+    seen = client.obstruction_map
+
+    def keeping():
+        found = seen()
+        shown[clock.now_unix_ns()] = found.quality.copy()
+        return found
+
+    client.obstruction_map = keeping
+    Recorder(client, tmp_path, clock, map_every_s=7).run(200)
+    folder = tmp_path / "maps"
+    for path in sorted(folder.glob("20260510T09*.parquet")):
+        path.rename(path.with_name(f"{path.name}.damaged"))
+    found = list(maps(tmp_path))
+    assert 10 <= len(found) < len(shown)
+    for t_unix_ns, quality in found:
+        assert np.array_equal(quality, shown[t_unix_ns])
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(500) + b"PAR1"])

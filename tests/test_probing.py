@@ -229,10 +229,35 @@ def test_offset_and_drift_of_two_clocks_are_found(offset_ms, drift_ppm, one_way_
     t_s = np.arange(0, 120, 0.05)
     queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
     theta = offset_ms + t_s * drift_ppm / 1e3
-    found = clock_offset.estimate(t_s, one_way_ms + queue[0] + theta, one_way_ms + queue[1] - theta)
+    (found,) = clock_offset.estimate(t_s, one_way_ms + queue[0] + theta, one_way_ms + queue[1] - theta)
     assert abs(found.offset_ms - offset_ms) < 0.5
     assert abs(found.drift_ppm - drift_ppm) < 5
     assert found.uncertain_ms == pytest.approx(one_way_ms, abs=0.5)
+
+
+@settings(max_examples=25)
+@given(st.floats(-1e5, 1e5), st.lists(st.floats(5.0, 115.0), min_size=1, max_size=3), st.integers(0, 99))
+def test_clocks_that_are_set_are_found_and_taken_out_piece_by_piece(offset_ms, set_at_s, seed):
+    rng = np.random.default_rng(seed)
+    t_s = np.arange(0, 120, 0.05)
+    set_at_s = [set_at_s[0], *(at for at in set_at_s[1:] if all(abs(at - other) >= 30 for other in set_at_s[:1]))][:2]
+    set_at_s.sort()
+    steps = rng.choice([-1, 1], len(set_at_s)) * rng.uniform(60, 5000, len(set_at_s))
+    theta = offset_ms + t_s * 0.02 + sum(size * (t_s >= at) for size, at in zip(steps, set_at_s, strict=True))
+    queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
+    found = clock_offset.estimate(t_s, 20 + queue[0] + theta, 20 + queue[1] - theta)
+    assert [one.from_s for one in found[1:]] == pytest.approx(set_at_s, abs=0.051)
+    wrong = clock_offset.offsets_ms(found, t_s) - theta
+    assert np.abs(wrong).max() < max(one.uncertain_ms for one in found)
+    assert np.median(np.abs(wrong)) < 0.5
+
+
+def test_a_clock_that_is_slewed_is_said_to_be_uncertain():
+    t_s = np.arange(0, 120, 0.05)
+    theta = np.where(t_s < 60, 0.0, (t_s - 60) * 0.5)  # 500 ppm, as adjtime does it
+    (found,) = clock_offset.estimate(t_s, 20 + theta, 20 - theta)
+    wrong = clock_offset.offsets_ms([found], t_s) - theta
+    assert found.uncertain_ms >= 20 + np.abs(wrong).max() * 0.9
 
 
 @pytest.mark.parametrize(
@@ -323,6 +348,29 @@ def test_one_way_delays_are_as_honest_as_the_clocks(tmp_path):
     assert clocks["offset_ms"] == pytest.approx(3_600_000 - 10)
     assert clocks["uncertain_ms"] == pytest.approx(20)  # the truth, 10 and 30, lies within
     assert "estimated" in other.record["sources"][0]["notes"][0]
+
+
+def test_a_clock_that_is_set_in_the_middle_is_taken_out_on_both_sides(tmp_path):
+    rows = [
+        (s * 10 * MS + off, 0, s, 40 * MS, 10 * MS - off, 30 * MS + off, 12, 0, None)
+        for s in range(4000)
+        for off in [0 if s < 2110 else -500 * MS]
+    ]
+    run = finish(recorded(tmp_path, rows, counts(same_clock=[False]), method="owd"))
+    assert run.probes["up_ms"].to_numpy() == pytest.approx(20.0)
+    assert run.summary["targets"][0]["clocks"]["set_after_s"] == pytest.approx([21.1])
+    assert "a clock was set 1 time(s)" in run.record["sources"][0]["notes"][0]
+
+
+def test_a_run_that_is_made_already_is_not_made_again(tmp_path):
+    rows = [(s * SECOND, 0, s, 40 * MS, None, None, 12, 0, None) for s in range(60)]
+    first, again = (recorded(tmp_path / name, rows, counts()) for name in ("a", "b"))
+    run = finish(first)
+    place = first.parent / again.name
+    again.rename(place)  # as if it had been killed before it removed the recording
+    assert finish(place).path == run.path
+    assert not place.exists()
+    assert len(list(tmp_path.glob("a/*/*/run.json"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,14 @@ def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recordi
         result = run(app, ["serving", str(tmp_path / "later.parquet"), *where])
         assert result.exit_code == (2 if refused else 0), result.output
         assert ("wanted 5 days at most" in result.output) == refused
+    half = (
+        pl.col("unix_ns")
+        + pl.when(pl.int_range(pl.len()) * 2 < pl.len()).then(pl.lit(-3, pl.Int64)).otherwise(0) * 86_400 * SECOND
+    )
+    table.with_columns(half).write_parquet(tmp_path / "long.parquet")
+    result = run(app, ["serving", str(tmp_path / "long.parquet"), *where, "--json"])
+    assert result.exit_code == 0, result.output
+    assert f"{table.height - (table.height + 1) // 2} probes are more than 5 days from the elements" in result.output
 
 
 @pytest.mark.parametrize(

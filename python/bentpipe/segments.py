@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ class Layout:
     Attributes:
         key: Key of the files' metadata: JSON with `format`, `made_by`, `table` and, of a put-together file, `replaces`.
         format: Version of the layout; a reader refuses a higher one.
-        tables: The columns of each table. The first is the time of the row [ns since 1970]; files are sorted by it.
+        tables: The columns of each table. The first is the time of the row [ns since 1970]; put-together files are
+            sorted by it.
+        as_written: Tables whose rows mean something in the order in which they were written alone: not sorted. A clock
+            that is set back makes that another order.
         segment_ns: The open segment is closed after this much time [ns].
         segment_rows: Or this many rows.
     """
@@ -46,6 +50,7 @@ class Layout:
     tables: Mapping[str, Columns]
     segment_ns: int
     segment_rows: int
+    as_written: frozenset[str] = frozenset()
 
 
 _HOUR_NS = 3600 * 10**9
@@ -82,14 +87,13 @@ class Segments:
         for path in replaced(self.folder, layout):
             path.unlink()
 
-    @property
-    def empty(self) -> bool:
-        """Whether the next row is the first of its segment."""
-        return not self._rows
+    def begins_with(self, t_unix_ns: int) -> bool:
+        """Whether a row of that time is the first of its segment."""
+        return not self._rows or t_unix_ns // _HOUR_NS > self._rows[0][0] // _HOUR_NS
 
     def add(self, row: Sequence[Any]) -> None:
         """A row for the open segment; it is safe after `flush`. No segment reaches over the full hour."""
-        if self._rows and row[0] // _HOUR_NS > self._rows[0][0] // _HOUR_NS:
+        if self._rows and self.begins_with(row[0]):
             self.close()
         self._rows.append(tuple(row))
         self._pending = True
@@ -129,7 +133,9 @@ class Segments:
         for hour, parts in hours.items():
             whole = self.folder / f"{hour}Z.parquet"
             frame = pl.concat([pl.read_parquet(p) for p in ([whole] if whole.exists() else []) + parts])
-            self._write(whole, frame.sort(self._time, maintain_order=True), [part.name for part in parts])
+            if self._table not in self._layout.as_written:
+                frame = frame.sort(self._time, maintain_order=True)
+            self._write(whole, frame, [part.name for part in parts])
             for part in parts:
                 part.unlink()
 
@@ -169,7 +175,17 @@ def replaced(folder: Path, layout: Layout) -> list[Path]:
 def about(path: Path, layout: Layout) -> dict[str, Any] | None:
     """What a file says of itself; None if it does not read as part of a recording."""
     try:
-        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[layout.key])
+        now = path.stat()
+    except OSError:
+        return None
+    return _said(path, layout.key, (now.st_mtime_ns, now.st_size, now.st_ino))
+
+
+@lru_cache(maxsize=1 << 17)
+def _said(path: Path, key: str, _: tuple[int, int, int]) -> dict[str, Any] | None:
+    """`about` of a file as it is now: a recording of a year has tens of thousands, asked for again and again."""
+    try:
+        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[key])
     except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
         return None
     return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None

@@ -10,6 +10,7 @@ from bentpipe.analysis.tables import KEYS
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -33,19 +34,19 @@ def scan_file(path: Path) -> pl.LazyFrame:
     return table
 
 
-def chosen(table: pl.LazyFrame, path: Path, site: str | None = None, target: str | None = None) -> pl.LazyFrame:
-    """Rows of one site or target only, if asked for; `path` names the table in messages.
+def chosen(table: pl.LazyFrame, path: Path, wanted: Mapping[str, str | None]) -> pl.LazyFrame:
+    """Rows of one site, target or kind (`KEYS`) only, if asked for; `path` names the table in messages.
 
     Raises:
-        UserError: There are no rows from that site or to that target.
+        UserError: There are no such rows.
     """
     columns = table.collect_schema()
-    for key, wanted in zip(KEYS, (site, target), strict=True):
-        if wanted is None:
+    for key in KEYS:
+        if (value := wanted.get(key)) is None:
             continue
         if key not in columns:
             raise UserError(f"{path}: has no column {key!r}; --{key} cannot choose")
-        table = table.filter(pl.col(key) == wanted)
+        table = table.filter(pl.col(key) == value)
         if table.select(pl.len()).collect().item() == 0:
-            raise UserError(f"{path}: no rows with {key} {wanted!r}")
+            raise UserError(f"{path}: no rows with {key} {value!r}")
     return table

@@ -1,4 +1,4 @@
-"""Quantiles and distributions of round trips by site and target, and the jitter between successive ones."""
+"""Quantiles and distributions of round trips by series, and the jitter between successive ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis.tables import series
+from bentpipe.analysis.tables import KEYS, series
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,15 +19,16 @@ CDF_POINTS = 1001
 
 
 def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """Round trips of each site and target (T3P, section 3.2 and figure 2).
+    """Round trips of each site, target and kind of probe (T3P, section 3.2 and figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).
 
     Returns:
-        One row a series: `site`, `target`, `probes`, `lost`, `loss` (share), `min_ms`, the `QUANTILES`, `max_ms`,
-        `p99_over_median` and `max_over_median` (the paper: above 2.4, 11 to 16), `jitter_ms`: the mean |difference| of
-        successive replies (Huston 2024: 6.7 ms). Quantiles are interpolated linearly; null where nothing answered.
+        One row a series: `site`, `target`, `kind`, `probes`, `lost`, `loss` (share), `min_ms`, the `QUANTILES`,
+        `max_ms`, `p99_over_median` and `max_over_median` (the paper: above 2.4, 11 to 16), `jitter_ms`: the mean
+        |difference| of successive replies (Huston 2024: 6.7 ms). Quantiles are interpolated linearly; null where
+        nothing answered.
 
     Raises:
         UserError: See `tables.series`.
@@ -38,6 +39,7 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         row: dict[str, object] = {
             "site": one.site,
             "target": one.target,
+            "kind": one.kind,
             "probes": one.rtt_ms.size,
             "lost": int(one.lost.sum()),
             "loss": float(one.lost.mean()) if one.rtt_ms.size else None,
@@ -59,21 +61,21 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
             value = found[of]
             row[name] = value / median if value is not None and median else None
         rows.append(row | {"jitter_ms": jitter})
-    kinds = {"site": pl.String, "target": pl.String, "probes": pl.Int64, "lost": pl.Int64, "loss": pl.Float64}
+    counts = {"probes": pl.Int64, "lost": pl.Int64, "loss": pl.Float64}
     numbers = ["min_ms", *QUANTILES, "max_ms", "p99_over_median", "max_over_median", "jitter_ms"]
-    return pl.DataFrame(rows, schema={**kinds, **dict.fromkeys(numbers, pl.Float64)})
+    return pl.DataFrame(rows, schema={**dict.fromkeys(KEYS, pl.String), **counts, **dict.fromkeys(numbers, pl.Float64)})
 
 
 def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.DataFrame:
-    """The distribution of round trips of each site and target (T3P, figure 2).
+    """The distribution of round trips of each site, target and kind of probe (T3P, figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).
         points: Points of each, evenly spaced in `share`; 2 at least.
 
     Returns:
-        `site`, `target`, `rtt_ms`, `share`: the share of replies at or below `rtt_ms`, from 0 to 1. Series without a
-        reply have no rows.
+        `site`, `target`, `kind`, `rtt_ms`, `share`: the share of replies at or below `rtt_ms`, from 0 to 1. Series
+        without a reply have no rows.
     """
     share = np.linspace(0, 1, points)
     parts = []
@@ -84,11 +86,12 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
                 pl.DataFrame({"rtt_ms": _quantiles(ordered, share), "share": share}).select(
                     pl.lit(one.site, pl.String).alias("site"),
                     pl.lit(one.target, pl.String).alias("target"),
+                    pl.lit(one.kind, pl.String).alias("kind"),
                     "rtt_ms",
                     "share",
                 )
             )
-    empty = pl.DataFrame(schema={"site": pl.String, "target": pl.String, "rtt_ms": pl.Float64, "share": pl.Float64})
+    empty = pl.DataFrame(schema={**dict.fromkeys(KEYS, pl.String), "rtt_ms": pl.Float64, "share": pl.Float64})
     return pl.concat([empty, *parts])
 
 

@@ -8,11 +8,15 @@ end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from bentpipe.analysis.tables import only_series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Above this many medians is a spike (T3P, section 3.3).
 TIMES_MEDIAN = 2.0
@@ -76,48 +80,51 @@ def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = 
         return Spikes(None, None, pl.DataFrame(schema=_COLUMNS), None, None)
     median = float(np.median(rtt_ms))
     threshold = TIMES_MEDIAN * median
-    bins = int(one.duration_s // BIN_S) + 1
+    # Only bins with replies: of a series with a gap of years the others would not fit into memory.
     grouped = (
         pl.DataFrame({"bin": (replies_s // BIN_S).astype(np.int64), "rtt_ms": rtt_ms})
         .group_by("bin")
         .agg(pl.col("rtt_ms").median())
+        .sort("bin")
     )
-    level = np.full(bins, np.nan)
-    level[grouped["bin"].to_numpy()] = grouped["rtt_ms"].to_numpy()
-    with_loss = np.zeros(bins + 2, bool)
-    with_loss[(one.t_s[one.lost] // BIN_S).astype(np.int64) + 1] = True
+    bins, level = grouped["bin"].to_numpy(), grouped["rtt_ms"].to_numpy()
+    with_loss = np.unique((one.t_s[one.lost] // BIN_S).astype(np.int64))
     rows = []
-    inside = np.zeros(bins, bool)
-    for first, last in _runs(level > threshold):
+    inside = np.zeros(bins.size, bool)
+    for first, last in _runs(bins[level > threshold]):
         duration = (last - first + 1) * BIN_S
-        values = level[first : last + 1]
+        of_it = slice(*np.searchsorted(bins, (first, last + 1)))
+        values = level[of_it]
         periods = round(duration / period_s) if period_s else None
         rows.append(
             {
                 "start_unix_ns": one.start_unix_ns + round(first * BIN_S * 1e9),
                 "duration_s": duration,
                 "lasting": duration >= LASTING_S,
-                "median_ms": float(np.nanmedian(values)),
-                "peak_ms": float(np.nanmax(values)),
+                "median_ms": float(np.median(values)),
+                "peak_ms": float(values.max()),
                 "periods": periods,
                 "off_period_s": duration - periods * period_s if period_s and periods is not None else None,
-                "lost_at_ends": bool(with_loss[first : first + 3].any() or with_loss[last : last + 3].any()),
+                "lost_at_ends": any(_within(with_loss, end - 1, end + 1) for end in (first, last)),
             }
         )
-        inside[first : last + 1] |= duration >= LASTING_S
+        inside[of_it] |= duration >= LASTING_S
     spikes = pl.DataFrame(rows, schema=_COLUMNS)
     lasting = spikes.filter("lasting")
     near = None
     if period_s and lasting.height:
         on_multiple = (pl.col("periods") >= 1) & (pl.col("off_period_s").abs() <= BIN_S)
         near = lasting.filter(on_multiple).height / lasting.height
-    known = np.isfinite(level)
-    return Spikes(median, threshold, spikes, float(inside[known].mean()), near)
+    return Spikes(median, threshold, spikes, float(inside.mean()), near)
 
 
-def _runs(above: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """First and last bin of runs above the line, those joined that are at most `BRIDGED_BINS` apart."""
-    where = np.flatnonzero(above)
+def _within(bins: NDArray[np.int64], first: int, last: int) -> bool:
+    """Whether one of these, sorted, lies from `first` to `last`."""
+    return bool(np.searchsorted(bins, first) < np.searchsorted(bins, last + 1))
+
+
+def _runs(where: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """First and last bin of runs of bins above the line, sorted, those joined that are at most `BRIDGED_BINS` apart."""
     if not where.size:
         return []
     breaks = np.flatnonzero(np.diff(where) > BRIDGED_BINS + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 #: Probes of round-trip times, one row each. `rtt_ms` null: lost.
 PINGS: Mapping[str, pl.DataType] = {"unix_ns": pl.Int64(), "rtt_ms": pl.Float64()}
-#: What tells series apart; a table may lack either.
-KEYS = ("site", "target")
+#: What tells series apart, `kind` being how it was probed (`icmp`, `tcp`, `udp`); a table may lack any.
+KEYS = ("site", "target", "kind")
 
 
 @dataclass(frozen=True)
 class Series:
-    """Probes from one site to one target, in order of time.
+    """Probes of one kind from one site to one target, in order of time.
 
     Attributes:
         site: Where from; None if the table does not say.
         target: Where to; None if the table does not say.
+        kind: How; None if the table does not say.
         start_unix_ns: The first probe.
         t_s: Probes' times since `start_unix_ns` [s], not decreasing; shape (n,).
         rtt_ms: Their round trips [ms]; NaN: lost; shape (n,).
@@ -37,14 +38,16 @@ class Series:
 
     site: str | None
     target: str | None
+    kind: str | None
     start_unix_ns: int
     t_s: Floats
     rtt_ms: Floats
 
     @property
     def name(self) -> str:
-        """`site → target` as messages and figures show it."""
-        return " → ".join(part for part in (self.site, self.target) if part) or "the series"
+        """`site → target (kind)` as messages and figures show it."""
+        ends = " → ".join(part for part in (self.site, self.target) if part) or "the series"
+        return f"{ends} ({self.kind})" if self.kind else ends
 
     @property
     def lost(self) -> NDArray[np.bool_]:
@@ -55,6 +58,17 @@ class Series:
     def duration_s(self) -> float:
         """From the first to the last probe [s]."""
         return float(self.t_s[-1]) if self.t_s.size else 0.0
+
+    @property
+    def times_unix_ns(self) -> NDArray[np.int64]:
+        """Probes' times [ns since 1970]; shape (n,)."""
+        return self.start_unix_ns + (self.t_s * 1e9).astype(np.int64)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Series:
+        """Some of its probes, at least one; shape (n,)."""
+        first_s = float(self.t_s[chosen][0])
+        start = self.start_unix_ns + round(first_s * 1e9)
+        return replace(self, start_unix_ns=start, t_s=self.t_s[chosen] - first_s, rtt_ms=self.rtt_ms[chosen])
 
     def replies(self) -> tuple[Floats, Floats]:
         """Times [s] and round trips [ms] of the probes that were answered."""
@@ -79,7 +93,7 @@ def check_columns(table: pl.LazyFrame, wanted: Mapping[str, pl.DataType], what: 
 
 
 def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
-    """The series of a table of pings, sorted by site and target; each is loaded when its turn comes.
+    """The series of a table of pings, sorted by site, target and kind; each is loaded when its turn comes.
 
     Raises:
         UserError: A column is missing or of another type, a time is null, or a round trip is below 0 or no number (a
@@ -91,7 +105,7 @@ def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
     groups = lazy.select(keys).unique().collect(engine="streaming").sort(keys, nulls_last=True) if keys else None
     for group in groups.iter_rows(named=True) if groups is not None else [{}]:
         here = lazy.filter([pl.col(key).eq_missing(pl.lit(value)) for key, value in group.items()] or pl.lit(True))
-        yield _series(here.select(*PINGS).collect(engine="streaming"), group.get("site"), group.get("target"))
+        yield _series(here.select(*PINGS).collect(engine="streaming"), *(group.get(key) for key in KEYS))
 
 
 def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
@@ -107,11 +121,13 @@ def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
     second = next(every, None)
     if second is not None:
         more = ", …" if next(every, None) is not None else ""
-        raise UserError(f"pings: several series ({first.name}, {second.name}{more}); wanted one (--site, --target)")
+        raise UserError(
+            f"pings: several series ({first.name}, {second.name}{more}); wanted one (--site, --target, --kind)"
+        )
     return first
 
 
-def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
+def _series(rows: pl.DataFrame, site: str | None, target: str | None, kind: str | None) -> Series:
     if rows["unix_ns"].null_count():
         raise UserError(f"pings: {rows['unix_ns'].null_count()} rows have no 'unix_ns'; wanted a time for each probe")
     if not rows["unix_ns"].is_sorted():
@@ -125,4 +141,4 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None) -> Series:
     start = int(unix_ns[0]) if unix_ns.size else 0
     t_s = (unix_ns - start).astype(np.float64)
     t_s /= 1e9
-    return Series(site, target, start, t_s, rtt_ms)
+    return Series(site, target, kind, start, t_s, rtt_ms)

@@ -25,6 +25,7 @@ Table = Annotated[
 ]
 Site = Annotated[str | None, typer.Option(help="Only probes from this site.")]
 Target = Annotated[str | None, typer.Option(help="Only probes to this target.")]
+Kind = Annotated[str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp.")]
 Plot = Annotated[
     str | None,
     typer.Option(
@@ -41,15 +42,20 @@ _MOST_NOTES = 5
 
 @app.command(cls=PlotCommand)
 def latency(
-    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+    file: Table,
+    site: Site = None,
+    target: Target = None,
+    kind: Kind = None,
+    as_json: options.AsJson = False,
+    plot: Plot = None,
 ) -> None:
-    """Quantiles of round trips by site and target.
+    """Quantiles of round trips by site, target and kind of probe.
 
     Example: bentpipe analyze latency pings.parquet
     """
     from bentpipe import analysis
 
-    table = _open(file, "probes", site, target).table
+    table = _open(file, "probes", site=site, target=target, kind=kind).table
     _print(analysis.latency_summary(table).to_dicts(), as_json)
     if plot:
         from bentpipe.plots.analysis import plot_latency
@@ -59,7 +65,12 @@ def latency(
 
 @app.command(cls=PlotCommand)
 def spikes(
-    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+    file: Table,
+    site: Site = None,
+    target: Target = None,
+    kind: Kind = None,
+    as_json: options.AsJson = False,
+    plot: Plot = None,
 ) -> None:
     """Spikes above twice the median that last for a slot or more.
 
@@ -67,7 +78,7 @@ def spikes(
     """
     from bentpipe import analysis
 
-    table = _open(file, "probes", site, target).table
+    table = _open(file, "probes", site=site, target=target, kind=kind).table
     period_s = analysis.analyze_handovers(table).period_s
     found = analysis.latency_spikes(table, period_s)
     rows = found.spikes.to_dicts()
@@ -85,7 +96,12 @@ def spikes(
 
 @app.command(cls=PlotCommand)
 def handovers(
-    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+    file: Table,
+    site: Site = None,
+    target: Target = None,
+    kind: Kind = None,
+    as_json: options.AsJson = False,
+    plot: Plot = None,
 ) -> None:
     """Slots of a scheduler in the pings of one series: found, not, or too short to tell; period, phase, each slot.
 
@@ -94,7 +110,7 @@ def handovers(
     from bentpipe import analysis
     from bentpipe.analysis.tables import only_series
 
-    measured = _open(file, "probes", site, target)
+    measured = _open(file, "probes", site=site, target=target, kind=kind)
     table = measured.table
     found = analysis.analyze_handovers(table, clock_known=measured.clock_known)
     if as_json:
@@ -111,7 +127,12 @@ def handovers(
 
 @app.command(cls=PlotCommand)
 def loss(
-    file: Table, site: Site = None, target: Target = None, as_json: options.AsJson = False, plot: Plot = None
+    file: Table,
+    site: Site = None,
+    target: Target = None,
+    kind: Kind = None,
+    as_json: options.AsJson = False,
+    plot: Plot = None,
 ) -> None:
     """Loss episodes: how long, how far apart, at which second of the slot.
 
@@ -119,7 +140,7 @@ def loss(
     """
     from bentpipe import analysis
 
-    table = _open(file, "probes", site, target).table
+    table = _open(file, "probes", site=site, target=target, kind=kind).table
     slots = analysis.analyze_handovers(table)
     found = analysis.loss_episodes(table, slots.period_s, slots.edge_unix_ns)
     whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
@@ -210,12 +231,12 @@ def throughput(
         _save(plot_throughput(found), plot_file(plot, file, "throughput"))
 
 
-def _open(file: Path, wanted: Wanted, site: str | None = None, target: str | None = None) -> Opened:
+def _open(file: Path, wanted: Wanted, **series: str | None) -> Opened:
     """The table, and on stderr what was said of it."""
     from bentpipe.cli.console import note, warn
     from bentpipe.runs.measured.opening import opened
 
-    measured = opened(file, wanted, site, target)
+    measured = opened(file, wanted, **series)
     for line in measured.warnings:
         warn(line)
     for line in measured.notes[:_MOST_NOTES]:

@@ -73,6 +73,8 @@ def serving(
 
 
 def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float | None) -> list[Answer]:
+    from dataclasses import replace
+
     from bentpipe.cli.console import note, progress, warn
     from bentpipe.errors import UserError
     from bentpipe.serving import by_map, read_maps
@@ -91,10 +93,12 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
         raise UserError(
             f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then"
         )
-    satellites = load_elements(elements, slots[len(slots) // 2].start_unix_ns)
+    satellites, near = load_elements(elements, [slot.start_unix_ns for slot in slots])
+    _say_far(int((~near).sum()), "slots")
+    painted = replace(maps.painted, slots=[slot for slot, is_near in zip(slots, near, strict=True) if is_near])
     with progress("matching") as on_progress:
         answers, standing = by_map(
-            maps.painted,
+            painted,
             maps.frame,
             satellites,
             place,
@@ -110,6 +114,14 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
     return answers
 
 
+def _say_far(count: int, what: str) -> None:
+    from bentpipe.cli.console import warn
+    from bentpipe.serving.elements import MOST_DAYS
+
+    if count:
+        warn(f"{count} {what} are more than {MOST_DAYS:g} days from the elements, and left out")
+
+
 def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place]) -> list[Answer]:
     from bentpipe.cli.console import progress
     from bentpipe.errors import UserError
@@ -119,6 +131,8 @@ def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place
     if place is None:
         raise UserError("--site: needed with --method rtt; pings do not say where the terminal stood")
     pings = read_pings(out)
-    satellites = load_elements(elements, pings.start_unix_ns + round(pings.duration_s / 2 * 1e9))
+    satellites, near = load_elements(elements, pings.times_unix_ns)
+    _say_far(int((~near).sum()), "probes")
+    pings = pings.only(near)
     with progress("matching") as on_progress:
         return by_rtt(pings, satellites, place, gateways=gateways, on_progress=on_progress)

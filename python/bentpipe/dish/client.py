@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -19,8 +21,11 @@ Record = TypeVar("Record")
 
 #: Where a terminal listens, whatever the network behind it.
 DEFAULT_HOST = "192.168.100.1:9200"
+_PORT = 9200
 #: How long an answer may take [s]. Chosen here: answers come within tens of milliseconds over a cable.
 TIMEOUT_S = 3.0
+#: A terminal that did not say what its firmware has is asked again after so long [s]. Chosen here.
+ASK_AGAIN_S = 60.0
 #: Largest answer that is read [bytes], gRPC's own default: a history of 12 hours has 0.8 MB.
 _MOST_BYTES = 4 * 2**20
 #: Field numbers of answers that routers give (Response.wifi_...): 3000 to 3999.
@@ -55,12 +60,19 @@ class Transport(Protocol):
         """Ends the connection; the next call makes a new one."""
 
 
+def _with_port(host: str) -> str:
+    try:
+        return f"[{ipaddress.IPv6Address(host.removeprefix('[').removesuffix(']'))}]:{_PORT}"
+    except ValueError:
+        return host if ":" in host else f"{host}:{_PORT}"
+
+
 class GrpcTransport:
     """gRPC over plain HTTP/2, as terminals have it."""
 
     def __init__(self, host: str = DEFAULT_HOST, timeout_s: float = TIMEOUT_S) -> None:
-        """`host` is ``HOST`` or ``HOST:PORT``; nothing is connected yet."""
-        self.host = host if ":" in host else f"{host}:9200"
+        """`host` is ``HOST`` or ``HOST:PORT``, an IPv6 address as it is or in brackets; nothing is connected yet."""
+        self.host = _with_port(host)
         self._timeout_s = timeout_s
         self._channel: grpc.Channel | None = None
 
@@ -125,17 +137,23 @@ class DishClient:
         self._wire = everything()
         self._request, self._response = self._wire.message("Request"), self._wire.message("Response")
         self._reflected: tuple[str, Reflected | None] | None = None
+        self._reflected_s = 0.0
 
     def status(self) -> Status:
-        """The terminal now. The first answer of a firmware, or after a failure, has its reflection asked."""
+        """The terminal now. The first answer of a firmware, or after a failure, has its reflection asked.
+
+        Without an answer it is asked again after `ASK_AGAIN_S`: until then a field that is not there looks like a zero.
+        """
         try:
             message = self._ask("get_status", "dish_get_status", missing="not-a-dish")
         except DishError:
             self._reflected = None  # what comes back may be another terminal
             raise
         version = message.device_info.software_version
-        if self._reflected is None or self._reflected[0] != version:
+        again = time.monotonic() - self._reflected_s >= ASK_AGAIN_S
+        if self._reflected is None or self._reflected[0] != version or (self._reflected[1] is None and again):
             self._reflected = (version, self._transport.reflect())
+            self._reflected_s = time.monotonic()
         found = self._reflected[1]
         return status_of(message, message.SerializeToString(), found.knows if found is not None else None)
 

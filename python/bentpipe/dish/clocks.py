@@ -29,8 +29,8 @@ class WallClock:
         return time.time_ns()
 
     def elapsed_ns(self) -> int:
-        """As the machine counts."""
-        return time.monotonic_ns()
+        """As the machine counts, the time that it was suspended for too."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def sleep_s(self, seconds: float) -> None:
         """Sleeps."""

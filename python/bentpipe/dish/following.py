@@ -15,6 +15,8 @@ from bentpipe.errors import UserError
 LONGEST_WAIT_S = 15.0
 #: Shortest interval [s]. Chosen here: the terminal renews its values every second.
 SHORTEST_S = 0.1
+#: Longest time to follow a terminal for [s]: nanoseconds of it can still be counted.
+LONGEST_S = 3.2e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became different; `kind` is connected, lost, rebooted or firmware."""
+    """What became different; `kind` is connected, lost, rebooted or firmware; a recorder's also damaged or clock."""
 
     t_unix_ns: int
     kind: str
@@ -56,7 +58,13 @@ class Follower:
         self._last: Status | None = None
 
     def samples(self, until_s: float | None = None) -> Iterator[Sample]:
-        """Samples, each after waiting for its turn; for ever, or as long as said [s]."""
+        """Samples, each after waiting for its turn; for ever, or as long as said [s].
+
+        Raises:
+            UserError: `until_s` is no time.
+        """
+        if until_s is not None and not 0 < until_s <= LONGEST_S:
+            raise UserError(f"for: {until_s:g} s; wanted more than 0 s and at most {LONGEST_S:g} s (a hundred years)")
         due = self._clock.elapsed_ns()
         end = None if until_s is None else due + round(until_s * 1e9)
         wait_s = 1.0

@@ -98,6 +98,7 @@ def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Statu
     obstruction, gps, alignment = of("obstruction_stats"), of("gps_stats"), of("alignment_stats")
     turn = of("ned2dish_quaternion")
     outage = message.outage if message.HasField("outage") else None
+    drop = _value(top, "pop_ping_drop_rate")
     return Status(
         device_id=_value(info, "id"),
         hardware_version=_value(info, "hardware_version"),
@@ -109,8 +110,9 @@ def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Statu
         outage_start_unix_ns=unix_ns_of_gps(outage.start_timestamp_ns) if outage is not None else None,
         outage_duration_s=outage.duration_ns / 1e9 if outage is not None else None,
         outage_did_switch=outage.did_switch if outage is not None else None,
-        pop_ping_latency_ms=_value(top, "pop_ping_latency_ms"),
-        pop_ping_drop_rate=_value(top, "pop_ping_drop_rate"),
+        # Of a second in which every ping was lost nothing came back to be timed: the field is a zero.
+        pop_ping_latency_ms=None if drop is not None and drop >= 1 else _value(top, "pop_ping_latency_ms"),
+        pop_ping_drop_rate=drop,
         downlink_throughput_bps=_value(top, "downlink_throughput_bps"),
         uplink_throughput_bps=_value(top, "uplink_throughput_bps"),
         seconds_to_first_nonempty_slot_s=_value(top, "seconds_to_first_nonempty_slot"),

@@ -32,7 +32,7 @@ _LINE = "#0072B2"
 
 
 def plot_latency(cdfs: pl.DataFrame) -> Figure:
-    """Distributions of round trips, a line each site and target (T3P, figure 2).
+    """Distributions of round trips, a line each site, target and kind of probe (T3P, figure 2).
 
     Args:
         cdfs: What `bentpipe.analysis.cdf` returns.
@@ -40,8 +40,9 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
     with style.styled():
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axis = figure.subplots()
-        for (site, target), part in cdfs.group_by(["site", "target"], maintain_order=True):
+        for (site, target, kind), part in cdfs.group_by(["site", "target", "kind"], maintain_order=True):
             label = " → ".join(str(name) for name in (site, target) if name is not None)
+            label += f" ({kind})" if kind else ""
             axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label or "round trips")
         axis.set_xscale("log")
         axis.set_xlabel("Round-trip time [ms]")

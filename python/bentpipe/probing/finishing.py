@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from bentpipe.probing import clock_offset, recording
 from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER
 from bentpipe.probing.recording import Asked
 from bentpipe.probing.spec import KINDS
-from bentpipe.runs.measured import MeasuredRun, Source, write_measured
+from bentpipe.runs.measured import MeasuredRun, Source, read_measured, write_measured
+from bentpipe.runs.measured.store import SameMeasurementError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 OVERRUNS_BOUND, SKIPPED_BOUND = 0.001, 0.01
 #: Most events that the summary has.
 _MOST_EVENTS = 1000
+#: Behind the name of a recording whose Run is made, while it is removed.
+_DONE = ".done"
 _BOTH_STAMPS = KERNEL_SENT | KERNEL_CAME
 
 
@@ -42,7 +44,10 @@ def finish(folder: Path) -> MeasuredRun | None:
     """
     with recording.taken(folder) as asked:
         run = _write(folder, asked)
-    shutil.rmtree(folder)
+        # In one step: of a recording that is removed in part another, shorter Run would be made.
+        done = folder.with_name(f".{folder.name}{_DONE}")
+        folder.rename(done)
+    shutil.rmtree(done)
     return run
 
 
@@ -62,14 +67,20 @@ def _write(folder: Path, asked: Asked) -> MeasuredRun | None:
     }
     command = " ".join(["bentpipe probe", asked.spec.method, *names, f"--every {asked.spec.every_ns / 1e9:g}"])
     whole = {name: table for name, table in whole.items() if table.height}
-    return write_measured(
-        folder.parent.parent,
-        whole,
-        [Source(command, "bentpipe-probe", notes=_notes(clocks, asked), tables=tuple(whole))],
-        site=asked.site,
-        summary=summary,
-        why_invalid=_why_invalid(summary),
-    )
+    try:
+        return write_measured(
+            folder.parent.parent,
+            whole,
+            [Source(command, "bentpipe-probe", notes=_notes(clocks, asked), tables=tuple(whole))],
+            site=asked.site,
+            summary=summary,
+            why_invalid=_why_invalid(summary),
+        )
+    except SameMeasurementError as error:
+        there = read_measured(error.there)
+        if json.loads(json.dumps(summary)).items() <= there.summary.items():
+            return there  # this was done before, and ended before the recording was removed
+        raise
 
 
 def _probes(raw: pl.DataFrame, site: str, names: list[str], kind: str) -> pl.DataFrame:
@@ -113,7 +124,8 @@ def _one_way(
     if asked.spec.method != "owd":
         return probes, {}
     same = counts["same_clock"] if counts else []
-    parts, clocks = [], {}
+    parts: list[pl.DataFrame] = []
+    clocks: dict[int, dict[str, Any]] = {}
     for number in range(len(asked.spec.targets)):
         rows = probes.filter(pl.col("target") == number)
         known = rows.filter(pl.col("up_ns").is_not_null())
@@ -122,11 +134,20 @@ def _one_way(
         elif asked.synchronised:
             clocks[number] = {"known": "synchronised"}
         elif known.height:
-            start = known["unix_ns"][0]
-            t_s = (known["unix_ns"] - start).to_numpy() / 1e9
+            # By number: this machine's clock may have been set, and then its times are in another order.
+            known = known.sort("seq")
+            first, every_s = known["seq"][0], asked.spec.every_ns / 1e9
+            t_s = (known["seq"] - first).to_numpy() * every_s
             found = clock_offset.estimate(t_s, known["up_ns"].to_numpy() / 1e6, known["down_ns"].to_numpy() / 1e6)
-            clocks[number] = {"known": "estimated", **asdict(found)}
-            by_ns = pl.Series(np.round(found.at((rows["unix_ns"] - start).to_numpy() / 1e9) * 1e6).astype(np.int64))
+            clocks[number] = {
+                "known": "estimated",
+                "offset_ms": found[0].offset_ms,
+                "drift_ppm": found[0].drift_ppm,
+                "uncertain_ms": max(one.uncertain_ms for one in found),
+                "set_after_s": [one.from_s for one in found[1:]],
+            }
+            off_ms = clock_offset.offsets_ms(found, (rows["seq"] - first).to_numpy() * every_s)
+            by_ns = pl.Series(np.round(off_ms * 1e6).astype(np.int64))
             rows = rows.with_columns(pl.col("up_ns") - by_ns, pl.col("down_ns") + by_ns)
         parts.append(rows)
     return pl.concat(parts).sort("unix_ns", maintain_order=True), clocks
@@ -224,6 +245,7 @@ def _notes(clocks: dict[int, dict[str, Any]], asked: Asked) -> list[str]:
                 f"{asked.spec.targets[number].name}: the clocks' offset is estimated, {found['offset_ms']:.3f} ms and "
                 f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the "
                 f"two is known within {found['uncertain_ms']:.3f} ms"
+                + (f"; a clock was set {times} time(s)" if (times := len(found["set_after_s"])) else "")
             )
     return notes
 
@@ -242,13 +264,26 @@ def finish_all(out: Path) -> list[MeasuredRun]:
     """Makes a Run of each recording below a folder for Runs that nobody writes.
 
     Raises:
-        UserError: There is none.
+        UserError: There is none, or, after all others are made, those that could not be.
         StoreError: The disk refuses.
     """
+    for left in out.glob(f"*/.*{recording.SUFFIX}{_DONE}"):
+        shutil.rmtree(left)
     folders = recording.unfinished(out)
     if not folders:
         raise UserError(f"{out}: no unfinished recording in it (looked for <site>/<start time>{recording.SUFFIX})")
-    return [run for run in map(finish, folders) if run is not None]
+    runs, failed = [], []
+    for folder in folders:
+        try:
+            run = finish(folder)
+        except UserError as error:
+            failed.append(str(error))
+            continue
+        runs += [run] if run is not None else []
+    if failed:
+        made = f" ({len(runs)} others are made)" if runs else ""
+        raise UserError("; ".join(failed) + made)
+    return runs
 
 
 def main() -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.analysis.files import scan_file
+from bentpipe.analysis.tables import KEYS
 from bentpipe.errors import UserError
 from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
-from bentpipe.profiles.measured.probes import CHOICES
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.importing import assembled, read_file
 from bentpipe.runs.measured.opening import trusted
@@ -82,7 +82,7 @@ def _run(path: Path, wanted: FromPings) -> _Opened:
 
 def _gave(source: Mapping[str, Any], wanted: FromPings) -> bool:
     """Whether probes of a source are of what is wanted, or may be."""
-    asked = {name: value for name in CHOICES if (value := getattr(wanted, name)) is not None}
+    asked = {name: value for name in KEYS if (value := getattr(wanted, name)) is not None}
     series = source.get("series")
     return not series or any(all(one.get(name) == value for name, value in asked.items()) for one in series)
 

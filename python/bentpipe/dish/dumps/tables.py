@@ -19,7 +19,7 @@ import polars as pl
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
-from bentpipe.readers.columns import NO_ZONE, parse_instants, sent
+from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, parse_instants, probes_of, sent
 from bentpipe.readers.measurement import Measurement, Said
 
 _SQLITE = b"SQLite format 3\x00"
@@ -145,16 +145,30 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
     raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
 
 
+#: Columns of probes that a table may have, and their types.
+_PINGS = {
+    "unix_ns": pl.Int64,
+    "site": pl.String,
+    "target": pl.String,
+    "kind": pl.String,
+    "seq": pl.Int64,
+    "rtt_ms": pl.Float64,
+    "up_ms": pl.Float64,
+    "down_ms": pl.Float64,
+    "duplicate": pl.Boolean,
+    "out_of_order": pl.Boolean,
+}
+
+
 def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
-    names = ("unix_ns", "site", "target", "kind", "seq", "rtt_ms", "up_ms", "down_ms", "duplicate", "out_of_order")
     notes = []
     if table.schema["unix_ns"].is_temporal():
         times, naive = instants(table["unix_ns"], where)
         table = table.with_columns(times.alias("unix_ns"))
         notes += [NO_ZONE] if naive else []
     try:
-        rows = table.select(name for name in names if name in table.columns).cast(
-            {"unix_ns": pl.Int64, "rtt_ms": pl.Float64}
+        rows = table.select(name for name in _PINGS if name in table.columns).cast(
+            {name: kind for name, kind in _PINGS.items() if name in table.columns}
         )
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{where}: {str(error).partition(chr(10))[0]}") from None
@@ -163,10 +177,18 @@ def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     rtt_ms = rows["rtt_ms"].fill_nan(None)
     if not (rtt_ms.drop_nulls() >= 0).all():
         raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
-    rows = sent(rows.with_columns(rtt_ms), said, notes)
-    if "kind" not in rows.columns:
-        rows = rows.with_columns(pl.lit("icmp").alias("kind"))
-    return Measurement({"probes": rows}, notes=tuple(notes))
+    rows = rows.with_columns(rtt_ms)
+    if "seq" in rows.columns and not (rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False)).all():
+        raise UserError(
+            f"{where}: seq is not a number from 0 to {MOST_SEQ} in every row; wanted that, or no such column"
+        )
+    if {"duplicate", "out_of_order"} <= set(rows.columns):  # whoever wrote it has looked
+        rows, jumps = sent(rows, said, notes), 0
+        if "kind" not in rows.columns:
+            rows = rows.with_columns(pl.lit("icmp").alias("kind"))
+    else:
+        rows, jumps = probes_of(rows.drop("duplicate", "out_of_order", strict=False), said, notes)
+    return Measurement({"probes": rows}, clock_jumps=jumps, notes=tuple(notes))
 
 
 def _samples(table: pl.DataFrame, where: str) -> Measurement:

@@ -16,7 +16,7 @@ from bentpipe.segments import about, parts
 
 
 def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl.LazyFrame:
-    """A table of a recording, in order of time; also of one that is still being written.
+    """A table of a recording, in order of time (``maps``: as they were written); also of one that is still written.
 
     Args:
         directory: As given to `bentpipe dish record`.
@@ -35,11 +35,12 @@ def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl
         _check(path)
     if not found:
         return pl.LazyFrame(schema=dict(TABLES[table]))
-    return pl.scan_parquet(found).sort("t_unix_ns", maintain_order=True)
+    rows = pl.scan_parquet(found)
+    return rows if table in LAYOUT.as_written else rows.sort("t_unix_ns", maintain_order=True)
 
 
 def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """When each obstruction map came [ns since 1970] and what it shows, shape (rows, columns); oldest first.
+    """When each obstruction map came [ns since 1970] and what it shows, shape (rows, columns); as recorded.
 
     Raises:
         UserError: As `scan_recording`.
@@ -54,12 +55,18 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
 
 
 def drawn(tables: Iterable[pl.DataFrame]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The maps of tables ``maps`` that follow each other, as `maps` gives them: a row has what changed, or all."""
-    quality = np.empty((0, 0), dtype=np.float32)
+    """The maps of tables ``maps`` that follow each other, as `maps` gives them: a row has what changed, or all.
+
+    Changes of a map that is not there, since its file was deleted or set aside, are passed over.
+    """
+    quality: NDArray[np.float32] | None = None
     for table in tables:
         for row in table.iter_rows(named=True):
             if row["whole"]:
                 quality = np.full((row["rows"], row["columns"]), -1.0, dtype=np.float32)
+            if quality is None or quality.shape != (row["rows"], row["columns"]):
+                quality = None
+                continue
             quality.ravel()[np.asarray(row["pixel"], dtype=np.int64)] = row["quality"]
             yield row["t_unix_ns"], quality.copy()
 

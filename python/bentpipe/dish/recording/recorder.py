@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -29,6 +30,10 @@ HISTORY_S = 300
 HISTORY_HOLDS_S = 900
 #: Times without an answer from this on are gaps [s]: there was no sample where there should have been one.
 GAP_S = 1.5
+#: The machine's clock was set if it went this much more or less than time did [s]. More than NTP slews.
+STEP_S = 1.0
+#: Waits between questions for a history that does not come [s]: each holds up samples. The longest is `HISTORY_S`.
+FIRST_BACK_OFF_S = 15
 
 _NANOS = 10**9
 _status_values = attrgetter(*STATUS)
@@ -72,17 +77,20 @@ class Recorder:
         self._flushed_s = 0.0
         made_by = f"bentpipe {_version()}"
         root = Path(directory)
-        self._samples, self._events, self._maps = (
-            Segments(root, name, made_by, LAYOUT) for name in ("samples", "events", "maps")
-        )
-        for path in (p for table in (self._samples, self._events, self._maps) for p in table.set_aside):
+        self._tables = [Segments(root, name, made_by, LAYOUT) for name in ("samples", "events", "maps")]
+        self._samples, self._events, self._maps = self._tables
+        for path in (p for table in self._tables for p in table.set_aside):
             self._changed(
                 Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
             )
-        self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns"))
+        # What was written while the clock was ahead is no last sample.
+        now = clock.now_unix_ns()
+        self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns").filter(pl.col("t_unix_ns") <= now))
+        self._last_ns: int | None = None
         self._gaps = _open_gaps(self._samples.folder, self._events.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
         self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
+        self._back_off_s = 0
         self._map: NDArray[np.float32] | None = None
 
     def run(self, for_s: float | None = None) -> int:
@@ -98,7 +106,7 @@ class Recorder:
                 count += 1
         finally:
             try:
-                for table in (self._samples, self._events, self._maps):
+                for table in self._tables:
                     table.close()
             finally:
                 os.close(self._lock)
@@ -106,14 +114,11 @@ class Recorder:
 
     def _take_in(self, sample: Sample) -> None:
         now = sample.t_unix_ns
-        last = self._last_unix_ns
-        if last is not None and now - last > self._gap_s * _NANOS:
-            self._gaps.append((last, now))
+        self._look_for_gap(now, self._clock.elapsed_ns())
         self._samples.add((now, "status", None, None, *_status_values(sample.status)))
-        self._last_unix_ns = now
         # First the new sample, then what was missed: a slow history loses nothing.
         self._flush()
-        if self._gaps or self._clock.elapsed_ns() >= self._next_history_ns:
+        if self._clock.elapsed_ns() >= self._next_history_ns:
             gaps = len(self._gaps)
             self._read_history(sample)
             self._flush(at_once=len(self._gaps) < gaps)
@@ -121,11 +126,32 @@ class Recorder:
             self._read_map(sample)
         self._flush()
 
+    def _look_for_gap(self, now: int, elapsed_ns: int) -> None:
+        """Whether samples are missing before this one: by the count of time, for the clock may have been set."""
+        last, last_ns = self._last_unix_ns, self._last_ns
+        self._last_unix_ns, self._last_ns = now, elapsed_ns
+        if last is None:
+            return
+        gone_ns = now - last
+        if last_ns is not None and abs(gone_ns - (elapsed_ns - last_ns)) > STEP_S * _NANOS:
+            gone_ns = elapsed_ns - last_ns
+            for table in self._tables:  # a segment is of one clock
+                table.close()
+            text = f"this machine's clock was set by {(now - last - gone_ns) / _NANOS:+.1f} s"
+            self._events.add((now, "clock", text, last, None, None, None, None))
+            self._on_change(Change(now, "clock", text))
+        if gone_ns > self._gap_s * _NANOS:
+            self._gaps.append((now - gone_ns, now))
+            if not self._back_off_s:
+                self._next_history_ns = elapsed_ns
+
     def _flush(self, *, at_once: bool = False) -> None:
+        """`at_once`: beside the others, so that the next sample does not wait because of it."""
         if at_once or time.monotonic() - self._flushed_s >= FLUSH_S:
-            for table in (self._samples, self._events, self._maps):
+            for table in self._tables:
                 table.flush()
-            self._flushed_s = time.monotonic()
+            if not at_once:
+                self._flushed_s = time.monotonic()
 
     def _read_history(self, sample: Sample) -> None:
         """Closes gaps, and notes outages that are over."""
@@ -134,8 +160,9 @@ class Recorder:
         except DishError:
             history = None
         now = self._clock.now_unix_ns()
+        self._back_off_s = 0 if history is not None else min(2 * self._back_off_s or FIRST_BACK_OFF_S, HISTORY_S)
+        self._next_history_ns = self._clock.elapsed_ns() + (self._back_off_s or HISTORY_S) * _NANOS
         if history is not None:
-            self._next_history_ns = self._clock.elapsed_ns() + HISTORY_S * _NANOS
             self._note_outages(history, sample)
         for gap in list(self._gaps):
             if history is not None:
@@ -159,7 +186,8 @@ class Recorder:
             "power_in_w": history.power_in_w,
         }
         for place in inside:
-            values = {name: float(found[place]) for name, found in series.items() if len(found)}
+            numbers = {name: float(found[place]) for name, found in series.items() if len(found)}
+            values = {name: value for name, value in numbers.items() if not math.isnan(value)}
             about = {"t_unix_ns": int(times[place]), "source": "history", "counter": int(history.counter[place])}
             self._samples.add(tuple((_BLANK | who | values | about).values()))
         self._note_gap(gap, len(inside))
@@ -189,7 +217,7 @@ class Recorder:
         except DishError:
             return  # old firmware has none; a terminal that went away is noticed by the next sample
         before, quality = self._map, found.quality
-        whole = before is None or before.shape != quality.shape or self._maps.empty
+        whole = before is None or before.shape != quality.shape or self._maps.begins_with(sample.t_unix_ns)
         changed = np.flatnonzero(quality.ravel() >= 0 if whole else (quality != before).ravel())
         rows, columns = quality.shape
         about = (sample.status.software_version, rows, columns, found.max_theta_deg, found.frame, whole)
@@ -199,7 +227,7 @@ class Recorder:
     def _changed(self, change: Change) -> None:
         self._events.add((change.t_unix_ns, change.kind, change.text, None, None, None, None, None))
         if change.kind == "lost":  # nothing else will flush before the terminal is back
-            self._flush()
+            self._flush(at_once=True)
         self._on_change(change)
         if change.kind == "connected":
             self._note_location(change.t_unix_ns)
@@ -232,8 +260,10 @@ def _open_gaps(samples: Path, events: Path, last_unix_ns: int | None, gap_s: flo
     if last_unix_ns is None:
         return []
     since = last_unix_ns - HISTORY_HOLDS_S * _NANOS
-    times = _recent(samples, "t_unix_ns").filter(pl.col("t_unix_ns") >= since).sort("t_unix_ns").collect()
-    noted = set(_recent(events, "start_unix_ns", "kind").filter(pl.col("kind") == "gap").collect()["start_unix_ns"])
+    there = pl.col("t_unix_ns").is_between(since, last_unix_ns)
+    times = _recent(samples, "t_unix_ns").filter(there).sort("t_unix_ns").collect()
+    said = pl.col("kind").is_in(["gap", "clock"])
+    noted = set(_recent(events, "start_unix_ns", "kind").filter(said).collect()["start_unix_ns"])
     return [
         (before, now)
         for before, now in pairwise(times["t_unix_ns"].to_list())

@@ -95,4 +95,6 @@ LAYOUT = Layout(
     tables=TABLES,
     segment_ns=60 * 10**9,
     segment_rows=3600,
+    # A row says what is different from the one before.
+    as_written=frozenset({"maps"}),
 )

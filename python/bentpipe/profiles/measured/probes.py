@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Replies that there must be; chosen here: fewer have neither a spacing nor a distribution.
 LEAST_REPLIES = 10
-#: What tells series of a table apart: `KEYS`, and how it was probed.
-CHOICES = (*KEYS, "kind")
 #: Two stretches of one table run side by side where the numbers go back this often among so many probes.
 _BACK, _AMONG = 3, 10
 #: Lost probes for each one that is there, at most, that silences may be taken for; chosen here: a record of which nine
@@ -101,7 +99,7 @@ def choose(table: pl.DataFrame | pl.LazyFrame, **wanted: str | None) -> pl.LazyF
     """
     lazy = table.lazy()
     columns = lazy.collect_schema().names()
-    for key in CHOICES:
+    for key in KEYS:
         value = wanted.get(key)
         if key not in columns:
             if value is not None:

@@ -143,6 +143,15 @@ class MeasuredRun:
 _REDO = "read the measurement again"
 
 
+class SameMeasurementError(UserError):
+    """A Run of the same sources is there already: `there`."""
+
+    def __init__(self, there: Path) -> None:
+        """Where."""
+        super().__init__(f"{there}: holds the same measurement already; remove it, or give another folder (-o)")
+        self.there = there
+
+
 def write_measured(
     out: str | os.PathLike[str],
     tables: Mapping[str, pl.DataFrame],
@@ -219,7 +228,7 @@ def _free(folder: Path, record: Mapping[str, Any]) -> Path:
         except UserError:
             there = None
         if _about(there) == _about(record["sources"]):
-            raise UserError(f"{place}: holds the same measurement already; remove it, or give another folder (-o)")
+            raise SameMeasurementError(place)
         place, number = folder.with_name(f"{folder.name}~{number}"), number + 1
     return place
 
