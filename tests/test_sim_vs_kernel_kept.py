@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from bentpipe import Profile
 from bentpipe.errors import UserError
 from bentpipe.runs.figures import Figures, Side
+from bentpipe.validation.sim_vs_kernel import __main__ as again
 from bentpipe.validation.sim_vs_kernel import kept as kept_of
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.kept import HERE, Kept, hold, keep, read
+from bentpipe.validation.sim_vs_kernel.kept import HERE, Kept, extend, hold, keep, read
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, met, side, simulate
 
@@ -53,6 +54,45 @@ def test_what_is_kept_is_read(file):
     assert found.repeated == Side((FIGURES,))
     assert found.made_on == (VERSIONS,)
     assert found.met == (met(run(0)), met(run(1)))
+
+
+def test_further_looks_go_behind_the_first(file, tmp_path, monkeypatch):
+    assert extend(file, PAIR, [run(2), run(3)], HOST) == 4
+    found = read(file)
+    assert [json.loads(one)[2] for one in found.met] == [0, 1, 2, 3]
+    assert found.repeated == Side((FIGURES,))
+    with pytest.raises(ValueError, match=r"seeds \[3\] do not follow the 4"):
+        extend(file, PAIR, [run(3)], HOST)
+    with pytest.raises(UserError, match=r"its kernel has .*2304.*, this one .*4352"):
+        extend(file, PAIR, [run(4)], {"wmem_segment_bytes": 4352})
+    new = tmp_path / "kernel" / "geo.cubic.json"
+    monkeypatch.setattr(kept_of, "side", lambda runs: Side((replace(FIGURES, shares=(1.0,)),) * len(runs)))
+    assert extend(new, CELL, [run(0)], HOST) == 1
+    assert read(new).cell == CELL
+
+
+def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_path, monkeypatch):
+    asked, bad = [], {5}
+
+    def calm(cell, path, effort, seeds, out, heard):
+        asked.extend(seeds)
+        why = None if seeds[0] not in bad else "the hypervisor took 9% of the processors' time"
+        one = run(seeds[0])
+        one.record |= {"valid": why is None, "why_invalid": why}
+        return [one]
+
+    monkeypatch.setattr(again, "make_paths", lambda *_: ({"fibre": None}, []))
+    monkeypatch.setattr(again, "calm", calm)
+    monkeypatch.setattr(again, "kernel_host", lambda: HOST)
+    said = again.look_again(PAIR, tmp_path / "runs", None, file.parent)
+    assert (
+        said
+        == "fibre/cubic+bbr: 5 of 10 seeds kept; seed 5 is not valid: the hypervisor took 9% of the processors' time"
+    )
+    bad.clear()
+    assert again.look_again(PAIR, tmp_path / "runs", None, file.parent) == "fibre/cubic+bbr: 10 seeds kept"
+    assert asked == [2, 3, 4, 5, 5, 6, 7, 8, 9]
+    assert len(read(file).met) == 10
 
 
 @given(st.data())

@@ -25,7 +25,7 @@ from bentpipe.validation.sim_vs_kernel.rows import cell_of, rows_of
 from bentpipe.validation.sim_vs_kernel.worlds import met, side, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe import Profile
     from bentpipe.runs import Run
@@ -65,19 +65,52 @@ class Kept:
 
 def keep(out: Path, worlds: Worlds) -> None:
     """Write the kernel's figures of a cell into `out`/kernel."""
-    runs = [_record(run, figures) for run, figures in zip(worlds.kernel, side(worlds.kernel).runs, strict=True)]
-    again = [_record(run, figures) for run, figures in zip(worlds.repeated, side(worlds.repeated).runs, strict=True)]
-    lines = ",\n".join(json.dumps(one, allow_nan=False) for one in runs)
-    more = ",\n".join(json.dumps(one, allow_nan=False) for one in again)
-    head = json.dumps({**asdict(worlds.cell), "host": worlds.host, "why_invalid": worlds.why_invalid})[1:-1]
-    folder = out / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / _name(worlds.cell)) as file:
-        file.write(f'{{{head}, "runs": [\n{lines}\n], "repeated": [\n{more}\n]}}\n'.encode())
+    head = {**asdict(worlds.cell), "host": worlds.host, "why_invalid": worlds.why_invalid}
+    _write(out / FOLDER / name_of(worlds.cell), head, records(worlds.kernel), records(worlds.repeated))
 
 
-def _name(cell: Cell) -> str:
+def extend(file: Path, cell: Cell, runs: Sequence[Run], host: Mapping[str, int]) -> int:
+    """Put further Runs of the kernel, with the seeds that follow, behind those that a file has; how many it has then.
+
+    Args:
+        file: Of the cell; it need not be there.
+        cell: Which.
+        runs: In order of their seeds, all valid.
+        host: What is built into their kernel (`worlds.kernel_host`).
+
+    Raises:
+        UserError: The file is none of these, or its kernel's is built otherwise.
+    """
+    old, there = [], 0
+    if file.exists():
+        there, before = len(read(file).met), json.loads(read_text(file))
+        if before["host"] != dict(host):
+            raise UserError(f"{file}: its kernel has {before['host']}, this one {dict(host)}; wanted the same")
+        old, again = before["runs"], before["repeated"]
+    else:
+        again = []
+    if [run.seed for run in runs] != list(range(there, there + len(runs))):
+        raise ValueError(f"seeds {[run.seed for run in runs]} do not follow the {there} that there are")
+    _write(file, {**asdict(cell), "host": dict(host), "why_invalid": None}, [*old, *records(runs)], again)
+    return there + len(runs)
+
+
+def _write(file: Path, head: dict[str, Any], runs: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]) -> None:
+    lines, more = (",\n".join(json.dumps(one, allow_nan=False) for one in of) for of in (runs, again))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(file) as out:
+        begin = json.dumps(head)[1:-1]
+        out.write(f'{{{begin}, "runs": [\n{lines}\n], "repeated": [\n{more}\n]}}\n'.encode())
+
+
+def name_of(cell: Cell) -> str:
+    """The name of a cell's file."""
     return f"{cell.profile}.{cell.flows}.json"
+
+
+def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What is kept of Runs of the kernel."""
+    return [_record(run, figures) for run, figures in zip(runs, side(runs).runs, strict=True)]
 
 
 def _record(run: Run, figures: Figures) -> dict[str, Any]:
@@ -171,7 +204,7 @@ def hold(
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """Hold the simulator against all that is kept, as a claim; skipped where nothing of it could be judged."""
-    cells = [read(HERE / _name(cell)) for cell in CELLS if (HERE / _name(cell)).exists()]
+    cells = [read(HERE / name_of(cell)) for cell in CELLS if (HERE / name_of(cell)).exists()]
     rows, judged, notes, done = [], [], [], 0.0
     work = [len(kept.met) if kept.cell.alone else FULL.simulated for kept in cells]
     with TemporaryDirectory() as scratch:

@@ -74,7 +74,7 @@ class Worlds:
     def why_invalid(self) -> str | None:
         """Why not all of the kernel's Runs count; None: they do."""
         runs = (*self.kernel, *self.repeated)
-        return next((why for run in runs if (why := _why_invalid(run)) is not None), None)
+        return next((why for run in runs if (why := why_invalid(run)) is not None), None)
 
 
 def run_cell(
@@ -96,7 +96,7 @@ def run_cell(
     seeds = effort.seeds(cell)[look]
     host = kernel_host()
     simulated = simulate(cell, path, effort, seeds, out, host)
-    kernel = tuple(_calm(cell, path, effort, seeds, _folder(out, cell) / "kernel", heard))
+    kernel = tuple(calm(cell, path, effort, range(seeds), _folder(out, cell) / "kernel", heard))
     return Worlds(cell, simulated[:seeds], kernel, more=simulated[seeds:], host=host)
 
 
@@ -115,7 +115,7 @@ def simulate(
     """
     many = seeds if cell.alone else max(seeds, effort.simulated)
     folder = _folder(out, cell) / "simulated"
-    return tuple(_race(cell, path, effort, many, folder, on_kernel=False, host=host, heard=heard))
+    return tuple(_race(cell, path, effort, range(many), folder, on_kernel=False, host=host, heard=heard))
 
 
 def kernel_host() -> dict[str, int]:
@@ -128,10 +128,10 @@ def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Call
     """The same with the kernel's Runs of the first seeds once more, kept below `out` like the others."""
     many = min(effort.repeated, len(worlds.kernel))
     out = _folder(out, worlds.cell) / "kernel-repeated"
-    return replace(worlds, repeated=tuple(_calm(worlds.cell, path, effort, many, out, heard)))
+    return replace(worlds, repeated=tuple(calm(worlds.cell, path, effort, range(many), out, heard)))
 
 
-def _why_invalid(run: Run) -> str | None:
+def why_invalid(run: Run) -> str | None:
     """Also where a flow did not begin in time: whom it meets on the path is then another question."""
     if not run.record["valid"]:
         return str(run.record["why_invalid"])
@@ -144,9 +144,10 @@ def _folder(out: Path, cell: Cell) -> Path:
     return out / ("alone" if cell.alone else "pairs")
 
 
-def _calm(
-    cell: Cell, path: Profile, effort: Effort, seeds: int, out: Path, heard: Callable[[float], None]
+def calm(
+    cell: Cell, path: Profile, effort: Effort, seeds: Sequence[int], out: Path, heard: Callable[[float], None]
 ) -> list[Run]:
+    """The kernel's Runs with some seeds, kept below `out`; those that something disturbed are tried again."""
     # What an earlier look took is not drawn again, however late it was: that would be to choose among results.
     taken = set(read_text(out / TAKEN).split()) if (out / TAKEN).exists() else set[str]()
     for _ in range(ATTEMPTS - 1):
@@ -154,7 +155,7 @@ def _calm(
         spoilt = [
             run
             for run in runs
-            if _why_invalid(run) is not None
+            if why_invalid(run) is not None
             or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS and run.record["content_hash"] not in taken)
         ]
         if not spoilt:
@@ -173,7 +174,7 @@ def _race(
     cell: Cell,
     path: Profile,
     effort: Effort,
-    seeds: int,
+    seeds: Sequence[int],
     out: Path,
     *,
     on_kernel: bool,
@@ -184,10 +185,10 @@ def _race(
     with warnings.catch_warnings():
         # The measured path has no limit upwards, where only acknowledgements go.
         warnings.simplefilter("ignore")
-        for seed in range(seeds):
+        for before, seed in enumerate(seeds):
 
-            def told(share: float, *_: int, before: int = seed) -> None:
-                heard((before + share) / seeds)
+            def told(share: float, *_: int, before: int = before) -> None:
+                heard((before + share) / len(seeds))
 
             experiment = experiment_of(cell, path, effort.duration_s(cell), seed)
             if host and not on_kernel:
