@@ -188,6 +188,31 @@ def test_kinds_of_probes_to_one_host_are_series_of_their_own(tmp_path):
     assert one["probes"] == 60
 
 
+def test_a_kind_that_is_a_number_is_a_name(tmp_path):
+    rows = {"unix_ns": [10**18 + k * 10**9 for k in range(20)], "rtt_ms": [20.0] * 20, "kind": [8] * 20}
+    pl.DataFrame(rows).write_parquet(tmp_path / "t.parquet")
+    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "t.parquet"), "--kind", "8", "--json"]).stdout)
+    assert [(row["kind"], row["probes"]) for row in found] == [("8", 20)]
+
+
+def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
+    start = 1795199963 * 10**9
+    rows = [(start + k * 10**9, 20.0, k == 7) for k in range(20)]
+    flagged = pl.DataFrame(rows, schema=["unix_ns", "rtt_ms", "duplicate"], orient="row")
+    mixed = flagged.drop("duplicate").with_columns(seq=pl.Series(range(20)))[[5, 3, *range(6, 20), 0, 1, 2, 4]]
+    unnumbered = flagged.drop("duplicate").with_columns(seq=pl.lit(None, pl.Int64))[::-1]
+    for name, table_of, wanted in (
+        ("flagged", flagged, (1, 0)),
+        ("mixed", mixed, (0, 0)),
+        ("unnumbered", unnumbered, (0, 0)),
+    ):
+        table_of.write_parquet(tmp_path / f"{name}.parquet")
+        said = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
+        assert said.exit_code == 0, said.output
+        summary = json.loads(said.stdout)["summary"]
+        assert (summary["duplicates"], summary["clock_jumps"], summary["out_of_order"]) == (*wanted, 0), name
+
+
 def test_a_gap_of_decades_costs_no_memory(tmp_path):
     """A machine without a clock of its own begins in 1970, and then learns what time it is."""
     t_s = np.concatenate([np.arange(60.0), 1.7952e9 + np.arange(60.0)])

@@ -154,7 +154,7 @@ def test_watch_names_the_serving_satellite():
     watcher = Watcher(client, serving)
     named = []
     for _ in range(60):
-        seen = watcher.see(Sample(clock.now_unix_ns(), client.status()))
+        seen = watcher.see(Sample(clock.now_unix_ns(), clock.elapsed_ns(), client.status()))
         truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
         named.append((seen.satellite.norad_id if seen.satellite else None, truth))
         clock.sleep_s(1)
@@ -170,7 +170,7 @@ def test_a_picture_is_drawn_whatever_the_values_are():
     status = DishClient(local(terminal)).status()
     picture, out = Picture(), io.StringIO()
     Console(file=out, width=100).print(picture)
-    picture.add(Seen(Sample(clock.now_unix_ns(), status), 3.2, None))
+    picture.add(Seen(Sample(clock.now_unix_ns(), clock.elapsed_ns(), status), 3.2, None))
     picture.say(Change(0, "lost", "[red]odd[/"))
     Console(file=out, width=100).print(picture)
     assert "no answer" in out.getvalue()

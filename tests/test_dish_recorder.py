@@ -309,6 +309,82 @@ def test_a_gap_in_which_the_clock_is_set_is_as_long_as_it_was(tmp_path):
     assert gap["filled"].item() >= 49
 
 
+def test_a_slow_question_is_no_clock_that_was_set(tmp_path):
+    """Where a terminal stands is asked when it comes, and may take seconds."""
+    terminal, clock = at(0)
+    client = DishClient(Faulty(terminal, [(100.0, 130.0)]))
+    location = client.location
+
+    def slow():
+        clock.sleep_s(3)
+        return location()
+
+    client.location, said = slow, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(300)
+    assert said == ["connected", "lost", "connected"]
+    times = seconds_of(tmp_path)
+    assert len(times) == len(set(map(round, times)))
+    assert max(np.diff(times)) <= 1.6
+
+
+def test_a_machine_that_learns_the_time_after_its_start_closes_the_gap_before_it(tmp_path):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 60)
+    clock.sleep_s(100)
+    now, began = clock.now_unix_ns, clock.elapsed_ns()
+    clock.elapsed_ns = lambda: now() - began + 5 * SECOND  # it has just started
+    clock.now_unix_ns = lambda: now() - 100 * SECOND  # and has its time from a file
+    client = DishClient(Faulty(terminal))
+
+    def tick():
+        del clock.now_unix_ns
+
+    status = client.status
+    asked = []
+
+    def later():
+        asked.append(1)
+        if len(asked) == 20:
+            tick()
+        return status()
+
+    client.status, said = later, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(60)
+    assert "clock" in said
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert 95 <= filled.height <= 101
+    gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
+    assert gap.height == 1
+    assert 99 <= gap["duration_s"].item() <= 102
+
+
+def test_an_open_gap_moves_with_the_clock(tmp_path):
+    terminal, clock = at(0)
+    client = DishClient(Faulty(terminal, [(100.0, 150.0)]))
+    history, real = client.history, clock.elapsed_ns
+
+    def slow():
+        if (real() - START) / SECOND < 200:
+            raise DishError("slow", "no answer in 3 s")
+        return history()
+
+    client.history = slow
+    status, asked = client.status, []
+
+    def later():
+        if (real() - START) / SECOND >= 180 and not asked:
+            asked.append(1)
+            ahead(clock, 200)
+        return status()
+
+    client.status = later
+    Recorder(client, tmp_path, clock).run(500)
+    gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
+    assert gap.height == 1
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert all(300 <= t <= 365 for t in since_start(filled["t_unix_ns"])), "by the clock as it is now"
+
+
 def test_a_time_in_the_future_does_not_stop_gaps_from_being_closed(tmp_path):
     terminal, clock = at(0)
     ahead(clock, 10 * 365 * 86_400)

@@ -252,6 +252,14 @@ def test_clocks_that_are_set_are_found_and_taken_out_piece_by_piece(offset_ms, s
     assert np.median(np.abs(wrong)) < 0.5
 
 
+@pytest.mark.parametrize(("every_s", "ppm", "rtt_ms"), [(10.0, 30.0, 0.2), (0.05, 400.0, 0.2), (1500.0, 30.0, 40.0)])
+def test_drift_is_no_clock_that_was_set(every_s, ppm, rtt_ms):
+    t_s = np.arange(1200) * every_s
+    theta = t_s * ppm / 1e3
+    (found,) = clock_offset.estimate(t_s, rtt_ms / 2 + theta, rtt_ms / 2 - theta)
+    assert found.drift_ppm == pytest.approx(ppm)
+
+
 def test_a_clock_that_is_slewed_is_said_to_be_uncertain():
     t_s = np.arange(0, 120, 0.05)
     theta = np.where(t_s < 60, 0.0, (t_s - 60) * 0.5)  # 500 ppm, as adjtime does it

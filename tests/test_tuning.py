@@ -109,6 +109,8 @@ def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_
     assert found.gain.mean == pytest.approx(1.1)
     cell = SimpleNamespace(score=found)
     assert search.best_of([cell], 0.1) is None
+    by_default = [one for one in runs if one.entrant == "x" or one.seed == 0]
+    assert score([*by_default, swept_run("x", "p0", 1, 0.2e6)], "x", "d").missing == 0, "the default failed, not it"
     whole = score([*runs, *(swept_run("x", f"p{k}", 1, 0.11e6) for k in range(4))], "x", "d")
     assert whole.gain.mean == pytest.approx(1.1)
     assert search.best_of([SimpleNamespace(score=whole)], 0.1).score is whole

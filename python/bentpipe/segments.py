@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -167,25 +166,17 @@ def parts(folder: Path, layout: Layout) -> list[Path]:
 
 def replaced(folder: Path, layout: Layout) -> list[Path]:
     """Segments that an hour's file holds already: left by a crash between its rename and their removal."""
-    hours = [path for path in folder.iterdir() if _HOUR.match(path.name)]
-    found = [folder / name for path in hours for name in (about(path, layout) or {}).get("replaces", [])]
+    # Only hours that have segments: of a year's there are thousands, and asking each takes seconds.
+    hours = {match["hour"] for path in folder.iterdir() if (match := _SEGMENT.match(path.name))}
+    wholes = [whole for hour in sorted(hours) if (whole := folder / f"{hour}Z.parquet").exists()]
+    found = [folder / name for path in wholes for name in (about(path, layout) or {}).get("replaces", [])]
     return [path for path in found if path.exists()]
 
 
 def about(path: Path, layout: Layout) -> dict[str, Any] | None:
     """What a file says of itself; None if it does not read as part of a recording."""
     try:
-        now = path.stat()
-    except OSError:
-        return None
-    return _said(path, layout.key, (now.st_mtime_ns, now.st_size, now.st_ino))
-
-
-@lru_cache(maxsize=1 << 17)
-def _said(path: Path, key: str, _: tuple[int, int, int]) -> dict[str, Any] | None:
-    """`about` of a file as it is now: a recording of a year has tens of thousands, asked for again and again."""
-    try:
-        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[key])
+        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[layout.key])
     except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
         return None
     return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None

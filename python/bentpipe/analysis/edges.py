@@ -153,6 +153,21 @@ class AtEdges:
     silence_mid_ms: float | None
 
 
+def edges_near(t_s: Floats, edge_s: float, period_s: float) -> Floats:
+    """Edges at either end of the slots in which there is something: of a series with a gap of years no others.
+
+    Args:
+        t_s: Times, not decreasing, at least one [s]; shape (n,).
+        edge_s: Any edge [s].
+        period_s: Length of a slot [s].
+
+    Returns:
+        Increasing [s].
+    """
+    slots = np.unique(np.floor((t_s - edge_s) / period_s))
+    return edge_s + np.union1d(slots, slots + 1) * period_s
+
+
 def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtEdges:
     """Delay, loss and silence at edges and at the middles of slots.
 
@@ -169,7 +184,8 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
 
     def measured(offset_s: float) -> tuple[float | None, float | None, float | None]:
         begin = edge_s + offset_s
-        edges = _some(np.arange(begin + np.ceil((t_s[0] - begin) / period_s) * period_s, t_s[-1], period_s))
+        edges = edges_near(t_s, begin, period_s)
+        edges = _some(edges[(edges >= t_s[0]) & (edges < t_s[-1])])
         if not edges.size or not replies_s.size:
             return None, None, None
         first, after, end = (np.searchsorted(replies_s, edges + later) for later in (0.0, AFTER_S, period_s))

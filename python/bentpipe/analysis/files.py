@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.analysis.tables import KEYS
+from bentpipe.analysis.tables import KEYS, with_names
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def chosen(table: pl.LazyFrame, path: Path, wanted: Mapping[str, str | None]) ->
     Raises:
         UserError: There are no such rows.
     """
+    table = with_names(table)
     columns = table.collect_schema()
     for key in KEYS:
         if (value := wanted.get(key)) is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis.edges import AtEdges, at_edges, place, silent_from
+from bentpipe.analysis.edges import AtEdges, at_edges, edges_near, place, silent_from
 from bentpipe.analysis.evidence import WINDOWS_S, evidence, spacing_s
 from bentpipe.analysis.period import LEAST_BLOCK_S, LEAST_BLOCKS, LEAST_PERIODS, Clock, search
 from bentpipe.analysis.tables import Series, only_series
@@ -184,7 +184,8 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
         )
         return _none(one, spacing, reason, p_value, searched, table_of_windows)
     period = clock.period_s
-    every = np.arange(clock.edge_s + np.ceil(-clock.edge_s / period) * period, one.duration_s, period)
+    every = edges_near(replies_s, clock.edge_s, period)
+    every = every[(every >= 0) & (every < one.duration_s)]
     placed = place(replies_s, rtt_ms, every, 2 * max(WINDOWS_S[0], spacing))
     stops = silent_from(replies_s, every + placed.shift_s, period) if spacing <= DENSE_S else None
     edge_s = (clock.edge_s + placed.shift_s + (stops or 0.0)) % period

@@ -92,6 +92,14 @@ def check_columns(table: pl.LazyFrame, wanted: Mapping[str, pl.DataType], what: 
     return schema
 
 
+def with_names(table: pl.LazyFrame) -> pl.LazyFrame:
+    """The same; what tells its series apart as text, whatever another tool has there."""
+    schema = table.collect_schema()
+    return table.with_columns(
+        pl.col(key).cast(pl.String) for key in KEYS if schema.get(key, pl.String()) != pl.String()
+    )
+
+
 def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
     """The series of a table of pings, sorted by site, target and kind; each is loaded when its turn comes.
 
@@ -99,7 +107,7 @@ def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
         UserError: A column is missing or of another type, a time is null, or a round trip is below 0 or no number (a
             lost probe is null). One of 0 was shorter than its tool can tell, and is taken as it is.
     """
-    lazy = table.lazy()
+    lazy = with_names(table.lazy())
     schema = check_columns(lazy, PINGS, "pings")
     keys = [key for key in KEYS if key in schema]
     groups = lazy.select(keys).unique().collect(engine="streaming").sort(keys, nulls_last=True) if keys else None

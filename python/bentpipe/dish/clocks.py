@@ -15,7 +15,7 @@ class Clock(Protocol):
         """Nanoseconds since 1970."""
 
     def elapsed_ns(self) -> int:
-        """Nanoseconds since some moment: goes on evenly, whatever jumps the time of day makes."""
+        """Nanoseconds since some moment, at the latest the machine's start: even, whatever the time of day does."""
 
     def sleep_s(self, seconds: float) -> None:
         """Lets as much of this clock's time pass."""
@@ -29,7 +29,7 @@ class WallClock:
         return time.time_ns()
 
     def elapsed_ns(self) -> int:
-        """As the machine counts, the time that it was suspended for too."""
+        """Since the machine started, the time that it was suspended for too."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def sleep_s(self, seconds: float) -> None:

@@ -21,9 +21,10 @@ LONGEST_S = 3.2e9
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A status, and when it came [ns since 1970]."""
+    """A status, and when it came: by the time of day [ns since 1970], and by a count that nobody sets [ns]."""
 
     t_unix_ns: int
+    elapsed_ns: int
     status: Status
 
 
@@ -77,7 +78,7 @@ class Follower:
                 due = self._clock.elapsed_ns() + round(wait_s * 1e9)
                 wait_s = min(wait_s * 2, LONGEST_WAIT_S)
                 continue
-            sample = Sample(self._clock.now_unix_ns(), status)
+            sample = Sample(self._clock.now_unix_ns(), self._clock.elapsed_ns(), status)
             self._compare(status)
             self._last, wait_s = status, 1.0
             yield sample

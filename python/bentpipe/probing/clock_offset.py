@@ -6,8 +6,8 @@ those of all windows, whose slope is the drift. It takes the way there and the w
 is no queue: by that much, half the shortest round trip at most, the offset may be wrong. Differences between delays of
 one direction do not suffer from it.
 
-Where two seconds that follow each other differ by more than that, one of the clocks was set in between: each stretch
-between such steps has a line of its own.
+Where two seconds that follow each other differ by more than that, and by more than a clock can drift in between, one of
+the clocks was set: each stretch between such steps has a line of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ WINDOW_S = 10.0
 #: Where a clock was set is looked for in windows of this length: one set so shortly before another time, or the end, is
 #: not told. Chosen here: some probes that did not wait.
 STEP_WINDOW_S = 1.0
+#: No clock that is not set gains or loses more [ppm]: the fastest that Linux slews one.
+FASTEST_PPM = 500.0
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +64,8 @@ def estimate(t_s: Floats, up_ms: Floats, down_ms: Floats) -> list[ClockOffset]:
     """
     rtt_ms, theta_ms = up_ms + down_ms, (up_ms - down_ms) / 2
     best = _best(t_s, rtt_ms, STEP_WINDOW_S)
-    steps = np.flatnonzero(np.abs(np.diff(theta_ms[best])) > (rtt_ms[best][1:] + rtt_ms[best][:-1]) / 2)
+    allowed_ms = (rtt_ms[best][1:] + rtt_ms[best][:-1]) / 2 + np.diff(t_s[best]) * FASTEST_PPM / 1e3
+    steps = np.flatnonzero(np.abs(np.diff(theta_ms[best])) > allowed_ms)
     begins = [0, *(_first_after(theta_ms, int(best[k]), int(best[k + 1])) for k in steps)]
     return [
         _line(*(values[begin:end] for values in (t_s, theta_ms, rtt_ms)))

@@ -144,7 +144,7 @@ def _one_way(
                 "offset_ms": found[0].offset_ms,
                 "drift_ppm": found[0].drift_ppm,
                 "uncertain_ms": max(one.uncertain_ms for one in found),
-                "set_after_s": [one.from_s for one in found[1:]],
+                "set_after_s": [one.from_s for one in found[1 : 1 + _MOST_EVENTS]],
             }
             off_ms = clock_offset.offsets_ms(found, (rows["seq"] - first).to_numpy() * every_s)
             by_ns = pl.Series(np.round(off_ms * 1e6).astype(np.int64))

@@ -417,9 +417,9 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         said: What the user says.
         notes: Lines on what was assumed go here.
     """
-    if "kind" not in frame.columns:
-        frame = frame.with_columns(pl.lit("icmp").alias("kind"))
     keys = [name for name in ("site", "target", "kind") if name in frame.columns]
+    if "kind" not in keys:
+        frame = frame.with_columns(pl.lit("icmp").alias("kind"))
     if "seq" not in frame.columns:
         if not frame["rtt_ms"].null_count():
             notes.append("no row is a lost probe: if they are absent, they are counted as gaps only")
@@ -444,8 +444,8 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         one = series(answers, said, "the table")
         jumps += one.clock_jumps
         notes += [note for note in one.notes if note not in notes]
-        extra = [name for name in (*keys, "up_ms", "down_ms") if name in part.columns]
-        first = part.select(keys).head(1)
+        extra = [name for name in ("up_ms", "down_ms") if name in part.columns]
+        first = part.select({*keys, "kind"}).head(1)
         numbered = one.table.with_columns(
             pl.lit(value, pl.String).alias(name) for name, value in first.row(0, named=True).items()
         )

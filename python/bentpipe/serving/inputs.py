@@ -15,7 +15,7 @@ from bentpipe.analysis.tables import Series, only_series
 from bentpipe.dish.dumps.tables import instants
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
 from bentpipe.dish.recording import drawn, maps, scan_recording
-from bentpipe.dish.recording.tables import TABLES
+from bentpipe.dish.recording.tables import LAYOUT, TABLES
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.columns import NO_ZONE
 from bentpipe.runs.measured import read_measured
@@ -84,7 +84,12 @@ def _run(root: Path) -> Maps:
         name: run.scan(f"dish_{name}") if f"dish_{name}" in run.tables else pl.LazyFrame(schema=dict(TABLES[name]))
         for name in TABLES
     }
-    whole = {name: table.sort("t_unix_ns", maintain_order=True) for name, table in tables.items() if table is not None}
+    # A row of a map is what changed since the one that was written before, whatever the clock said.
+    whole = {
+        name: table if name in LAYOUT.as_written else table.sort("t_unix_ns", maintain_order=True)
+        for name, table in tables.items()
+        if table is not None
+    }
     wanted = "a Run that was read from obstruction maps or a recording"
     found = _told(run.path, whole, drawn([whole["maps"].collect()]), wanted)
     _with_clock(run.path, run.clock_known("dish_maps", "dish_samples"))

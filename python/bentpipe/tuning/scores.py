@@ -49,7 +49,8 @@ class Score:
         gain: How many times the default's goodput it has, unit by unit (1.15: 15 % more); None: somebody got nothing.
         rtt_p95: The same of the 95th percentile of the round-trip times of all seconds.
         rtt_mean: The same of their mean.
-        missing: Runs (a seed of a Profile) that only one of the two finished; they are left out of all of this.
+        missing: Runs (a seed of a Profile) that the default finished and this one did not. They, and those that only
+            this one finished, are left out of all of this.
     """
 
     goodput_bps: float
@@ -85,7 +86,7 @@ def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
         return paired_ratio([getattr(ours[key], name) for key in both], [getattr(theirs[key], name) for key in both])
 
     mean_bps = float(np.mean([ours[key].goodput_bps for key in both])) if both else 0.0
-    return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"), len(mine ^ its))
+    return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"), len(its - mine))
 
 
 def _units(runs: Sequence[SweptRun], entrant: str, *, by_profile: bool) -> dict[tuple[str, int], _Unit]:

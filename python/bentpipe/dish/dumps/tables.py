@@ -178,16 +178,19 @@ def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     if not (rtt_ms.drop_nulls() >= 0).all():
         raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
     rows = rows.with_columns(rtt_ms)
-    if "seq" in rows.columns and not (rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False)).all():
+    flags = [name for name in ("duplicate", "out_of_order") if name in rows.columns]
+    if flags:  # whoever wrote it has looked
+        missing = {"kind": pl.lit("icmp"), "duplicate": pl.lit(value=False), "out_of_order": pl.lit(value=False)}
+        more = [value.alias(name) for name, value in missing.items() if name not in rows.columns]
+        return Measurement({"probes": sent(rows.with_columns(more), said, notes)}, notes=tuple(notes))
+    if "seq" in rows.columns and rows["seq"].null_count() == rows.height:
+        rows = rows.drop("seq")
+    if "seq" in rows.columns and not rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False).all():
         raise UserError(
             f"{where}: seq is not a number from 0 to {MOST_SEQ} in every row; wanted that, or no such column"
         )
-    if {"duplicate", "out_of_order"} <= set(rows.columns):  # whoever wrote it has looked
-        rows, jumps = sent(rows, said, notes), 0
-        if "kind" not in rows.columns:
-            rows = rows.with_columns(pl.lit("icmp").alias("kind"))
-    else:
-        rows, jumps = probes_of(rows.drop("duplicate", "out_of_order", strict=False), said, notes)
+    # The order of a table's rows says nothing, unlike that of lines that a prober printed.
+    rows, jumps = probes_of(rows.sort("unix_ns", maintain_order=True), said, notes)
     return Measurement({"probes": rows}, clock_jumps=jumps, notes=tuple(notes))
 
 

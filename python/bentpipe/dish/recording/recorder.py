@@ -83,15 +83,25 @@ class Recorder:
             self._changed(
                 Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
             )
-        # What was written while the clock was ahead is no last sample.
-        now = clock.now_unix_ns()
-        self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns").filter(pl.col("t_unix_ns") <= now))
-        self._last_ns: int | None = None
+        self._find_last(clock)
         self._gaps = _open_gaps(self._samples.folder, self._events.folder, self._last_unix_ns, self._gap_s)
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
         self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
         self._back_off_s = 0
         self._map: NDArray[np.float32] | None = None
+
+    def _find_last(self, clock: Clock) -> None:
+        """Until when was recorded before."""
+        written = _latest(self._samples.folder, pl.col("t_unix_ns"))
+        # What was written while the clock was ahead is no last sample.
+        now, self._began_ns = clock.now_unix_ns(), clock.elapsed_ns()
+        self._last_unix_ns = _latest(self._samples.folder, pl.col("t_unix_ns").filter(pl.col("t_unix_ns") <= now))
+        self._last_ns: int | None = None
+        # A machine without a clock that runs when it is off begins with an old time, by which nothing is missing. What
+        # is, can be told when its clock is set.
+        old = self._began_ns < HISTORY_HOLDS_S * _NANOS
+        told = self._last_unix_ns is not None and now - self._last_unix_ns > self._gap_s * _NANOS
+        self._written_unix_ns = written if old and not told else None
 
     def run(self, for_s: float | None = None) -> int:
         """Records for a time [s], or for ever; returns how many samples it took. Then the folder is free again.
@@ -114,7 +124,7 @@ class Recorder:
 
     def _take_in(self, sample: Sample) -> None:
         now = sample.t_unix_ns
-        self._look_for_gap(now, self._clock.elapsed_ns())
+        self._look_for_gap(now, sample.elapsed_ns)
         self._samples.add((now, "status", None, None, *_status_values(sample.status)))
         # First the new sample, then what was missed: a slow history loses nothing.
         self._flush()
@@ -135,15 +145,28 @@ class Recorder:
         gone_ns = now - last
         if last_ns is not None and abs(gone_ns - (elapsed_ns - last_ns)) > STEP_S * _NANOS:
             gone_ns = elapsed_ns - last_ns
+            set_by_ns = now - last - gone_ns
             for table in self._tables:  # a segment is of one clock
                 table.close()
-            text = f"this machine's clock was set by {(now - last - gone_ns) / _NANOS:+.1f} s"
+            self._gaps = [(begin + set_by_ns, end + set_by_ns) for begin, end in self._gaps]
+            self._look_before_start(now - (elapsed_ns - self._began_ns))
+            text = f"this machine's clock was set by {set_by_ns / _NANOS:+.1f} s"
             self._events.add((now, "clock", text, last, None, None, None, None))
             self._on_change(Change(now, "clock", text))
         if gone_ns > self._gap_s * _NANOS:
             self._gaps.append((now - gone_ns, now))
-            if not self._back_off_s:
-                self._next_history_ns = elapsed_ns
+            self._ask_soon(elapsed_ns)
+
+    def _look_before_start(self, began_unix_ns: int) -> None:
+        """Now that the time is known: whether samples are missing between the recording before and this one."""
+        written, self._written_unix_ns = self._written_unix_ns, None
+        if written is not None and began_unix_ns - written > self._gap_s * _NANOS:
+            self._gaps.append((written, began_unix_ns))
+            self._ask_soon(self._clock.elapsed_ns())
+
+    def _ask_soon(self, elapsed_ns: int) -> None:
+        if not self._back_off_s:
+            self._next_history_ns = elapsed_ns
 
     def _flush(self, *, at_once: bool = False) -> None:
         """`at_once`: beside the others, so that the next sample does not wait because of it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from bentpipe.analysis.tables import KEYS
 from bentpipe.runs.measured.counting import count_probes
 from bentpipe.runs.measured.importing import Imported
 from bentpipe.runs.measured.store import MeasuredRun
@@ -67,12 +68,13 @@ def what_next(run: MeasuredRun, out: str | PathLike[str]) -> list[str]:
     """Commands for what the Run has."""
     place = shlex.quote(str(out))
     lines = [line.format(out=place) for name, line in _DO.items() if name in run.tables]
-    targets = 1
     if (probes := run.scan("probes")) is not None:
-        targets = probes.select(pl.col("target").n_unique()).collect().item()
-    if targets > 1:
-        first = run.scan("probes").select(pl.col("target").first()).collect().item()  # type: ignore[union-attr]
-        lines[0] += f" --target {shlex.quote(str(first))}"
+        series = probes.select(KEYS).unique(maintain_order=True).collect()
+        # As few choices as leave the first series alone.
+        for key in KEYS:
+            if series[key].n_unique() > 1:
+                lines[0] += f" --{key} {shlex.quote(str(series[key][0]))}"
+                series = series.filter(pl.col(key).eq_missing(pl.lit(series[key][0])))
     return lines
 
 
