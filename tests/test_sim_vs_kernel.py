@@ -388,13 +388,13 @@ def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
 
     def ran(cell, path, effort, seeds, out, **_):
         out.mkdir(parents=True, exist_ok=True)
-        for seed in range(seeds):
+        for seed in seeds:
             if seed not in kept or not kept[seed].path.exists():
                 (out / str(seed)).mkdir()
                 record = {"valid": seed != 2, "why_invalid": "it was late", "content_hash": f"{next(drawn)}"}
                 record["summary"] = {"emulator": {"start_late_max_ms": None}}
                 kept[seed] = SimpleNamespace(path=out / str(seed), record=record)
-        return [kept[seed] for seed in range(seeds)]
+        return [kept[seed] for seed in seeds]
 
     monkeypatch.setattr(worlds_of, "_race", ran)
     monkeypatch.setattr(worlds_of, "lateness_ms", lambda run: (0.1, 9.0 if run.path.name == "1" else 0.1))
@@ -408,7 +408,7 @@ def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
 
 def test_flows_alone_and_pairs_meet_paths_of_one_name_and_two_lengths(tmp_path, monkeypatch):
     effort = replace(FULL, alone_s=2.0, pair_s=1.0, alone=(1,), pairs=(1,), simulated=1)
-    monkeypatch.setattr(worlds_of, "_calm", lambda *_: [])
+    monkeypatch.setattr(worlds_of, "calm", lambda *_: [])
     for cell in (Cell("geo", "reno"), Cell("geo", "reno+reno")):
         paths, _ = make_paths(effort.duration_s(cell), None, tmp_path / "trace")
         (run,) = run_cell(cell, paths["geo"], effort, tmp_path, lambda _: None).simulated

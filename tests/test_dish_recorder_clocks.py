@@ -1,0 +1,172 @@
+"""The recorder where the machine's clock is set, or learnt late: no gap is invented, none is lost, maps stay whole."""
+
+import numpy as np
+import polars as pl
+from dish_recording import Faulty, record, seconds_of, since_start
+from dish_world import SECOND, START, at
+
+from bentpipe.dish.client import DishClient, DishError
+from bentpipe.dish.recording import maps, scan_recording
+from bentpipe.dish.recording.recorder import Recorder
+from bentpipe.dish.recording.tables import LAYOUT
+from bentpipe.segments import Segments
+
+
+def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
+    terminal, clock = at(0)
+    jumped = []
+
+    def back(transport):
+        del transport
+        now = clock.now_unix_ns
+        clock.now_unix_ns = lambda: now() - 1000 * SECOND
+        jumped.append(now())
+
+    transport, shown = Faulty(terminal, then={50: back}), []
+    client = DishClient(transport)
+    seen = client.obstruction_map
+
+    def keeping():
+        found = seen()
+        shown.append(found.quality.copy())
+        return found
+
+    client.obstruction_map = keeping
+    said = []
+    Recorder(client, tmp_path, clock, map_every_s=10, on_change=lambda c: said.append(c.kind)).run(400)
+    rows = scan_recording(tmp_path).collect()
+    assert len(jumped) == 1
+    assert rows.height == 400
+    assert sorted(said) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
+    Segments(tmp_path, "maps", "test", LAYOUT).put_together()
+    found = [quality for _, quality in maps(tmp_path)]
+    assert len(found) == len(shown) == 40
+    for one, other in zip(found, shown, strict=True):
+        assert np.array_equal(one, other), "as they were written, whatever the clock said"
+
+
+def ahead(clock, by_s):
+    """The clock is set."""
+    now = clock.now_unix_ns
+    clock.now_unix_ns = lambda: now() + by_s * SECOND
+
+
+def test_a_clock_that_is_set_forward_makes_no_gap(tmp_path):
+    terminal, clock = at(0)
+    said = record(Faulty(terminal, then={300: lambda _: ahead(clock, 3600)}), tmp_path, 700)
+    rows = scan_recording(tmp_path).collect()
+    assert rows.height == 700, "no second is there twice"
+    assert rows["source"].unique().to_list() == ["status"]
+    assert said == ["connected", "clock"]
+    events = scan_recording(tmp_path, "events").collect()
+    assert "gap" not in events["kind"].to_list()
+    assert "set by +3600.0 s" in events.filter(pl.col("kind") == "clock")["text"].item()
+    record(Faulty(terminal), tmp_path, 10)
+    assert scan_recording(tmp_path).filter(pl.col("source") == "history").collect().height == 0
+
+
+def test_a_gap_in_which_the_clock_is_set_is_as_long_as_it_was(tmp_path):
+    terminal, clock = at(0)
+    transport = Faulty(terminal, then={300: lambda _: ahead(clock, -200)})
+    call = transport.call
+
+    def away(request):
+        if 290 <= (clock.elapsed_ns() - START) / SECOND < 340:
+            raise DishError("unreachable", "no terminal answers")
+        return call(request)
+
+    transport.call = away
+    record(transport, tmp_path, 600)
+    events = scan_recording(tmp_path, "events").collect()
+    gap = events.filter(pl.col("kind") == "gap")
+    assert gap.height == 1
+    assert 50 <= gap["duration_s"].item() <= 66
+    assert gap["filled"].item() >= 49
+
+
+def test_a_slow_question_is_no_clock_that_was_set(tmp_path):
+    """Where a terminal stands is asked when it comes, and may take seconds."""
+    terminal, clock = at(0)
+    client = DishClient(Faulty(terminal, [(100.0, 130.0)]))
+    location = client.location
+
+    def slow():
+        clock.sleep_s(3)
+        return location()
+
+    client.location, said = slow, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(300)
+    assert said == ["connected", "lost", "connected"]
+    times = seconds_of(tmp_path)
+    assert len(times) == len(set(map(round, times)))
+    assert max(np.diff(times)) <= 1.6
+
+
+def test_a_machine_that_learns_the_time_after_its_start_closes_the_gap_before_it(tmp_path):
+    terminal, clock = at(0)
+    record(Faulty(terminal), tmp_path, 60)
+    clock.sleep_s(100)
+    now, began = clock.now_unix_ns, clock.elapsed_ns()
+    clock.elapsed_ns = lambda: now() - began + 5 * SECOND  # it has just started
+    clock.now_unix_ns = lambda: now() - 100 * SECOND  # and has its time from a file
+    client = DishClient(Faulty(terminal))
+
+    def tick():
+        del clock.now_unix_ns
+
+    status = client.status
+    asked = []
+
+    def later():
+        asked.append(1)
+        if len(asked) == 20:
+            tick()
+        return status()
+
+    client.status, said = later, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(60)
+    assert "clock" in said
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert 95 <= filled.height <= 101
+    gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
+    assert gap.height == 1
+    assert 99 <= gap["duration_s"].item() <= 102
+
+
+def test_an_open_gap_moves_with_the_clock(tmp_path):
+    terminal, clock = at(0)
+    client = DishClient(Faulty(terminal, [(100.0, 150.0)]))
+    history, real = client.history, clock.elapsed_ns
+
+    def slow():
+        if (real() - START) / SECOND < 200:
+            raise DishError("slow", "no answer in 3 s")
+        return history()
+
+    client.history = slow
+    status, asked = client.status, []
+
+    def later():
+        if (real() - START) / SECOND >= 180 and not asked:
+            asked.append(1)
+            ahead(clock, 200)
+        return status()
+
+    client.status = later
+    Recorder(client, tmp_path, clock).run(500)
+    gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
+    assert gap.height == 1
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert all(300 <= t <= 365 for t in since_start(filled["t_unix_ns"])), "by the clock as it is now"
+
+
+def test_a_time_in_the_future_does_not_stop_gaps_from_being_closed(tmp_path):
+    terminal, clock = at(0)
+    ahead(clock, 10 * 365 * 86_400)
+    record(Faulty(terminal), tmp_path, 60)
+    ahead(clock, -10 * 365 * 86_400)
+    record(Faulty(terminal), tmp_path, 60)
+    clock.sleep_s(100)
+    record(Faulty(terminal), tmp_path, 30)
+    filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
+    assert 99 <= filled.height <= 101
