@@ -3,7 +3,7 @@
 Of each cell (``leo-computed/cubic+bbr``) the seeds up to the next look are run on this machine's kernel and put behind
 those that are kept beside this file (`kept`): so that looks can be made days apart, on a machine that is calm for an
 hour and not for nine. Runs that something disturbed are tried again, as in a whole comparison; at the first that stays
-not valid a cell ends. With nothing else running.
+not valid a cell ends, and goes on when the command is given again. With nothing else running.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def look_again(cell: Cell, out: Path, data: Path | None, kept: Path = HERE) -> s
         return f"{name}: {there} seeds, and no further look"
     duration_s = FULL.duration_s(cell)
     path = make_paths(duration_s, data, out / f"trace-{duration_s:g}")[0][cell.profile]
-    done = 0
+    runs = []
     for seed in range(there, until):
         (run,) = calm(cell, path, FULL, [seed], out / name_of(cell).removesuffix(".json"), lambda _: None)
         if (why := why_invalid(run)) is not None:
-            return f"{name}: {there + done} of {until} seeds kept; seed {seed} is not valid: {why}"
-        done = extend(file, cell, [run], kernel_host()) - there
-        print(f"{name}: {there + done} of {until}", file=sys.stderr, flush=True)
-    return f"{name}: {until} seeds kept"
+            return f"{name}: seed {seed} is not valid: {why}; the same command goes on from there"
+        runs.append(run)
+        print(f"{name}: {there + len(runs)} of {until}", file=sys.stderr, flush=True)
+    return f"{name}: {extend(file, cell, runs, kernel_host())} seeds kept"
 
 
 def main() -> int:
