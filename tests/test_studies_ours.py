@@ -61,6 +61,7 @@ def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:
     few, many = field.bootstrap(draws[:10]), field.bootstrap(draws)
     assert few[1] < few[0] < few[2]
     assert many[2] - many[1] < few[2] - few[1]
+    assert np.isnan(field.bootstrap([])).all(), "a controller that never got through has no delay"
     ratio, low, high = field.bootstrap_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
     assert (ratio, low, high) == (2.0, 2.0, 2.0)
 
@@ -95,7 +96,7 @@ def test_a_profile_on_which_ours_got_nothing_counts_against_it() -> None:
     assert leo_field._known(scores, names, ["bbr", "bbr3-leo"]) == names
     assert leo_field._shares(scores, names, ["bbr", "bbr3-leo"])["bbr3-leo"] == [1.0, 0.0]
     queues = leo_field._queues(scores, names, ["bbr", "bbr3-leo"])
-    assert leo_field._of_both(queues, "bbr3-leo", "bbr") == ([20.0], [20.0])
+    assert leo_field._of_both(queues["bbr3-leo"], queues["bbr"]) == ([20.0], [20.0])
     scores |= {("b", "bbr"): [nothing]}
     assert leo_field._known(scores, names, ["bbr", "bbr3-leo"]) == ["a"]
 

@@ -23,6 +23,12 @@ PINGS: Mapping[str, pl.DataType] = {"unix_ns": pl.Int64(), "rtt_ms": pl.Float64(
 KEYS = ("site", "target", "kind")
 
 
+def series_name(site: str | None, target: str | None, kind: str | None) -> str:
+    """`site → target (kind)` as messages and figures show it; empty where none is known."""
+    ends = " → ".join(part for part in (site, target) if part)
+    return f"{ends} ({kind})".lstrip() if kind else ends
+
+
 @dataclass(frozen=True)
 class Series:
     """Probes of one kind from one site to one target, in order of time.
@@ -46,8 +52,7 @@ class Series:
     @property
     def name(self) -> str:
         """`site → target (kind)` as messages and figures show it."""
-        ends = " → ".join(part for part in (self.site, self.target) if part) or "the series"
-        return f"{ends} ({self.kind})" if self.kind else ends
+        return series_name(self.site, self.target, self.kind) or "the series"
 
     @property
     def lost(self) -> NDArray[np.bool_]:

@@ -20,8 +20,8 @@ from bentpipe.errors import BentpipeError, UserError
 Record = TypeVar("Record")
 
 #: Where a terminal listens, whatever the network behind it.
-DEFAULT_HOST = "192.168.100.1:9200"
 _PORT = 9200
+DEFAULT_HOST = f"192.168.100.1:{_PORT}"
 #: How long an answer may take [s]. Chosen here: answers come within tens of milliseconds over a cable.
 TIMEOUT_S = 3.0
 #: A terminal that did not say what its firmware has is asked again after so long [s]. Chosen here.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
+from bentpipe.analysis.tables import series_name
 from bentpipe.plots import style
 from bentpipe.times import format_utc
 
@@ -41,9 +42,8 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axis = figure.subplots()
         for (site, target, kind), part in cdfs.group_by(["site", "target", "kind"], maintain_order=True):
-            label = " → ".join(str(name) for name in (site, target) if name is not None)
-            label += f" ({kind})" if kind else ""
-            axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label or "round trips")
+            label = series_name(site, target, kind) or "round trips"
+            axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label)
         axis.set_xscale("log")
         axis.set_xlabel("Round-trip time [ms]")
         axis.set_ylabel("Share of replies at or below")

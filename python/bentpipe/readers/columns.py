@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
+from bentpipe.analysis.tables import KEYS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import lines_of
 from bentpipe.readers.checked import MAX_BPS, MAX_RTT_MS
@@ -417,7 +418,7 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         said: What the user says.
         notes: Lines on what was assumed go here.
     """
-    keys = [name for name in ("site", "target", "kind") if name in frame.columns]
+    keys = [name for name in KEYS if name in frame.columns]
     if "kind" not in keys:
         frame = frame.with_columns(pl.lit("icmp").alias("kind"))
     if "seq" not in frame.columns:
@@ -445,16 +446,14 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         jumps += one.clock_jumps
         notes += [note for note in one.notes if note not in notes]
         extra = [name for name in ("up_ms", "down_ms") if name in part.columns]
-        first = part.select({*keys, "kind"}).head(1)
+        first = part.select(name for name in KEYS if name in part.columns).head(1)
         numbered = one.table.with_columns(
             pl.lit(value, pl.String).alias(name) for name, value in first.row(0, named=True).items()
         )
-        if {"up_ms", "down_ms"} & set(extra):
+        if extra:
             # Numbers may begin again: only with the time they say which probe.
             short = (pl.col("seq") % WRAP).alias("short")
-            delays = part.select("unix_ns", short, *(name for name in ("up_ms", "down_ms") if name in extra)).unique(
-                ["unix_ns", "short"], keep="first"
-            )
+            delays = part.select("unix_ns", short, *extra).unique(["unix_ns", "short"], keep="first")
             numbered = (
                 numbered.with_columns(short)
                 .join(delays, on=["unix_ns", "short"], how="left", maintain_order="left")

@@ -10,6 +10,23 @@ import polars as pl
 
 Clock = Literal["utc", "relative"]
 
+#: Column types; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
+Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
+
+#: One row for each probe and each duplicate of a reply, sorted by the time it was sent. `rtt_ms` null: lost.
+PROBES: Columns = {
+    "unix_ns": pl.Int64,
+    "site": pl.String,
+    "target": pl.String,
+    "kind": pl.String,
+    "seq": pl.Int64,
+    "rtt_ms": pl.Float64,
+    "up_ms": pl.Float64,
+    "down_ms": pl.Float64,
+    "duplicate": pl.Boolean,
+    "out_of_order": pl.Boolean,
+}
+
 #: What lies between the end of one measurement and the next [ns] where nothing says how long that was; chosen here.
 SECOND_NS = 10**9
 

@@ -144,8 +144,10 @@ def _score(run: SweptRun, lone: NDArray[np.float64], warmup_s: float) -> Score:
 
 
 def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Mean of `values` (one a Profile), and the ends of its bootstrap interval."""
+    """Mean of `values` (one a Profile), and the ends of its bootstrap interval; NaN of nothing."""
     sample = np.asarray(values, np.float64)
+    if not len(sample):
+        return math.nan, math.nan, math.nan
     draws = np.random.default_rng(0).choice(sample, (_DRAWS, len(sample))).mean(axis=1)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(sample.mean()), float(low), float(high)

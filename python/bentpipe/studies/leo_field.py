@@ -45,16 +45,16 @@ def _run(request: Request) -> Result:
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
     known = _known(alone, names, entrants)
     shares, queues = _shares(alone, known, entrants), _queues(alone, known, entrants)
+    points = {entrant: _of_both(queues[entrant], shares[entrant]) for entrant in entrants}
     rows: list[Row] = []
-    waits_ms: dict[str, list[float]] = {}
     for entrant in entrants:
         mean, low, high = field.bootstrap(shares[entrant])
         quantity = f"goodput, share of the best on each Profile: {entrant}"
         rows.append(Row(quantity, "", None, mean, f"95 %: {low:.3f} to {high:.3f}", basis))
-        waits_ms[entrant] = [wait for wait in queues[entrant] if wait is not None]
-        wait_ms, low, high = field.bootstrap(waits_ms[entrant])
+        wait_ms, low, high = field.bootstrap(points[entrant][0])
         source = f"from the link elements; 95 %: {low:.1f} to {high:.1f}"
-        rows.append(Row(f"mean queueing delay: {entrant}", "ms", None, wait_ms, source, basis))
+        known_ms = wait_ms if math.isfinite(wait_ms) else None
+        rows.append(Row(f"mean queueing delay: {entrant}", "ms", None, known_ms, source, basis))
     found = [
         _ours(shares, queues, published, basis),
         _fair(beside, names, published, basis),
@@ -62,14 +62,11 @@ def _run(request: Request) -> Result:
     ]
     rows = [row for judged, _ in found for row in judged] + rows
     verdicts = [verdict for _, judged in found for verdict in judged]
-    points = {
-        entrant: (
-            waits_ms[entrant],
-            [s for s, q in zip(shares[entrant], queues[entrant], strict=True) if q is not None],
-        )
-        for entrant in entrants
-    }
-    figure = pareto.plot(points, "mean queueing delay [ms]", "goodput, share of the best on each Profile")
+    figure = pareto.plot(
+        {entrant: both for entrant, both in points.items() if both[0]},
+        "mean queueing delay [ms]",
+        "goodput, share of the best on each Profile",
+    )
     notes = [
         f"{sum(len(judged) for _, judged in found)} verdicts at 5 % each; one is undecided where its interval has the "
         f"limit in it, or is of fewer than {FEWEST} Profiles or seeds",
@@ -96,9 +93,9 @@ def _queues(scores: Scores, names: Sequence[str], entrants: Sequence[str]) -> Qu
     return {entrant: [scores[name, entrant][0].queue_ms for name in names] for entrant in entrants}
 
 
-def _of_both(queues: Queues, one: str, other: str) -> tuple[list[float], list[float]]:
-    """The delays of two entrants where packets of both arrived."""
-    pairs = [(a, b) for a, b in zip(queues[one], queues[other], strict=True) if a is not None and b is not None]
+def _of_both(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """Two series of figures on Profiles, where there are both."""
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
@@ -126,9 +123,9 @@ def _ours(
 ) -> tuple[list[Row], list[Verdict]]:
     many = len(shares["bbr3-leo"])
     mean, low, high = field.bootstrap(shares["bbr3-leo"])
-    ratio, least, most = field.bootstrap_ratio(*_of_both(queues, "bbr3-leo", "bbr"))
+    ratio, least, most = field.bootstrap_ratio(*_of_both(queues["bbr3-leo"], queues["bbr"]))
     gain, worst, top = field.bootstrap_ratio(shares["cubic-leo"], shares["cubic"])
-    cost, cheapest, dearest = field.bootstrap_ratio(*_of_both(queues, "cubic-leo", "cubic"))
+    cost, cheapest, dearest = field.bootstrap_ratio(*_of_both(queues["cubic-leo"], queues["cubic"]))
     least_share = f"least of a Profile {min(shares['bbr3-leo']):.3f}"
     said = {
         "goodput": _Found(low, low, high, many, f"{mean:.3f}, 95 %: {low:.3f} to {high:.3f}; {least_share}"),

@@ -20,7 +20,7 @@ from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
 from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, parse_instants, probes_of, sent
-from bentpipe.readers.measurement import Measurement, Said
+from bentpipe.readers.measurement import PROBES, Measurement, Said
 
 _SQLITE = b"SQLite format 3\x00"
 _PARQUET = b"PAR1"
@@ -145,21 +145,6 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
     raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
 
 
-#: Columns of probes that a table may have, and their types.
-_PINGS = {
-    "unix_ns": pl.Int64,
-    "site": pl.String,
-    "target": pl.String,
-    "kind": pl.String,
-    "seq": pl.Int64,
-    "rtt_ms": pl.Float64,
-    "up_ms": pl.Float64,
-    "down_ms": pl.Float64,
-    "duplicate": pl.Boolean,
-    "out_of_order": pl.Boolean,
-}
-
-
 def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     notes = []
     if table.schema["unix_ns"].is_temporal():
@@ -167,8 +152,8 @@ def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
         table = table.with_columns(times.alias("unix_ns"))
         notes += [NO_ZONE] if naive else []
     try:
-        rows = table.select(name for name in _PINGS if name in table.columns).cast(
-            {name: kind for name, kind in _PINGS.items() if name in table.columns}
+        rows = table.select(name for name in PROBES if name in table.columns).cast(
+            {name: kind for name, kind in PROBES.items() if name in table.columns}
         )
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{where}: {str(error).partition(chr(10))[0]}") from None

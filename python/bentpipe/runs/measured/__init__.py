@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bentpipe.readers.measurement import PROBES
 from bentpipe.runs.measured.counting import count_probes
 from bentpipe.runs.measured.store import MeasuredRun, Source, find_measured, read_measured, write_measured
-from bentpipe.runs.measured.tables import DISH, HOPS, LINKS, PROBES, SAMPLES, TABLES
+from bentpipe.runs.measured.tables import DISH, HOPS, LINKS, SAMPLES, TABLES
 
 __all__ = [
     "DISH",

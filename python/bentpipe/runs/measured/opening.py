@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from bentpipe.analysis.files import chosen, scan_file
-from bentpipe.analysis.tables import KEYS
+from bentpipe.analysis.tables import KEYS, series_name
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
@@ -157,10 +157,9 @@ def _refuse_of_one_time(
             why = (
                 "are of the same time" if timeless is None else f"cannot be put in order: {timeless.path} has no clock"
             )
-            what = " → ".join(name for name in (site, target) if name) + (f" ({kind})" if kind else "")
             raise UserError(
-                f"{path}: probes {what} of two Runs, {one.path} and {other.path}, {why}; analyze one of them"
-                " (files without times: `bentpipe read` them together)"
+                f"{path}: probes {series_name(site, target, kind)} of two Runs, {one.path} and {other.path}, {why}; "
+                "analyze one of them (files without times: `bentpipe read` them together)"
             )
 
 

@@ -10,23 +10,8 @@ import polars as pl
 from bentpipe.analysis.path import HOPS as _ANSWERS
 from bentpipe.dish.recording.tables import TABLES as _RECORDING
 from bentpipe.errors import UserError
+from bentpipe.readers.measurement import PROBES, Columns
 
-#: Column types; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
-Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
-
-#: One row for each probe and each duplicate of a reply, sorted by the time it was sent. `rtt_ms` null: lost.
-PROBES: Columns = {
-    "unix_ns": pl.Int64,
-    "site": pl.String,
-    "target": pl.String,
-    "kind": pl.String,
-    "seq": pl.Int64,
-    "rtt_ms": pl.Float64,
-    "up_ms": pl.Float64,
-    "down_ms": pl.Float64,
-    "duplicate": pl.Boolean,
-    "out_of_order": pl.Boolean,
-}
 #: Kinds of probes.
 KINDS = ("icmp", "tcp", "udp")
 

@@ -66,7 +66,7 @@ class Kept:
 def keep(out: Path, worlds: Worlds) -> None:
     """Write the kernel's figures of a cell into `out`/kernel."""
     head = {**asdict(worlds.cell), "host": worlds.host, "why_invalid": worlds.why_invalid}
-    _write(out / FOLDER / name_of(worlds.cell), head, records(worlds.kernel), records(worlds.repeated))
+    _write(out / FOLDER / name_of(worlds.cell), head, _records(worlds.kernel), _records(worlds.repeated))
 
 
 def extend(file: Path, cell: Cell, runs: Sequence[Run], host: Mapping[str, int]) -> int:
@@ -91,7 +91,7 @@ def extend(file: Path, cell: Cell, runs: Sequence[Run], host: Mapping[str, int])
         again = []
     if [run.seed for run in runs] != list(range(there, there + len(runs))):
         raise ValueError(f"seeds {[run.seed for run in runs]} do not follow the {there} that there are")
-    _write(file, {**asdict(cell), "host": dict(host), "why_invalid": None}, [*old, *records(runs)], again)
+    _write(file, {**asdict(cell), "host": dict(host), "why_invalid": None}, [*old, *_records(runs)], again)
     return there + len(runs)
 
 
@@ -108,7 +108,7 @@ def name_of(cell: Cell) -> str:
     return f"{cell.profile}.{cell.flows}.json"
 
 
-def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _records(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What is kept of Runs of the kernel."""
     return [_record(run, figures) for run, figures in zip(runs, side(runs).runs, strict=True)]
 
