@@ -69,6 +69,16 @@ def test_numbers_that_begin_again_are_a_new_series(tmp_path, tool, runs, pause_s
     assert any(note.startswith("its numbers begin again") for note in found.notes)
 
 
+def test_a_probe_that_two_series_have_is_one(tmp_path):
+    # The clock was set back by three years for one line; then the last probe is said again.
+    jumped = [(1, 0.0), (2, 1.0), (4, 3.0), (4, -9e7), (4, 3.0)]
+    found = read(tmp_path, PRINTS["csv"][0] + "".join(row(number, sent_s) for number, sent_s in jumped))
+    probes = found.tables["probes"]
+    assert counts(probes) == (4, 1, 2)
+    of_four = probes.filter(~pl.col("duplicate"), pl.col("seq") == 4)
+    assert not of_four["unix_ns"].is_duplicated().any()
+
+
 def test_an_outage_and_a_restart_are_told_apart_by_the_time(tmp_path):
     sent = [*range(65_000, 65_600), *range(115_600, 115_700)]
     whole = read(tmp_path, "".join(reply(n % 65_536, n / 100) for n in sent)).tables["probes"]

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PanicException
 
+from bentpipe.damage import guarded
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 
@@ -176,8 +176,8 @@ def replaced(folder: Path, layout: Layout) -> list[Path]:
 def about(path: Path, layout: Layout) -> dict[str, Any] | None:
     """What a file says of itself; None if it does not read as part of a recording."""
     try:
-        said: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[layout.key])
-    except (Exception, PanicException):  # noqa: BLE001 - a damaged file can raise anything
+        said: dict[str, Any] = guarded(lambda: json.loads(pl.read_parquet_metadata(path)[layout.key]), UserError)
+    except UserError:
         return None
     return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None
 

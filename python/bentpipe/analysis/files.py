@@ -7,31 +7,27 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.analysis.tables import KEYS, with_names
+from bentpipe.damage import gone_through
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
-def scan_file(path: Path) -> pl.LazyFrame:
-    """A Parquet file as a lazy table.
+def scan_file(path: Path, columns: Sequence[str] = ()) -> pl.LazyFrame:
+    """A Parquet file as a lazy table; `columns`: those that will be read, empty: all.
 
     Raises:
         UserError: It is no readable Parquet file.
     """
-    try:
-        table = pl.scan_parquet(path)
-        table.collect_schema()
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)") from None
-    # Polars panics on some damaged files: that is no Exception.
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table") from error
-    return table
+    if not path.exists():
+        raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)")
+    return gone_through(
+        lambda: pl.scan_parquet(path),
+        lambda reason: UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table"),
+        columns,
+    )
 
 
 def chosen(table: pl.LazyFrame, path: Path, wanted: Mapping[str, str | None]) -> pl.LazyFrame:

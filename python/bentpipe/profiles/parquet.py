@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from bentpipe._native import Profile
+from bentpipe.damage import guarded
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
@@ -132,9 +132,5 @@ def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
 
 
 def _guarded(path: str | os.PathLike[str], read: Callable[[], T]) -> T:
-    """`read()`, with whatever Polars raises on damaged bytes as one line; a panic is not an `Exception` there."""
-    try:
-        return read()
-    except (Exception, PanicException) as error:  # noqa: BLE001 - a damaged file can raise anything
-        reason = str(error).partition("\n")[0].strip() or type(error).__name__
-        raise UserError(f"{path}: Parquet cannot read it ({reason}): {_AGAIN}") from None
+    """`read()`, with whatever Polars raises on damaged bytes as one line."""
+    return guarded(read, lambda reason: UserError(f"{path}: Parquet cannot read it ({reason}): {_AGAIN}"))

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe.analysis.tables import Series, only_series
+from bentpipe.damage import guarded
 from bentpipe.dish.dumps.tables import instants
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
 from bentpipe.dish.recording import drawn, maps, scan_recording
@@ -80,15 +81,12 @@ def _recording(root: Path) -> Maps:
 def _run(root: Path) -> Maps:
     """Of the tables that a measured Run has of a terminal."""
     run = read_measured(root)
-    tables = {
-        name: run.scan(f"dish_{name}") if f"dish_{name}" in run.tables else pl.LazyFrame(schema=dict(TABLES[name]))
-        for name in TABLES
-    }
+    there = {name: run.checked_scan(f"dish_{name}") for name in TABLES}
+    tables = {name: pl.LazyFrame(schema=dict(TABLES[name])) if of is None else of for name, of in there.items()}
     # A row of a map is what changed since the one that was written before, whatever the clock said.
     whole = {
         name: table if name in LAYOUT.as_written else table.sort("t_unix_ns", maintain_order=True)
         for name, table in tables.items()
-        if table is not None
     }
     wanted = "a Run that was read from obstruction maps or a recording"
     found = _told(run.path, whole, drawn([whole["maps"].collect()]), wanted)
@@ -203,13 +201,7 @@ def _attitudes(rows: pl.DataFrame) -> Attitudes | None:
 
 
 def _read(path: Path, reader: Callable[[Path], pl.DataFrame], wanted: str) -> pl.DataFrame:
-    try:
-        return reader(path)
-    # Polars panics on some damaged files: that is no Exception.
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise UserError(f"{path}: does not read as {wanted} ({str(error).partition(chr(10))[0]})") from None
+    return guarded(lambda: reader(path), lambda reason: UserError(f"{path}: does not read as {wanted} ({reason})"))
 
 
 def _wanted(path: Path, table: pl.DataFrame, names: list[str]) -> None:
@@ -239,7 +231,7 @@ def read_pings(path: str | os.PathLike[str]) -> Series:
     if _holds_runs(root):
         run = read_measured(root)
         _with_clock(run.path, run.clock_known("dish_samples"))
-        samples = run.scan("dish_samples")
+        samples = run.checked_scan("dish_samples")
         if samples is None:
             raise UserError(f"{root}: holds {', '.join(run.tables)} and no pings; wanted probes or dish_samples")
     latency = pl.col("pop_ping_latency_ms")

@@ -57,7 +57,7 @@ def _run(request: Request) -> Result:
         rows.append(Row(f"mean queueing delay: {entrant}", "ms", None, known_ms, source, basis))
     found = [
         _ours(shares, queues, published, basis),
-        _fair(beside, names, published, basis),
+        _fair(beside, known, published, basis),
         _still(still, controls, published, f"simulated: static paths × {duration_s:g} s × {seeds} seeds"),
     ]
     rows = [row for judged, _ in found for row in judged] + rows
@@ -70,8 +70,8 @@ def _run(request: Request) -> Result:
     notes = [
         f"{sum(len(judged) for _, judged in found)} verdicts at 5 % each; one is undecided where its interval has the "
         f"limit in it, or is of fewer than {FEWEST} Profiles or seeds",
-        f"{len(names) - len(known)} of {len(names)} Profiles are left out of shares and delays: no packets "
-        "arrived there; a controller that alone got nothing has a share of 0, and no delay",
+        f"{len(names) - len(known)} of {len(names)} Profiles are left out: no packets arrived there; "
+        "a controller that alone got nothing has a share of 0, and no delay",
         "queueing delay: the mean time a flow's packets spent in the hops, less a lone packet's at those moments",
         "send and receive buffers are 64 MB, so that no default of a host is the ceiling",
         f"none of these paths is among the {len(design)} that controllers of ours were designed on (leo-field.toml)",
@@ -141,7 +141,7 @@ def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) 
 
     def of(entrant: str) -> tuple[list[float], list[float]]:
         flows = [scores[name, entrant][0].goodput_bps for name in names]
-        # Nobody gets anything where there is no path.
+        # A pair that gets nothing where others do shares nothing.
         return [jain_index(pair) or 0.0 for pair in flows], [pair[1] for pair in flows]
 
     said = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from bentpipe.damage import guarded
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
@@ -70,10 +71,10 @@ def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
         UserError: No such table, no time, a cell that is not of its column's kind; the row is named.
     """
     data, cut = without_cut(data)
-    try:
-        cells = pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise UserError(f"{where}: is not a CSV table ({str(error).partition(chr(10))[0]})") from None
+    cells = guarded(
+        lambda: pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False),
+        lambda reason: UserError(f"{where}: is not a CSV table ({reason})"),
+    )
     found = _samples(cells, where)
     return replace(found, notes=(*found.notes, *filter(None, [cut])))
 
@@ -129,13 +130,10 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
     Raises:
         UserError: It does not read, or is none of these.
     """
-    try:
-        table = pl.read_parquet(io.BytesIO(data))
-    # Polars panics on some damaged files: that is no Exception.
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise UserError(f"{where}: does not read as Parquet ({str(error).partition(chr(10))[0]})") from error
+    table = guarded(
+        lambda: pl.read_parquet(io.BytesIO(data)),
+        lambda reason: UserError(f"{where}: does not read as Parquet ({reason})"),
+    )
     if {"unix_ns", "rtt_ms"} <= set(table.columns):
         return _pings(table, where, said)
     if "obstruction_map" in table.columns:

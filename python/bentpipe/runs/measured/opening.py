@@ -68,7 +68,7 @@ def opened(path: str | os.PathLike[str], wanted: Wanted, **series: str | None) -
     path = Path(path)
     found = None
     if path.is_file() and _begins_with(path, _PARQUET):
-        table = scan_file(path)
+        table = scan_file(path, _READ.get(_TABLE[wanted], ()))
         if wanted == "probes" and "duplicate" in table.collect_schema():
             table = table.filter(~pl.col("duplicate").fill_null(value=False))
         if wanted != "orientation" or "azimuth_deg" in table.collect_schema():
@@ -100,7 +100,7 @@ def _read(path: Path, wanted: Wanted, series: Mapping[str, str | None]) -> Opene
     clock_known, notes, warnings = True, list[str](), list[str]()
     if path.is_dir() and not is_recording(path):
         runs = find_measured(path)
-        having = [(run, table) for run in runs if (table := run.scan(name)) is not None]
+        having = [(run, table) for run in runs if (table := run.checked_scan(name, _READ.get(name, ()))) is not None]
         if name == "probes":
             _refuse_of_one_time(path, having, series)
         found = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bentpipe.damage import gone_through
 from bentpipe.errors import UserError
 from bentpipe.runs import store
 from bentpipe.runs.measured.counting import count_probes
@@ -138,6 +139,21 @@ class MeasuredRun:
     def scan(self, name: str) -> pl.LazyFrame | None:
         """As `table`, but read when it is collected, and only what is asked for. Its hash is not looked at."""
         return pl.scan_parquet(self.path / f"{name}.parquet") if name in self.tables else None
+
+    def checked_scan(self, name: str, columns: Sequence[str] = ()) -> pl.LazyFrame | None:
+        """As `scan`, of a Run that others may have touched; `columns`: those that will be read, empty: all.
+
+        Raises:
+            UserError: Its file is missing or damaged.
+        """
+        if name not in self.tables:
+            return None
+        file = self.path / f"{name}.parquet"
+        return gone_through(
+            lambda: pl.scan_parquet(file),
+            lambda reason: UserError(f"{file}: does not read ({reason}): {_REDO}"),
+            columns,
+        )
 
 
 _REDO = "read the measurement again"

@@ -1,0 +1,110 @@
+"""Tables that may be damaged, read by Polars: whatever it makes of their bytes is one line of ours.
+
+On some damaged bytes Polars panics. That is no `Exception`, and by the time Python hears of it the threads of Polars
+have printed messages and back traces where nobody asked for them: on file descriptor 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import polars as pl
+from polars.exceptions import PanicException
+
+from bentpipe.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+T = TypeVar("T")
+
+#: A process has one descriptor 2.
+_HOLDING = threading.RLock()
+#: One panic ends other threads', which print theirs a moment later: until none did for so long, at most so often.
+_QUIET_S, _MOST_WAITS = 0.02, 25
+
+
+def guarded(read: Callable[[], T], refused: Callable[[str], UserError]) -> T:
+    """`read()`; what else it raises is raised as `refused` of the reason, and what a panic prints is not seen.
+
+    What others print on descriptor 2 meanwhile comes out when `read` has ended.
+
+    Raises:
+        UserError: The bytes are no such table.
+    """
+    try:
+        with _HOLDING, _panics_unseen():
+            return read()
+    except UserError:
+        raise
+    except (Exception, PanicException) as error:  # noqa: BLE001 - damaged bytes can raise anything
+        reason = str(error).partition("\n")[0].strip() or type(error).__name__
+        if isinstance(error, PanicException):
+            reason = "Polars gives it up: bytes inside are damaged"
+        raise refused(reason) from None
+
+
+def gone_through(
+    scan: Callable[[], pl.LazyFrame], refused: Callable[[str], UserError], columns: Sequence[str] = ()
+) -> pl.LazyFrame:
+    """A lazy table of files whose pages were decoded once, in pieces: their damage would show else where it is used.
+
+    Args:
+        scan: Makes the table.
+        refused: As in `guarded`.
+        columns: Those that will be read, as far as it has them; empty: all.
+
+    Raises:
+        UserError: A file does not read.
+    """
+
+    def read() -> pl.LazyFrame:
+        table = scan()
+        there = [name for name in columns if name in table.collect_schema()]
+        table.select((pl.col(there) if there else pl.all()).null_count()).collect(engine="streaming")
+        return table
+
+    return guarded(read, refused)
+
+
+@contextlib.contextmanager
+def _panics_unseen() -> Iterator[None]:
+    """Keeps what is printed on descriptor 2 and prints it afterwards, but for what a panic printed."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+        sys.stderr.flush()
+    try:
+        real = os.dup(2)
+    except OSError:  # a process without one
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except PanicException:
+            panicked = True
+            _until_quiet(held.fileno())
+            raise
+        finally:
+            os.dup2(real, 2)
+            os.close(real)
+            if not panicked:
+                held.seek(0)
+                if said := held.read():
+                    with contextlib.suppress(OSError):
+                        os.write(2, said)
+
+
+def _until_quiet(file: int) -> None:
+    size = -1
+    for _ in range(_MOST_WAITS):
+        if size == (size := os.fstat(file).st_size):
+            return
+        time.sleep(_QUIET_S)
