@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from bentpipe import preset_profile
+from bentpipe import preset_profile, write_profile
+from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
-from bentpipe.runs import parse_entrants, race
+from bentpipe.report import write_report
+from bentpipe.runs import AskedWarning, parse_entrants, race
+from bentpipe.runs.failed import read_failed
 from bentpipe.runs.guests import guests_of
 from bentpipe.sweeps import SweepWarning, race_jobs, run_sweep
 from bentpipe.tuning import parse_grid, search, tune
@@ -79,23 +83,55 @@ def test_reno_in_python_does_what_reno_in_rust_does(path, mine):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("Spoiled:to=0", r"Spoiled: after on_ack at 0\.5\d+ s cwnd_bytes is NaN; wanted a window above 0"),
-        ("Spoiled:to=1", r"Spoiled: after on_ack at 0\.5\d+ s cwnd_bytes is -1; wanted"),
-        ("Spoiled:to=2", r"Spoiled: after on_ack at 0\.5\d+ s cwnd_bytes is inf; wanted"),
-        ("Spoiled:to=3", r"Spoiled: after on_ack at 0\.5\d+ s cwnd_bytes is 0; wanted"),
+        ("Spoiled:to=0", r"after on_ack at 0\.5\d+ s cwnd_bytes is NaN; wanted a window above 0"),
+        ("Spoiled:to=1", r"after on_ack at 0\.5\d+ s cwnd_bytes is -1; wanted"),
+        ("Spoiled:to=2", r"after on_ack at 0\.5\d+ s cwnd_bytes is inf; wanted"),
+        ("Spoiled:to=3", r"after on_ack at 0\.5\d+ s cwnd_bytes is 0; wanted"),
         ("Spoiled:after_s=1.5", r"after on_ack at 1\.5\d+ s cwnd_bytes is NaN"),
-        ("Rate", r"Rate: after on_ack at 0\.5\d+ s pacing_bps is NaN; wanted a rate above 0, or None"),
-        ("Raises", r"Raises: on_ack at 0\.5\d+ s raised KeyError: 'no such beam' \(line 25\)"),
-        ("Text", r"Text: on_ack at 0\.5\d+ s raised TypeError"),
+        ("Rate", r"after on_ack at 0\.5\d+ s pacing_bps is NaN; wanted a rate above 0, or None"),
+        ("Raises", r"on_ack at 0\.5\d+ s raised KeyError: 'no such beam' \(line 25\)"),
+        ("Text", r"on_ack at 0\.5\d+ s raised TypeError"),
     ],
 )
 def test_one_that_fails_is_named_with_the_time_and_the_value_and_others_go_on(path, mine, what, said):
     raced = race([path], [f"./mine.py:{what}", "reno"], duration_s=2, out=mine / "out")
     assert [run.entrant for run in raced.runs] == ["reno"]
     (failed,) = raced.failed
-    with pytest.raises(ControllerError, match=said):
+    with pytest.raises(ControllerError, match=rf"^\./mine\.py:{what}: 1 Run ended early; seed 0 on dumbbell.*: {said}"):
         race([path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o")
-    assert failed.startswith("./mine.py:")
+    assert str(failed).startswith(f"./mine.py:{what}, seed 0, on dumbbell")
+
+
+def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report(path, mine):
+    write_profile(path, mine / "p.parquet")
+    cc = "./mine.py:Text,./mine.py:Raises,reno,./mine.py:Spoiled:to=1"
+    command = ["race", "p.parquet", "--cc", cc, "--duration", "2", "--seeds", "2", "-o", "out"]
+    for _ in range(2):  # the second time reno is there already
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == ControllerError.exit_code
+        lines = [line for line in found.stderr.splitlines() if line.startswith("error: ")]
+        assert [line.split(": ")[1] for line in lines] == [
+            "./mine.py:Text",
+            "./mine.py:Raises",
+            "./mine.py:Spoiled:to=1",
+        ]
+        assert all("2 Runs ended early; seed 0 on dumbbell" in line for line in lines)
+    assert sorted(run.seed for run in read_failed(mine / "out")) == [0, 0, 0, 1, 1, 1]
+    page = write_report(mine / "out").read_text()
+    assert page.count("Failed: ") == 3
+    assert "raised KeyError" in page
+    assert "Unfinished" not in page
+    # What failed and does no more is not told of.
+    (mine / "mine.py").write_text((mine / "mine.py").read_text().replace('raise KeyError("no such beam")', "pass"))
+    CliRunner().invoke(app, [*command, "--fresh"])
+    assert {run.entrant for run in read_failed(mine / "out")} == {"./mine.py:Text", "./mine.py:Spoiled:to=1"}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"failed": [{}]}', '{"failed": [{"seed": "0"}]}'])
+def test_a_damaged_list_of_what_failed_is_a_warning(tmp_path, text):
+    (tmp_path / "failed.json").write_text(text)
+    with pytest.warns(AskedWarning, match=r"failed\.json: cannot be read"):
+        assert read_failed(tmp_path) == []
 
 
 def test_a_sweep_runs_them_in_processes_and_goes_on_without_one_that_fails(path, mine):
@@ -130,6 +166,15 @@ def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
     assert len((mine / "sweep" / "results.jsonl").read_text().splitlines()) == 1
 
 
+def test_each_point_of_a_grid_is_an_entrant_of_its_own(mine):
+    for controller, points in (("./mine.py:Spoiled", 4), ("./mine.py:Spoiled:after_s=1", 2)):
+        axes = ["to=0,1", "after_s=2,3"][: points.bit_length() - 1]
+        grid = parse_grid(controller, axes)
+        entrants = [grid.entrant(point) for point in grid.points()]
+        assert len(set(entrants)) == points == grid.size
+        assert all("to=" in entrant and "after_s=" in entrant for entrant in entrants)
+
+
 def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeypatch):
     (mine / "mine.py").write_text(RENO.replace("class Reno(Controller):", "class Reno(Controller):\n    gain = 1.0"))
     monkeypatch.setattr(search, "UNASKED_S", 0.2)
@@ -147,6 +192,7 @@ def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeyp
         ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; it must be a number"),
         ("./broken.py:Reno", r"broken\.py cannot be loaded: ZeroDivisionError"),
         ("./broken.py", r"no controller '\./broken\.py'"),
+        ("./mine.py:Reno-old", r"reno-old"),
     ],
 )
 def test_what_cannot_be_loaded_is_one_line(mine, cc, said):

@@ -6,6 +6,7 @@ second (Jain, Chiu and Hawe, DEC-TR-301; T3P, section 5.2, shows ratios of one s
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,12 @@ def parse_groups(text: str) -> tuple[Group, ...]:
             raise UserError(f"--flows: {shown(written)}: {number} flows; wanted from 1 to {MOST_FLOWS}")
         if "+" in entrant or not entrant.strip():
             raise UserError(f"--flows: {shown(written)}; wanted for example 8xcubic,8xbbr2:loss_thresh=0.08")
-        groups.append(Group(number, parse_entrant(entrant)))
+        try:
+            groups.append(Group(number, parse_entrant(entrant)))
+        except UserError as error:
+            glued = re.match(r"([0-9]+)([A-Za-z]\w*)\Z", written)
+            meant = f"; {glued[1]} flows are written {glued[1]}x{glued[2]}" if glued and number == 1 else ""
+            raise UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}") from None
     if sum(group.count for group in groups) < 2:
         raise UserError(f"--flows: {shown(text)} is one flow, with nobody to share with; wanted at least two")
     return tuple(groups)

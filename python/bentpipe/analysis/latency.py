@@ -53,7 +53,7 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         known = ordered.size > 0
         levels = [0.0, *QUANTILES.values(), 1.0]
         found = dict(
-            zip(["min_ms", *QUANTILES, "max_ms"], _quantiles(ordered, levels) if known else [None] * 8, strict=True)
+            zip(["min_ms", *QUANTILES, "max_ms"], quantiles(ordered, levels) if known else [None] * 8, strict=True)
         )
         row |= found
         median = found["median_ms"]
@@ -83,7 +83,7 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
         ordered = pl.Series(one.replies()[1]).sort().to_numpy()
         if ordered.size:
             parts.append(
-                pl.DataFrame({"rtt_ms": _quantiles(ordered, share), "share": share}).select(
+                pl.DataFrame({"rtt_ms": quantiles(ordered, share), "share": share}).select(
                     pl.lit(one.site, pl.String).alias("site"),
                     pl.lit(one.target, pl.String).alias("target"),
                     pl.lit(one.kind, pl.String).alias("kind"),
@@ -95,7 +95,7 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
     return pl.concat([empty, *parts])
 
 
-def _quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+def quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Linear interpolation between order statistics (Hyndman and Fan's type 7) of sorted values."""
     at = np.asarray(levels) * (ordered.size - 1)
     below = np.minimum(at.astype(np.int64), ordered.size - 1)

@@ -7,19 +7,31 @@ from typing import Annotated
 
 import typer
 
+from bentpipe.errors import UserError
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
 
 
-def cc(as_json: AsJson = False) -> None:
+def cc(
+    name: Annotated[str | None, typer.Argument(help="Only this one.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the congestion controllers `bentpipe race --cc` takes, and the tunables `--cc-opt` sets.
 
     Example:
         bentpipe cc
+        bentpipe cc bbr2
     """
     from bentpipe import controllers
     from bentpipe.cli.console import table
+    from bentpipe.runs.entrants import check_controller
 
     found = controllers()
+    if name is not None:
+        check_controller(name.lower(), "cc")
+        found = [entry for entry in found if entry["name"] == name.lower()]
+        if not found:
+            raise UserError(f"cc: {name} is of a package; its tunables are the numbers among its class's attributes")
     _print(["name", "status", "description", "needs", "source"], found, as_json)
     if not as_json:
         columns = ["name", "unit", "default", "allowed", "meaning", "source"]

@@ -86,6 +86,10 @@ def report(error: BaseException, *, debug: bool) -> int:
         if context is not None:
             console.hint(f"{context.command_path} --help")
         return USERS
+    if isinstance(error, OSError) and error.filename is not None and error.strerror and not debug:
+        # What the system refuses of a path is for who gave the path: no such folder, not allowed, full, too long.
+        console.error(f"{os.fsdecode(error.filename)}: {error.strerror}")
+        return USERS
     if debug:
         import traceback
 

@@ -60,7 +60,10 @@ class PlotCommand(TyperCommand):
         """Gives a ``--plot`` that no figure's name follows the value that `plot_file` knows."""
         words = list(args)
         for place, word in enumerate(args):
-            if word == "--plot" and not _FIGURE.search("".join(args[place + 1 : place + 2])):
+            after = "".join(args[place + 1 : place + 2])
+            if word == "--plot" and not _FIGURE.search(after):
+                if _SUFFIX.search(after) and not Path(after).exists():
+                    raise UserError(f"--plot {after}: wanted a figure's name, in .png, .svg or .pdf")
                 words[place] = f"--plot={_UNNAMED}"
         return super().parse_args(ctx, words)
 
@@ -111,5 +114,6 @@ def _behind_dashes(found: str) -> UserError:
 
 _UNNAMED = "-"
 _FIGURE = re.compile(r"\.(?:png|svg|pdf|jpe?g|e?ps|gif|tiff?|webp)\Z", re.IGNORECASE)
+_SUFFIX = re.compile(r"^[^-].*\.[A-Za-z]{2,4}\Z")
 _PLACES = ("--site", "--to", "--from")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?,?\Z")

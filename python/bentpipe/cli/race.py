@@ -160,7 +160,12 @@ def race(
             )
         show_result(result, as_json)
         if result.failed:
-            raise ControllerError(f"{len(result.failed)} Runs ended early; the first: {result.failed[0]}")
+            from bentpipe.cli import console
+            from bentpipe.runs.failed import by_entrant
+
+            for line in by_entrant(result.failed):
+                console.error(line)
+            raise typer.Exit(ControllerError.exit_code)
         if not all(run.record["valid"] for run in result.runs):
             raise typer.Exit(1)
 

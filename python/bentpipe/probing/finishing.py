@@ -229,11 +229,11 @@ def _rounds(hops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _quantiles(values: NDArray[np.float64]) -> dict[str, float | None]:
-    """Nearest rank, as `count_probes` has them."""
+    """Interpolated, as `bentpipe.analysis.latency` has them."""
     levels = {"median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
     if not values.size:
         return dict.fromkeys(levels)
-    found = np.quantile(values, list(levels.values()), method="higher")
+    found = np.quantile(values, list(levels.values()))
     return {name: float(value) for name, value in zip(levels, found, strict=True)}
 
 

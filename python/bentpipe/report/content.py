@@ -15,6 +15,7 @@ from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, prose, provenance, world
 from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
+from bentpipe.runs.failed import by_entrant, read_failed
 from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.times import format_utc
 
@@ -160,19 +161,22 @@ class Part:
     facts: list[tuple[str, str]]
     sections: list[Section]
     unfinished: str = ""
+    failed: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
 
 
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
-    asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out)))
+    failed = read_failed(out)
+    asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out))) - {run.place for run in failed}
     return [
         Part(
             experiment=name,
             title=_direction(mine[0]),
             facts=_experiment_facts(mine, _missing(mine, asked)),
             unfinished=_unfinished(mine, _missing(mine, asked)),
+            failed=by_entrant(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
             sections=[
                 _section(
                     out,

@@ -11,4 +11,6 @@ def split_flow(part: str) -> tuple[str, str | None]:
     """``bbr:min_rtt_win_s=20`` or ``./mine.py:Mine:gain=2``: the controller's name, and what stands behind a colon."""
     match = _FLOW.match(part.strip())
     assert match is not None  # it matches anything
-    return match["name"].strip(), match["options"] if match["colon"] else None
+    if not match["colon"]:  # what stands behind a class without a colon is no tunable of it
+        return (match["name"] + match["options"]).strip(), None
+    return match["name"].strip(), match["options"]

@@ -17,6 +17,7 @@ from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import asked, captures, guests, kernel, record, store, text
+from bentpipe.runs import failed as failing
 from bentpipe.runs import plan as planning
 from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles, referring_to
@@ -65,12 +66,12 @@ class RaceResult:
     out: Path
     runs: list[store.Run]
     resumed: int = 0
-    failed: tuple[str, ...] = ()
+    failed: tuple[failing.FailedRun, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What ``race --json`` prints."""
         rows = {"runs": [record.race_row(run) for run in self.runs]}
-        return {**rows, "failed": list(self.failed)} if self.failed else rows
+        return {**rows, "failed": [str(run) for run in self.failed]} if self.failed else rows
 
 
 def race(
@@ -212,9 +213,11 @@ def _execute(
             kept, said, rest = _what_is_kept(work, finished, fresh)
             raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
     runs = [finished[item.folder] for item in work if item.folder in finished]
+    failed = tuple(crew.failed[item.folder] for item in work if item.folder in crew.failed)
+    failing.keep_failed(out, work, failed)
     if not runs:
-        raise ControllerError(crew.failed[0])
-    return RaceResult(out, runs, resumed, tuple(crew.failed))
+        raise ControllerError("; ".join(failing.by_entrant(failed)))
+    return RaceResult(out, runs, resumed, failed)
 
 
 def _warn_of_paths(work: Sequence[planning.Work]) -> None:
@@ -341,7 +344,7 @@ class _Crew:
     capture: bool = False
     interrupted: bool = False
     most_tries: int = 1
-    failed: list[str] = field(default_factory=list)
+    failed: dict[Path, failing.FailedRun] = field(default_factory=dict)
     _gave_up: bool = False
     _said: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -402,7 +405,7 @@ class _Crew:
             except _StopRunError:
                 return None
             except ControllerError as error:  # the user's; the other Runs go on
-                self.failed.append(f"{item.name}: {error}")
+                self.failed[item.folder] = failing.of_work(item, str(error))
                 return None
             self._shares[number] = 1.0
             try:

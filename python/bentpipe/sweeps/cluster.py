@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -27,6 +28,8 @@ CONNECT_S = 10.0
 NO_WORKER_S = 30.0
 """How long a sweep waits for a worker where there is none, any more or yet [s]. Chosen here: a nanny that restarts a
 worker takes a few seconds."""
+
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[^\]]+\]|[^:/\s]+):[0-9]{1,5}/?\Z|inproc://\S+\Z")
 
 LOOK_S = 1.0
 """How often it is looked who is there [s]."""
@@ -175,6 +178,8 @@ def _connected(address: str) -> Iterator[Client]:
         from distributed import Client
     except ImportError:
         raise UserError("--on: distributed is not installed; install it: pip install 'bentpipe[cluster]'") from None
+    if not _ADDRESS.match(address):
+        raise UserError(f"--on {address}: is no address of a scheduler; wanted for example tcp://127.0.0.1:8786")
     try:
         client = Client(address, timeout=CONNECT_S, set_as_default=False, name="bentpipe")
     except (OSError, ValueError, TimeoutError) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, shown
 from bentpipe.runs.entrants import check_controller, parse_entrant, read_tunable
+from bentpipe.runs.flow_names import split_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class Grid:
     def entrant(self, point: Sequence[str]) -> str:
         """What is raced at a point."""
         given = ",".join(f"{name}={value}" for (name, _), value in zip(self.axes, point, strict=True))
-        return parse_entrant(f"{self.controller}{',' if ':' in self.controller else ':'}{given}")
+        return parse_entrant(f"{self.controller}{':' if split_flow(self.controller)[1] is None else ','}{given}")
 
 
 def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
@@ -49,7 +50,7 @@ def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
     if "+" in controller or "," in controller.partition(":")[0]:
         raise UserError(f"--cc: {shown(controller)}: a grid is of one controller; wanted for example --cc bbr2")
     base = parse_entrant(controller)
-    name = base.partition(":")[0] if ".py:" not in base else ":".join(base.split(":")[:2])
+    name, _ = split_flow(base)
     check_controller(name, "--cc")
     found: dict[str, tuple[str, ...]] = {}
     for axis in axes:

@@ -92,8 +92,20 @@ pub struct Bbr3Leo {
     pacing_margin_percent: u64,
     /// What the slot's model allows [packets]; `None`: BBR's own.
     flight: Option<u64>,
+    /// After a time-out: BBR builds its flight up again.
+    refill: Option<Refill>,
     rate: Rate,
 }
+
+/// What is delivered after a time-out is what the window lets out, packet by packet from one on: a model of that would keep it there. BBR remembers its bandwidth, and is
+/// in charge until its flight is that of it; the model wants to have seen that for [`REFILLED_RTTS`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Refill {
+    full_since: Option<Time>,
+}
+
+/// Round-trip times with a full flight before a model is believed again: the packets of the first left in smaller flights. Chosen here.
+const REFILLED_RTTS: u64 = 2;
 
 impl Bbr3Leo {
     fn new(config: &Config, options: &Options) -> Self {
@@ -110,13 +122,26 @@ impl Bbr3Leo {
             pacing_gain: p.up_gain,
             pacing_margin_percent: p.pacing_margin_percent,
             flight: None,
+            refill: None,
             rate: Rate(0),
         }
     }
 
     /// Takes the slot's model for what may be sent, or leaves it to BBR.
     fn decide(&mut self, ack: &AckSample) {
-        let holds = self.watch.is_leo(ack.now) && self.bbr.has_started() && !SlotPath::is_lost(ack) && !self.path.is_crowded(ack.now);
+        if let Some(refill) = &mut self.refill
+            && (refill.full_since.is_some() || self.bbr.is_refilled())
+        {
+            let since = *refill.full_since.get_or_insert(ack.now);
+            if ack.now.since(since) > Nanos(REFILLED_RTTS * ack.srtt.0) {
+                self.refill = None;
+            }
+        }
+        let holds = self.refill.is_none()
+            && self.watch.is_leo(ack.now)
+            && self.bbr.has_started()
+            && !SlotPath::is_lost(ack)
+            && !self.path.is_crowded(ack.now);
         self.flight = if holds { self.path.flight(ack.now) } else { None };
         if let (Some(_), Some(bw)) = (self.flight, self.path.bw()) {
             self.rate = bw.pacing_rate(self.pacing_gain, self.mss, self.pacing_margin_percent);
@@ -153,8 +178,14 @@ impl Controller for Bbr3Leo {
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        if matches!(event, Congestion::Timeout | Congestion::TimeoutAgain) {
-            self.flight = None;
+        match event {
+            Congestion::Timeout | Congestion::TimeoutAgain => {
+                self.flight = None;
+                self.refill = Some(Refill::default());
+            }
+            // It fills what there is, or there was no time-out.
+            Congestion::Loss | Congestion::Undo => self.refill = None,
+            Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
         self.bbr.on_congestion(now, event, in_flight);
     }
@@ -194,6 +225,29 @@ mod tests {
             driver.trace(RTT, 300)
         };
         assert_eq!(trace("bbr3-leo"), trace("bbr3"));
+    }
+
+    /// Everything sent for a while is lost, and a time-out finds it: what one packet a round trip delivers is no model of the path.
+    #[test]
+    fn after_a_time_out_the_flight_is_built_up_as_bbr_does() {
+        let flights = |name: &str| {
+            let mut driver = Driver::new(controller(name), RTT, 100, 400);
+            for ms in 0..90_000 {
+                driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
+                driver.run(Time(ms * 1_000_000));
+            }
+            let before = driver.state();
+            // Three time-outs, one after the other: one packet a round trip, and no more of it than the model remembers.
+            for _ in 0..3 {
+                driver.time_out(driver.now() + RTT + RTT);
+                driver.run(driver.now() + RTT + Nanos::from_millis(8));
+            }
+            (before, driver.trace(RTT, 24))
+        };
+        let ((_, parent), (before, ours)) = (flights("bbr3"), flights("bbr3-leo"));
+        assert_eq!(before, "slot");
+        let full = |sizes: &[u64]| sizes.iter().position(|&packets| packets >= 90);
+        assert!(full(&ours).is_some() && full(&ours) <= full(&parent).map(|n| n + 1), "{ours:?} {parent:?}");
     }
 
     /// A bottleneck that stands still for 80 ms every 15 s: ACKs come late by as much.

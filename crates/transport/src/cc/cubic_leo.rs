@@ -54,6 +54,7 @@ pub struct CubicLeo {
     path: SlotPath,
     /// The last reduction was none: there is nothing to undo.
     sheltered: bool,
+    last_rtt: Nanos,
 }
 
 impl CubicLeo {
@@ -64,6 +65,7 @@ impl CubicLeo {
             watch: Watch::new(options),
             path: SlotPath::new(config.mss, Target { least: queue, jitters: 0, part: 0 }, BW_ROUNDS),
             sheltered: false,
+            last_rtt: Nanos::ZERO,
         }
     }
 }
@@ -76,6 +78,7 @@ impl Controller for CubicLeo {
         if self.watch.on_ack(ack) {
             self.path.on_edge(ack.now);
         }
+        self.last_rtt = ack.rtt.unwrap_or(self.last_rtt);
         self.path.on_ack(ack, self.watch.is_near(ack.now), LOSS_THRESHOLD);
         self.cubic.on_acked(ack);
     }
@@ -84,7 +87,8 @@ impl Controller for CubicLeo {
         let leo = self.watch.is_leo(now);
         let near = leo && self.watch.is_near(now);
         match event {
-            Congestion::Loss => self.sheltered = near || (leo && self.path.excuses(now)),
+            // A window that is sent at once overflows a queue that its first packets found empty.
+            Congestion::Loss => self.sheltered = near || (leo && self.path.excuses(now) && !self.path.is_deep(now, self.last_rtt)),
             Congestion::Timeout => self.sheltered = near,
             Congestion::TimeoutAgain => {}
             _ => {

@@ -142,6 +142,7 @@ pub struct Driver {
     first_sent_at: Time,
     lost_total: u64,
     recovery_until: Option<u64>,
+    loss_until: Time,
     srtt: Nanos,
     min_rtt: Nanos,
 }
@@ -176,6 +177,7 @@ impl Driver {
             first_sent_at: Time::ZERO,
             lost_total: 0,
             recovery_until: None,
+            loss_until: Time::ZERO,
             srtt: rtt,
             min_rtt: rtt,
         };
@@ -222,6 +224,15 @@ impl Driver {
     /// Packets delivered so far.
     pub const fn delivered(&self) -> u64 {
         self.delivered
+    }
+
+    /// All that is in flight is gone, a time-out says so, and until `repaired` the sender is busy with it; what was gone is not sent again.
+    pub fn time_out(&mut self, repaired: Time) {
+        self.loss_until = repaired;
+        self.acks.clear();
+        self.outstanding.clear();
+        self.lost.clear();
+        self.controller.on_congestion(self.now, Congestion::Timeout, Bytes::ZERO);
     }
 
     /// Runs to `until`.
@@ -375,7 +386,13 @@ impl Driver {
             app_limited: self.app_limited_until > 0,
             prior_in_flight: in_bytes(prior_in_flight),
             in_flight: in_bytes(self.outstanding.len() as u64),
-            recovery: if self.recovery_until.is_some() { RecoveryState::Recovery } else { RecoveryState::Open },
+            recovery: if self.now < self.loss_until {
+                RecoveryState::Loss
+            } else if self.recovery_until.is_some() {
+                RecoveryState::Recovery
+            } else {
+                RecoveryState::Open
+            },
             snd_una: in_bytes(self.una).0,
             snd_nxt: in_bytes(self.next_packet).0,
             pacing_rate: Rate::of(Bytes(self.controller.cwnd().0 * 2), self.srtt),

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.analysis.evidence import usual
+from bentpipe.analysis.latency import quantiles
 from bentpipe.analysis.loss import SILENT_SPACINGS
 
 #: Series: what one prober sends to one target.
@@ -25,10 +26,11 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
         `out_of_order`, `gaps` (stretches in which a series has no row, lost probes being rows, for more than
         `SILENT_SPACINGS` of its usual spacings), `longest_gap_s` (null without one), `silence_s` (the longest time
         between two replies; null with fewer than two), `span_s` (first to last probe) and the round trips' `rtt_ms`:
-        `min`, `median`, `p95`, `p99`, `max` over all series (nearest rank; null without a reply).
+        `min`, `median`, `p95`, `p99`, `max` over all series (interpolated, as `bentpipe.analysis.latency` does; null
+        without a reply).
     """
     sent = probes.filter(~pl.col("duplicate")) if probes["duplicate"].any() else probes
-    quantiles = _quantiles(sent["rtt_ms"].drop_nulls())
+    rtt_ms = _quantiles(sent["rtt_ms"].drop_nulls())
     gaps: list[float] = []
     silences: list[float] = []
     for series in _series(sent):
@@ -48,16 +50,15 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
         "longest_gap_s": max(gaps, default=None),
         "silence_s": max(silences, default=None),
         "span_s": (sent["unix_ns"][-1] - sent["unix_ns"][0]) / 1e9 if sent.height else None,
-        "rtt_ms": quantiles,
+        "rtt_ms": rtt_ms,
     }
 
 
 def _quantiles(replies: pl.Series) -> dict[str, float | None]:
+    levels = {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
     ordered = np.sort(replies.to_numpy())  # a copy that goes back to the system at once
-    return {
-        name: float(ordered[int(np.ceil(level * (ordered.size - 1)))]) if ordered.size else None
-        for name, level in {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}.items()
-    }
+    found = quantiles(ordered, list(levels.values())).tolist() if ordered.size else [None] * len(levels)
+    return dict(zip(levels, found, strict=True))
 
 
 def _series(sent: pl.DataFrame) -> list[pl.DataFrame]:

@@ -302,5 +302,8 @@ def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:
         except store.DamagedRunError as error:
             warnings.warn(f"a damaged Run is left out: {error}", store.DamagedRunWarning, stacklevel=2)
     if not runs:
-        raise UserError(f"{root}: no measured Run in it (looked for <site>/<start time>/run.json)")
+        raise UserError(
+            f"{root}: no measured Run in it (looked for <site>/<start time>/run.json); of logs as they are "
+            f"`bentpipe read {root} -o OUT` makes one"
+        )
     return runs

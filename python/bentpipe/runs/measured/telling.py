@@ -127,7 +127,7 @@ def _quantiles(table: pl.LazyFrame, value: pl.Expr, by: list[str]) -> Rows:
         .group_by(by)
         .agg(
             pl.len().alias("rows"),
-            *(pl.col("value").quantile(level, "nearest").round(3).alias(name) for name, level in levels.items()),
+            *(pl.col("value").quantile(level, "linear").round(3).alias(name) for name, level in levels.items()),
         )
         .sort(by)
         .head(MOST_SERIES)

@@ -175,6 +175,11 @@ impl Bbr3 {
         self.full.reached() && !matches!(self.state, State::Startup)
     }
 
+    /// Whether the window has come back to what the path holds by all that is known of it.
+    pub(super) fn is_refilled(&self) -> bool {
+        self.cwnd >= self.bdp(self.bw(), UNIT)
+    }
+
     /// Part lost of a flight that says it was too large [1/256].
     pub(super) const fn loss_threshold(&self) -> u64 {
         self.p.loss_threshold

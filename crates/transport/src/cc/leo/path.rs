@@ -239,6 +239,12 @@ impl SlotPath {
         self.length(now).is_none_or(|length| least != Nanos::MAX && least > length + self.queue(length))
     }
 
+    /// Whether the packet whose round-trip time this is stood behind twice the queue that is meant to be there: one of a burst, whose first ones met none.
+    #[must_use]
+    pub fn is_deep(&self, now: Time, rtt: Nanos) -> bool {
+        self.length(now).is_some_and(|length| rtt > length + self.queue(length) + self.queue(length))
+    }
+
     fn is_lasting(&self, now: Time) -> bool {
         self.lossy_rounds >= EPISODE_ROUNDS && self.lossy_since.is_some_and(|since| now.since(since) > EPISODE)
     }

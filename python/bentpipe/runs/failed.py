@@ -1,0 +1,96 @@
+"""Runs that a controller in Python ended: `failed.json` beside the Runs, so that a report names them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError, shown
+from bentpipe.files import atomic_write, read_text
+from bentpipe.runs import store
+from bentpipe.runs.asked import AskedWarning, Place
+from bentpipe.runs.flow_names import split_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from bentpipe.runs.plan import Work
+
+FILE = "failed.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A Run that is not there, and why: which controller, when, and of what."""
+
+    experiment: str
+    world: str
+    profile: str
+    entrant: str
+    seed: int
+    why: str
+
+    @property
+    def place(self) -> Place:
+        """Where it would be."""
+        return self.experiment, self.world, self.profile, self.entrant, self.seed
+
+    def __str__(self) -> str:
+        """As messages call it."""
+        return f"{self.entrant}, seed {self.seed}, on {self.profile}: {self.why}"
+
+
+def of_work(item: Work, why: str) -> FailedRun:
+    """A Run that was to be."""
+    return FailedRun(
+        item.experiment.name, item.world, "+".join(base.label for base in item.bases), item.entrant, item.seed, why
+    )
+
+
+def by_entrant(failed: Iterable[FailedRun]) -> list[str]:
+    """A line for each entrant: how many Runs of it ended early, and the first."""
+    groups: dict[str, list[FailedRun]] = {}
+    for run in failed:
+        groups.setdefault(run.entrant, []).append(run)
+    return [
+        f"{entrant}: {len(runs)} {'Run' if len(runs) == 1 else 'Runs'} ended early; seed {runs[0].seed} on "
+        # A flow that is alone need not be named twice.
+        f"{runs[0].profile}: {runs[0].why.removeprefix(f'controller {split_flow(entrant)[0]}: ')}"
+        for entrant, runs in groups.items()
+    ]
+
+
+def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
+    """Say which Runs of `work` failed, in place of what was said of them before."""
+    tried = {of_work(item, "").place for item in work}
+    now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
+    file = out / FILE
+    if now:
+        document = {"format": FORMAT, "failed": [asdict(run) for run in now]}
+        with store.storing(out), atomic_write(file) as target:
+            target.write((json.dumps(document, indent=2) + "\n").encode())
+    else:
+        file.unlink(missing_ok=True)
+
+
+def read_failed(out: Path) -> list[FailedRun]:
+    """What failed in a folder; nothing, with a warning, where that cannot be read. Never an error."""
+    file = out / FILE
+    if not file.is_file():
+        return []
+    kinds = dict.fromkeys(("experiment", "world", "profile", "entrant", "why"), str) | {"seed": int}
+    try:
+        found = []
+        for entry in json.loads(read_text(file))["failed"]:
+            for key, kind in kinds.items():
+                if type(entry[key]) is not kind:
+                    raise UserError(f"{key} is {shown(entry[key])}")
+            found.append(FailedRun(**{key: entry[key] for key in kinds}))
+        return found
+    except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
+        warnings.warn(f"{file}: cannot be read, so Runs that failed are not told: {error}", AskedWarning, 2)
+        return []
