@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from bentpipe.analysis.tables import series_name
 from bentpipe.plots import style
@@ -28,7 +29,7 @@ TITLE_LETTERS = 80
 SLOTS_SHOWN = 16
 #: Bins of the folded slot.
 FOLDED_BINS = 75
-_DOTS = {"marker": ".", "linestyle": "none", "markersize": 1.5, "color": style.DELAY}
+_DOTS: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 1.5, "color": style.DELAY}
 _LINE = "#0072B2"
 
 
@@ -45,6 +46,9 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
             label = series_name(site, target, kind) or "round trips"
             axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label)
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
+        axis.set_title("Round trips, by series")
         axis.set_xlabel("Round-trip time [ms]")
         axis.set_ylabel("Share of replies at or below")
         axis.set_ylim(0, 1)
@@ -59,30 +63,39 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
     Where no slots were found: the beginning of the series, and why not.
     """
     period_s = found.period_s or 15.0
-    edge_s = (found.edge_unix_ns - series.start_unix_ns) / 1e9 if found.edge_unix_ns is not None else 0.0
+    # Whole seconds of the clock, where there is one: nobody reads nanoseconds off an axis.
+    zero_ns = series.start_unix_ns // 10**9 * 10**9 if found.clock_known else series.start_unix_ns
+    before_s = (series.start_unix_ns - zero_ns) / 1e9
+    edge_s = (found.edge_unix_ns - zero_ns) / 1e9 if found.edge_unix_ns is not None else before_s
     replies_s, rtt_ms = series.replies()
+    replies_s = replies_s + before_s
     with style.styled():
         figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+        columns = figure.subplots(1, 2, width_ratios=(2, 1)) if found.found else [figure.subplots()]
+        left = columns[0]
         inside = replies_s <= edge_s + SLOTS_SHOWN * period_s
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
-        left.set_title(textwrap.fill(found.reason, TITLE_LETTERS))
-        begin = format_utc(series.start_unix_ns) if found.clock_known else "the first probe"
-        left.set_xlabel(f"Seconds since {begin}")
+        of = f"{series.name}: " if series.name else ""
+        letters = TITLE_LETTERS if found.found else TITLE_LETTERS * 3 // 2
+        left.set_title(textwrap.fill(of + found.reason, letters))
+        begin = format_utc(zero_ns) if found.clock_known else "the first probe"
+        last_s = float(replies_s[-1]) if replies_s.size else 0.0
+        part = "" if inside.all() else f" (the first {edge_s + SLOTS_SHOWN * period_s:.0f} of {last_s:.0f} s)"
+        left.set_xlabel(f"Seconds since {begin}{part}")
         left.set_ylabel("Round-trip time [ms]")
         left.set_ylim(bottom=0)
         if found.found:
             for k in range(SLOTS_SHOWN + 1):
-                left.axvline(edge_s + k * period_s, color=style.HANDOVER, linewidth=0.8)
+                label = None if k else "reconfiguration"
+                left.axvline(edge_s + k * period_s, color=style.HANDOVER, linewidth=0.8, label=label)
             slot = found.slots.head(SLOTS_SHOWN)
-            starts = (slot["start_unix_ns"].to_numpy() - series.start_unix_ns) / 1e9
+            starts = (slot["start_unix_ns"].to_numpy() - zero_ns) / 1e9
             medians = slot["median_ms"].to_numpy()
-            left.hlines(medians, starts, starts + period_s, color=_LINE, linewidth=1.6, label="median of the slot")
+            seen = np.maximum(starts, before_s)  # the first slot had begun
+            left.hlines(medians, seen, starts + period_s, color=_LINE, linewidth=1.6, label="median of the slot")
             left.legend(loc="upper right")
-            _draw_folded(right, (replies_s - edge_s) % period_s, rtt_ms, period_s)
-        else:
-            right.set_axis_off()
+            _draw_folded(columns[1], (replies_s - edge_s) % period_s, rtt_ms, period_s)
     return figure
 
 
@@ -92,13 +105,14 @@ def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -
     order = np.argsort(at, kind="stable")
     cells = np.split(rtt_ms[order], np.searchsorted(at[order], np.arange(1, FOLDED_BINS)))
     middle = (np.arange(FOLDED_BINS) + 0.5) * period_s / FOLDED_BINS
-    for level, name in ((0.5, "median"), (0.95, "95 %")):
+    for level, name in ((0.5, "median"), (0.95, "95th percentile")):
         values = [float(np.quantile(cell, level)) if cell.size else np.nan for cell in cells]
         axis.plot(middle, values, color=_LINE, linestyle="-" if level == 0.5 else "--", label=name)
     axis.set_title("All slots, one over the other")
     axis.set_xlabel("Seconds since the edge")
-    axis.set_ylim(bottom=0)
-    axis.legend(loc="upper right")
+    axis.set_ylabel("Round-trip time [ms]")
+    axis.set_ylim(bottom=0, top=1.25 * axis.get_ylim()[1])  # the curve rises at both edges
+    axis.legend(loc="upper center", ncols=2)
 
 
 def _few(size: int) -> NDArray[np.int64]:

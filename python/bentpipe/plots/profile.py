@@ -33,6 +33,8 @@ STEP_S, COLUMNS = 0.005, 1200
 #: Slot edges and handovers nearer to each other than this many on a figure would be a grey smear: then they are left
 #: out.
 MOST_LINES = 120
+#: A loss that changes more often than this is drawn as means.
+MOST_EPISODES = 400
 #: How events are drawn that take the path to another hop, and those after which it stays.
 MOVED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (2, 2))}
 STAYED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (1, 4))}
@@ -63,10 +65,16 @@ def profile_figure(profile: Profile) -> Figure:
     delay, capacity, loss = figure.subplots(3, 1, sharex=True, height_ratios=[3, 2, 1])
     for axes in (delay, capacity, loss):
         _background(axes, view)
+    losses = {direction: _without_outages(view, direction) for direction in DIRECTIONS}
+    mean_s = 0.0
+    if max(steps.t_s.size for steps in losses.values()) > MOST_EPISODES:
+        mean_s = max(1.0, float(np.ceil(view.duration_s / COLUMNS)))
+        losses = {direction: _averaged(steps, mean_s) for direction, steps in losses.items()}
+    limited = False
     for direction in DIRECTIONS:
         _delay(delay, view, direction)
-        _steps(capacity, view.capacity(direction), direction, 1e-6)
-        _steps(loss, _without_outages(view, direction), direction, 100.0)
+        limited |= _steps(capacity, view.capacity(direction), direction, 1e-6)
+        _steps(loss, losses[direction], direction, 100.0)
     counts = [
         f"{len(at)} {what}{'' if len(at) == 1 else 's'}"
         for what, at in zip(("handover", "reconfiguration"), _handovers(view), strict=True)
@@ -77,10 +85,10 @@ def profile_figure(profile: Profile) -> Figure:
     delay.set_ylim(bottom=0)
     capacity.set_ylabel("capacity [Mbit/s]")
     capacity.set_ylim(bottom=0)
-    if not capacity.lines:
+    if not limited:
         capacity.text(0.5, 0.5, "no capacity limit", transform=capacity.transAxes, ha="center", va="center")
         capacity.set_yticks([])
-    loss.set_ylabel("loss [%]")
+    loss.set_ylabel(f"loss [%],\nmean of {mean_s:g} s" if mean_s else "loss [%]")
     loss.set_ylim(bottom=0, top=max(1.0, loss.get_ylim()[1]))
     loss.set_xlabel(f"time [s since {format_utc(profile.start_unix_ns)}]")
     loss.set_xlim(0, profile.duration_s)
@@ -107,15 +115,16 @@ def _delay(axes: Axes, view: PathView, direction: Direction) -> None:
     axes.plot(middle, median, color=COLOURS[direction], linestyle=DASHES[direction], linewidth=1.1)
 
 
-def _steps(axes: Axes, steps: Steps, direction: Direction, unit: float) -> None:
-    """A stepped line; nothing for a value that is never finite."""
+def _steps(axes: Axes, steps: Steps, direction: Direction, unit: float) -> bool:
+    """A stepped line, and whether there is one: none of a value that is never finite."""
     values = np.where(np.isfinite(steps.value), steps.value * unit, np.nan)
     if np.isnan(values).all() or (direction != "down" and not values.any() and not axes.lines):
-        return
+        return False
     times, values = _thinned(np.append(steps.t_s, steps.end_s), np.append(values, values[-1]))
     axes.plot(
         times, values, drawstyle="steps-post", color=COLOURS[direction], linestyle=DASHES[direction], linewidth=1.0
     )
+    return True
 
 
 def _thinned(
@@ -142,6 +151,15 @@ def _without_outages(view: PathView, direction: Direction) -> Steps:
         if not hops:
             value[(loss.t_s >= start) & (loss.t_s < end)] = np.nan
     return Steps(loss.t_s, value, loss.end_s)
+
+
+def _averaged(steps: Steps, mean_s: float) -> Steps:
+    """Means over equal times: thousands of short episodes, drawn each, would be one block."""
+    edges_s = np.append(np.arange(0.0, steps.end_s, mean_s), steps.end_s)
+    there = Steps(steps.t_s, np.isfinite(steps.value).astype(np.float64), steps.end_s).means(edges_s)
+    lost = Steps(steps.t_s, np.nan_to_num(steps.value), steps.end_s).means(edges_s)
+    with np.errstate(invalid="ignore"):  # a time without a path
+        return Steps(edges_s[:-1], np.where(there > 0, lost / there, np.nan), steps.end_s)
 
 
 def _background(axes: Axes, view: PathView) -> None:

@@ -97,8 +97,8 @@ def filled_notes(view: PathView) -> list[str]:
     if seconds <= 0:
         return []
     return [
-        f"{seconds:.3f} of {view.duration_s:.3f} s are gaps in the Profile, of which nothing is known; the format has "
-        "none, and they are filled with what stands around them"
+        f"for {seconds:.3f} of {view.duration_s:.3f} s of the Profile nothing says the delay (nobody probed, or "
+        "all was lost); the format has no gaps, and they are filled with what stands around them"
     ]
 
 
