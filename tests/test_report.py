@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile, write_profile
-from bentpipe.report import write_report
+from bentpipe.report import prose, write_report
 from bentpipe.report.content import parts, shown_seed
 from bentpipe.report.path import buffers, facts
 from bentpipe.report.prose import opening
@@ -451,3 +451,13 @@ def test_flows_of_one_controller_and_both_directions_stand_apart(tmp_path):
     assert text.count("Sharing bell, 2 flows of BBR carried ") == 2
     assert "<strong>Download: server to terminal.</strong>" in text
     assert "<strong>Upload: terminal to server.</strong>" in text
+
+
+def test_what_buffers_held_back_is_said_at_the_top():
+    assert prose.buffered({"cubic": [0.0, 19.0], "cubic+bbr": [0.0, 90.0]}) == []
+    (said,) = prose.buffered({"cubic": [3.0, 91.2], "bbr": [54.0, 0.0], "reno": [0.0, 0.0]})
+    assert said.startswith(
+        "Buffers at the ends, and not congestion control, held CUBIC (91 % of the time) and BBR (54 % of the time) back"
+    )
+    (said,) = prose.buffered({"hybla": [0.0, 20.1]})
+    assert "held Hybla (20 % of the time) back" in said

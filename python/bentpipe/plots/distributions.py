@@ -66,8 +66,12 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
         axes[0].set_ylabel("Share of samples at or below")
         axes[0].set_ylim(0, 1)
         handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        figure.legend(handles=handles, loc="outside upper center", ncols=6)
+        style.legend_above(figure, handles)
     return figure
+
+
+#: Medians further apart than this factor are drawn on a logarithmic axis: the smaller ones would lie on the axis.
+MOST_SPREAD = 40
 
 
 def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
@@ -97,6 +101,7 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
             ),
         )
         for axis, (title, unit, measure) in zip(axes, measures, strict=True):
+            medians: list[float] = []
             for i, (controller, group) in enumerate(groups.items()):
                 place = _Place(i, len(groups), style.look(controller), style.legend_name(controller))
                 if measure is None:
@@ -107,15 +112,20 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
                     np.concatenate([np.empty(0), *(measure(run) for run in group if run.label == at)]) for at in labels
                 ]
                 _draw_boxes(axis, found, place)
+                medians += [float(np.median(values)) for values in found if values.size]
             axis.set_title(title)
             axis.set_ylabel(unit)
-            axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
+            if medians and 0 < min(medians) * MOST_SPREAD < max(medians):
+                axis.set_yscale("log")
+            else:
+                axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
             axis.set_xlim(-0.6, len(labels) - 0.4)
             # One Profile has nothing to be told from: its name would look like that of one of the boxes.
             shown = labels if len(labels) > 1 else []
-            axis.set_xticks(range(len(shown)), shown, rotation=0 if len(labels) <= 3 else 20)
+            letters = max(8, 56 // len(labels))
+            axis.set_xticks(range(len(shown)), [style.in_lines(name, letters) for name in shown])
         handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        figure.legend(handles=handles, loc="outside upper center", ncols=6)
+        style.legend_above(figure, handles)
     return figure
 
 

@@ -53,7 +53,7 @@ def plot_boxes(panels: Sequence[Boxes], places: Sequence[str], controllers: Sequ
             axis.set_xticks(range(len(places)), places)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        style.legend_above(figure, axes[0].get_legend_handles_labels()[0])
     return figure
 
 

@@ -55,7 +55,7 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval; ticks: each seed")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
         handles = [_handle(controller) for controller in controllers]
-        figure.legend(handles=handles, loc="outside upper center", ncols=6)
+        style.legend_above(figure, handles)
     return figure
 
 

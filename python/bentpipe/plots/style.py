@@ -7,6 +7,7 @@ tell apart; the marker and the dash tell the rest apart in black and white.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.runs.flow_names import split_flow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -153,6 +154,27 @@ def absent_handles(controllers: Iterable[str]) -> list[Line2D]:
         )
         for name in controllers
     ]
+
+
+LETTER_IN, HANDLE_IN = 0.078, 0.6
+"""What a letter of a legend and its line or patch with the space around take [inch], at the settings above."""
+
+
+def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
+    """A legend above all axes, in as many columns as the figure is wide enough for."""
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    columns = int(figure.get_figwidth() / (HANDLE_IN + LETTER_IN * longest))
+    figure.legend(handles=list(handles), loc="outside upper center", ncols=max(1, min(6, columns)))
+
+
+def in_lines(name: str, letters: int) -> str:
+    """A Profile's name in lines of about so many letters, broken behind its hyphens."""
+    lines = [""]
+    for piece in re.findall(r"[^-]*-?", name):
+        if lines[-1] and len(lines[-1]) + len(piece) > letters:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def stamp(figure: Figure, said: str) -> None:

@@ -74,7 +74,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
         axes[3].set_xlabel("Time since the run began [s]")
         axes[3].set_xlim(0, runs[0].duration_s)
         handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        figure.legend(handles=handles, loc="outside upper center", ncols=6)
+        style.legend_above(figure, handles)
     return figure
 
 

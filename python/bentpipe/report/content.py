@@ -20,7 +20,7 @@ from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe.runs import EntrantSummary, FlowSummary, LeftOut
@@ -267,9 +267,12 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     whole = [] if not_valid else [each for each in left if each.whole]
     summaries = summarise(runs)
     held_back, about_it = world.held_back(runs)
+    held = _held_back(runs)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += prose.opening(label, summaries, runs)
+        if runs[0].world == "simulated":  # a kernel's count says less (`world.ABOUT_KERNEL`)
+            sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
     origin = origin if isinstance(origin, dict) else {}
@@ -305,7 +308,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
             *(row for summary in summaries for row in _rows(summary, _start_up_cells)),
             *(row for each in whole for row in _no_rows(each, len(START_UP_HEADS))),
         ],
-        limits=[*_limits(runs), *(line for each in whole for line in _no_limits(each))],
+        limits=[*_limits(held), *(line for each in whole for line in _no_limits(each))],
         held_back=held_back,
         losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
         queues=path.queues(runs),
@@ -388,22 +391,22 @@ def _that_count(runs: Iterable[Run]) -> Iterator[Run]:
         yield from counted(group)
 
 
-def _limits(runs: Iterable[Run]) -> list[Limits]:
+def _limits(held: Mapping[tuple[str, int, str], Sequence[float]]) -> list[Limits]:
+    return [
+        Limits(entrant, controller, look(controller).colour, *map(text.number, shares))
+        for (entrant, _, controller), shares in held.items()
+    ]
+
+
+def _held_back(runs: Iterable[Run]) -> dict[tuple[str, int, str], list[float]]:
+    """By entrant, flow and controller the shares of `LIMITS` in what held it back [%], mean over the runs."""
     found: dict[tuple[str, int, str], list[list[float]]] = {}
     for run in _that_count(runs):
         samples = run.samples()
         for i, name in enumerate(run.names):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
             found.setdefault((run.entrant, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
-    return [
-        Limits(
-            entrant,
-            controller,
-            look(controller).colour,
-            *(text.number(sum(each) / len(each)) for each in zip(*shares, strict=True)),
-        )
-        for (entrant, _, controller), shares in found.items()
-    ]
+    return {flow: [sum(each) / len(each) for each in zip(*shares, strict=True)] for flow, shares in found.items()}
 
 
 def _losses(runs: Iterable[Run]) -> list[Losses]:

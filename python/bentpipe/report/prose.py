@@ -16,12 +16,15 @@ from bentpipe.runs import compare_difference, paired_values, total_goodput_bps
 from bentpipe.runs.text import MBIT, interval, mean, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.runs import EntrantSummary, Estimate, FlowSummary, LeftOut, Run
 
 BASELINE = "cubic"
 """Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""
+
+MOST_BUFFERED = 20.0
+"""Of a flow that buffers hold back more of the time than this is said so [%]. Chosen here."""
 
 
 def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]) -> list[str]:
@@ -47,6 +50,21 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
             sentences.append(_price(best.flows[0], against.flows[0]))
     sentences += [_sharing(label, summary) for summary in summaries if len(summary.flows) > 1]
     return sentences
+
+
+def buffered(shares: Mapping[str, Sequence[float]]) -> list[str]:
+    """Which entrants the ends' buffers held back, and not their controllers: what they carried compares buffers.
+
+    `shares`: of an entrant's flow, how much of the time its receive window and its send buffer did [%].
+    """
+    held = {name: max(each) for name, each in shares.items() if "+" not in name and max(each) > MOST_BUFFERED}
+    if not held:
+        return []
+    names = [f"{entrant_name(name)} ({share:.0f} % of the time)" for name, share in held.items()]
+    return [
+        f"Buffers at the ends, and not congestion control, held {_and(names) if len(names) > 1 else names[0]} back: an "
+        "Experiment file raises them (wmem_max_bytes, rmem_max_bytes)."
+    ]
 
 
 def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel: bool) -> str:
