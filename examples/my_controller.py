@@ -6,8 +6,9 @@ Usage: python my_controller.py [FOLDER]
 It keeps about `queue_ms` of its own packets in the bottleneck's queue, whatever the path's round-trip time does: the
 window is what was delivered in the smallest round-trip time of late, plus that.
 
-A lesson, too: over Starlink it starves (0.25 Mbit/s from Melbourne to London where CUBIC gets 53), since round trips vary there by more than
-`queue_ms` without any queue, and it takes that for one. On fibre it fills the link with less delay than CUBIC.
+A lesson, too: over Starlink it starves (0.25 Mbit/s from Melbourne to London where CUBIC gets 53), since round trips
+vary there by more than `queue_ms` without any queue, and it takes that for one. On fibre it fills the link with less
+delay than CUBIC.
 """
 
 import sys

@@ -165,7 +165,11 @@ def _show_tuned(found: Tuned) -> None:
         note(f"no point gains goodput with less than {100 * found.most_inflation:g} % more RTT, mean and p95")
         return
     point = ", ".join(f"{name}={value}" for name, value in zip(names, found.best.point, strict=True))
-    note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.entrant})")
+    gained = found.best.score.gain
+    told = (
+        "" if gained is None or (gained.low or 0.0) > 1.0 else ", not told from the default (its interval has 0 in it)"
+    )
+    note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.entrant}){told}")
     if found.fresh is not None:
         gain, p95, mean = (_percent(each) for each in (found.fresh.gain, found.fresh.rtt_p95, found.fresh.rtt_mean))
         note(f"the same again on {found.fresh_on}: goodput {gain} %, RTT p95 {p95} %, mean {mean} %")

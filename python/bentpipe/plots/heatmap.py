@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from bentpipe.tuning import Cell, Tuned
 
 
+#: Part of the greatest change up to which black letters can be read on its colour.
+PALE = 0.7
+
+
 def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
     """Goodput gained and p95 of the round-trip time inflated [%], each with the ends of its 95 % interval.
 
@@ -30,13 +34,15 @@ def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
         (x_name, xs), (y_name, ys) = _axes(tuned)
         width, height = max(7.0, 1.0 + 1.7 * len(xs)), max(2.6, 1.6 + 0.55 * len(ys))
         figure = NewFigure(figsize=(width, height), layout="constrained")
-        figure.suptitle(title)
+        rest = zip((name for name, _ in tuned.grid.axes[2:]), drawn[0].point[2:], strict=True)
+        at = ", ".join(f"{name}={value}" for name, value in rest)
+        figure.suptitle(title + (f"; at {at}" if at else ""))
         gains = [(cell, cell.score.gain) for cell in drawn]
         inflated = [(cell, cell.score.rtt_p95) for cell in drawn]
         left, right = figure.subplots(1, 2, sharey=True)
         for axes, values, what, colours in (
             (left, gains, "goodput, against the default [%]", "RdYlBu"),
-            (right, inflated, "p95 of the RTT of 1 s samples, against the default [%]", "RdYlBu_r"),
+            (right, inflated, "p95 of 1 s RTTs, against the default [%]", "RdYlBu_r"),
         ):
             _heatmap(axes, tuned, values, (len(ys), len(xs)), colours)
             axes.set_title(what, fontsize="small")
@@ -44,6 +50,11 @@ def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(x_name)
         left.set_ylabel(y_name)
+        marks = "framed: the best point" if tuned.best is not None else "no point is better"
+        figure.supxlabel(
+            f"{marks}; hatched: {100 * tuned.most_inflation:g} % more RTT or above; below each value its 95 % interval",
+            fontsize="x-small",
+        )
         return figure
 
 
@@ -81,7 +92,9 @@ def _heatmap(
     axes.imshow(percent, cmap=colours, vmin=-limit or -1.0, vmax=limit or 1.0, aspect="auto", origin="lower")
     axes.grid(visible=False)
     for x, y, text in texts:
-        axes.text(x, y, text, ha="center", va="center", fontsize="x-small")
+        pale = abs(percent[y, x]) < PALE * limit  # both ends of the colours are dark
+        colour = "black" if pale or not limit else "white"
+        axes.text(x, y, text, ha="center", va="center", fontsize="x-small", color=colour)
 
 
 def _ends(value: Estimate) -> str:
