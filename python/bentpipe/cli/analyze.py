@@ -148,7 +148,9 @@ def loss(
         _print({**whole, "episodes": found.episodes.to_dicts(), "silences": found.silences.to_dicts()}, as_json)
     else:
         counts = {"episodes": found.episodes.height, "silences": found.silences.height}
-        _print([{"probes": found.probes, "lost": found.lost, **counts, "multi_share": found.multi_share}], as_json)
+        loss = f"{100 * found.lost / found.probes:.3g} %" if found.probes else None
+        row = {"probes": found.probes, "lost": found.lost, "loss": loss, **counts, "multi_share": found.multi_share}
+        _print([row], as_json)
     if plot:
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_loss
@@ -254,7 +256,15 @@ def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anythi
     elif not result:
         note("nothing found")
     else:
-        table("", list(result[0]), [list(row.values()) for row in result])
+        heads = [name.replace("_unix_ns", "") for name in result[0]]
+        table("", heads, [[_read_by_people(name, value) for name, value in row.items()] for row in result])
+
+
+def _read_by_people(name: str, value: Any) -> Any:  # noqa: ANN401 - a cell is anything
+    """A cell of a table: times as a calendar says them; JSON has the numbers."""
+    from bentpipe.times import format_utc
+
+    return format_utc(value // 10**6 * 10**6) if name.endswith("_unix_ns") and isinstance(value, int) else value
 
 
 def _save(figure: Any, file: Path) -> None:  # noqa: ANN401 - cli/ does not know Matplotlib
