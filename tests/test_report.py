@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile, write_profile
-from bentpipe.report import prose, write_report
+from bentpipe.report import program, prose, write_report
 from bentpipe.report.content import parts, shown_seed
 from bentpipe.report.path import buffers, facts
 from bentpipe.report.prose import opening
@@ -461,3 +462,24 @@ def test_what_buffers_held_back_is_said_at_the_top():
     )
     (said,) = prose.buffered({"hybla": [0.0, 20.1]})
     assert "held Hybla (20 % of the time) back" in said
+
+
+def test_a_program_without_a_flow_is_told_of_in_its_own_words(raced):
+    first = find_runs(raced)[0]
+
+    def run(flows, **record):
+        return replace(first, record={**first.record, "summary": {"flows": flows, "packets": 18}, **record})
+
+    ping = {"command": ["ping", "-c", "9", "my server"], "server": None}
+    told = {"name": "server", "sent_packets": 9, "received_packets": 8, "rtt_median_ms": 29.9, "rtt_p95_ms": 37.6}
+    (said,) = program.sentences("far", [run([], program=ping, program_output={"flows": [told]})])
+    assert said == (
+        "Over far, ping -c 9 'my server' says: server: 8 of 9 packets came back, RTT 29.9 ms in the median, "
+        "95 % at most 37.6 ms."
+    )
+    (said,) = program.sentences("far", [run([], program=ping, program_output={"tool": None})])
+    assert said == "ping -c 9 'my server' over far had no TCP flow; 18 packets left the path."
+    assert program.sentences("far", find_runs(raced)) == []
+    again = program.repeat(run([], program={**ping, "server": "irtt server"}))
+    assert again[:2] == ["bentpipe", "run"]
+    assert again[3:] == ["--server", "irtt server", "-o", "again", "--", "ping", "-c", "9", "my server"]

@@ -511,7 +511,9 @@ class _Keeper:
             os.close(self._control)
             os.close(self._report)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            raise EmulationError(f"the emulation was not started: {error.strerror}") from error
+            real = os.path.realpath(sys.executable)
+            python = sys.executable if real == sys.executable else f"{sys.executable} (which is {real})"
+            raise EmulationError(f"the emulation was not started: {python}: {error.strerror}") from error
         finally:
             os.close(control)
             os.close(report)

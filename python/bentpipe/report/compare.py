@@ -60,6 +60,8 @@ def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
         if invalid:
             said.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
     said += [f"left out: {why}" for why in pairing.without]
+    if any(len(entrant.pairs) == 1 for entrant in pairing.entrants):
+        said.append("one pair of Runs of an entrant: by how much Runs differ by chance is not known (--seeds)")
     if pairing.other_hosts:
         said.append(f"the hosts' settings are others in {plural(pairing.other_hosts, 'pair')} (`hosts` in run.json)")
     return said

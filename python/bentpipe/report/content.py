@@ -12,7 +12,7 @@ import polars as pl
 from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import LOOKS, legend_name, look
-from bentpipe.report import path, prose, provenance, world
+from bentpipe.report import path, program, prose, provenance, world
 from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
 from bentpipe.runs.failed import by_entrant, read_failed
@@ -270,7 +270,8 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     held = _held_back(runs)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
-        sentences += prose.opening(label, summaries, runs)
+        sentences += program.sentences(label, runs)
+        sentences += prose.opening(label, summaries, runs) if any(run.flows for run in runs) else []
         if runs[0].world == "simulated":  # a kernel's count says less (`world.ABOUT_KERNEL`)
             sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})
     profile = runs[0].record["profiles"][0]
@@ -490,7 +491,8 @@ def _seeds_fact(runs: Sequence[Run]) -> str:
 def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
     """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file.
 
-    As they were asked for, also where they were not finished; Runs that nobody asked for here, as they are.
+    As they were asked for, also where they were not finished; Runs that nobody asked for
+    here, as they are; programs' by `bentpipe run`.
     """
     commands: dict[str, None] = {}
     asked = read_asked(out)
@@ -514,6 +516,9 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
             command += ["--on-kernel"] if entry.world == "emulated" else []
             command += ["--phase", _seconds(entry.phase_s)] if entry.phase_s is not None else []
             commands[shlex.join([*command, "-o", "again"])] = None
+    for run in runs:
+        if again := program.repeat(run):
+            commands[shlex.join(again)] = None
     return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []
 
 

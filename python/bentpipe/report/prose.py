@@ -79,7 +79,7 @@ def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel:
     why = "; ".join(reversed(kinds.values()))
     invalid = sum(each.invalid for each in left)
     them = "it" if invalid == 1 else "all" if not_valid else "them"
-    again = f"The same race command runs {them} again"
+    again = f"The same command runs {them} again"
     if on_kernel:
         again += "; end other work on this machine before, or take a slower path"
     if not_valid:

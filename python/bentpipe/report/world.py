@@ -18,6 +18,13 @@ KINDS = {
 }
 
 
+RTTS = {
+    "simulated": "each ACK's round trip",
+    "emulated": "the kernel's smoothed round trip, as it is looked at; not to be held against a simulated race's, "
+    "which are of each ACK (`bentpipe compare` has delays of one kind)",
+}
+"""What a flow's median and p95 are of: a kernel does not tell single round trips."""
+
 HELD_BACK = ("Congestion control", "window or pacing, % of the time")
 """Head of the first column of what held flows back: the others are the receive window and the sender."""
 
@@ -45,6 +52,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Names and values, for Runs of one Experiment."""
     worlds = list(dict.fromkeys(run.world for run in runs))
     found = [("World", "; ".join(KINDS.get(world, world) for world in worlds)), ("TCP", "; ".join(map(_tcp, worlds)))]
+    found.append(("RTT figures are of", "; ".join(RTTS[world] for world in worlds if world in RTTS)))
     if "emulated" not in worlds:
         return found
     found[1] = ("TCP", f"the kernel's own: {', '.join(kernels(runs)) or 'which kernel is not recorded'}")

@@ -1,0 +1,61 @@
+"""What the program of a Run did, as it says itself: Runs of `bentpipe run` need not have a TCP flow."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.runs import text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.runs import Run
+
+
+def sentences(label: str, runs: Sequence[Run]) -> list[str]:
+    """What programs said over one Profile; nothing for Runs without a program."""
+    found = []
+    for run in runs:
+        command = _command(run)
+        if not command:
+            continue
+        flows = _flows(run)
+        said = [each for flow in flows if (each := _said(flow))]
+        if said:
+            found.append(f"Over {label}, {command} says: {'; '.join(said)}.")
+        elif not run.flows:
+            packets = run.record["summary"].get("packets")
+            found.append(f"{command} over {label} had no TCP flow; {packets} packets left the path.")
+    return found
+
+
+def repeat(run: Run) -> list[str]:
+    """The command that runs the program of a Run again, from inside its folder; empty: it has none."""
+    program = run.record.get("program")
+    if not isinstance(program, dict) or not program.get("command"):
+        return []
+    server = ["--server", str(program["server"])] if program.get("server") else []
+    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *server, "-o", "again", "--", *program["command"]]
+
+
+def _command(run: Run) -> str:
+    program = run.record.get("program")
+    return shlex.join(program["command"]) if isinstance(program, dict) and program.get("command") else ""
+
+
+def _flows(run: Run) -> list[Mapping[str, Any]]:
+    output = run.record.get("program_output")
+    flows = output.get("flows") if isinstance(output, dict) else None
+    return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
+
+
+def _said(flow: Mapping[str, Any]) -> str:
+    """Of a prober's target: how much came back, and when."""
+    sent, median = flow.get("sent_packets"), flow.get("rtt_median_ms")
+    if not isinstance(sent, int) or not isinstance(flow.get("received_packets"), int):
+        return ""
+    came = f"{flow.get('name')}: {flow['received_packets']} of {text.plural(sent, 'packet')} came back"
+    if not isinstance(median, int | float):
+        return came
+    return f"{came}, RTT {text.number(median)} ms in the median, 95 % at most {text.number(flow['rtt_p95_ms'])} ms"
