@@ -415,7 +415,7 @@ def test_gaps_come_back_as_gaps(tmp_path: Path, with_a_gap: Profile, name: str) 
 @pytest.mark.parametrize("name", ["leoreplayer", "netem", "mahimahi"])
 def test_formats_without_gaps_say_what_they_filled(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
     written = write_as(name, with_a_gap, tmp_path / "out")
-    assert [note for note in written.notes if note.startswith("3.000 of 10.000 s are gaps")]
+    assert [note for note in written.notes if note.startswith("for 3.000 of 10.000 s of the Profile nothing says")]
     assert len(set(written.notes)) == len(written.notes)
     whole = write_as(name, preset_profile("dumbbell:rate=12mbit", 10.0), tmp_path / "whole")
     assert not [note for note in whole.notes if "gaps" in note]

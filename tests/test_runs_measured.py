@@ -83,7 +83,8 @@ def test_counts_say_what_is_there_and_repair_nothing():
     assert (found["probes"], found["lost"], found["duplicates"], found["out_of_order"]) == (6, 2, 1, 1)
     assert (found["gaps"], found["longest_gap_s"]) == (1, pytest.approx(1.0))
     assert found["silence_s"] == pytest.approx(1.0)
-    assert found["rtt_ms"] == {"min": 10.0, "median": 30.0, "p95": 40.0, "p99": 40.0, "max": 40.0}
+    # Interpolated, as an analysis of the same probes has them.
+    assert found["rtt_ms"] == pytest.approx({"min": 10.0, "median": 25.0, "p95": 38.5, "p99": 39.7, "max": 40.0})
 
 
 def test_series_are_counted_apart():
