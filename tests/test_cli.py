@@ -16,7 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bentpipe.cli.errors import report
+from bentpipe.cli.errors import PACKAGE, report
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 
@@ -276,3 +276,22 @@ def test_options_of_the_program_without_dashes_are_not_ours(words, said):
 )
 def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
     assert "P.parquet: no such file" in RUN.invoke(app, words.split()).stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/nonexist/x.png"), "/nonexist/x.png: No such", 2),
+        (PermissionError(13, "Permission denied", b"/proc/1/x"), "/proc/1/x: Permission denied", 2),
+        (OSError(28, "No space left on device", "out/x"), "out/x: No space left", 1),
+        (OSError(9, "Bad file descriptor", 7), "fault in bentpipe", 1),
+        (OSError(24, "Too many open files", "x"), "fault in bentpipe", 1),
+        (FileNotFoundError(2, "No such file or directory", f"{PACKAGE}/x.html"), "fault in bentpipe", 1),
+        (OSError("odd"), "fault in bentpipe", 1),
+    ],
+)
+def test_what_the_system_refuses_of_a_path_is_one_line(capsys, error, said, code):
+    assert report(error, debug=False) == code
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("fault" in told) == ("fault" in said)

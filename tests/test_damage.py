@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -58,6 +59,19 @@ def test_a_process_without_a_descriptor_2():
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def test_without_a_descriptor_to_spare_nothing_is_called_damaged(monkeypatch, capfd):
+    def none_left(*_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", none_left)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert guarded(lambda: 7, refused) == 7
+    with pytest.raises(UserError, match="gives it up"):
+        guarded(panics, refused)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert "thread panicked" in capfd.readouterr().err
 
 
 def test_a_damaged_page_is_found_before_it_is_used(tmp_path, capfd):

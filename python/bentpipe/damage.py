@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -33,7 +32,7 @@ _QUIET_S, _MOST_WAITS = 0.02, 25
 def guarded(read: Callable[[], T], refused: Callable[[str], UserError]) -> T:
     """`read()`; what else it raises is raised as `refused` of the reason, and what a panic prints is not seen.
 
-    What others print on descriptor 2 meanwhile comes out when `read` has ended.
+    What others print on descriptor 2 meanwhile comes out when `read` has ended, unless it ends in a panic.
 
     Raises:
         UserError: The bytes are no such table.
@@ -75,7 +74,10 @@ def gone_through(
 
 @contextlib.contextmanager
 def _panics_unseen() -> Iterator[None]:
-    """Keeps what is printed on descriptor 2 and prints it afterwards, but for what a panic printed."""
+    """Keeps what is printed on descriptor 2 and prints it afterwards; with a panic all of it goes.
+
+    A child that another thread starts meanwhile keeps the memory as its descriptor 2: what it says there is not seen.
+    """
     with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
         sys.stderr.flush()
     try:
@@ -83,23 +85,28 @@ def _panics_unseen() -> Iterator[None]:
     except OSError:  # a process without one
         yield
         return
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        panicked = False
-        try:
-            yield
-        except PanicException:
-            panicked = True
-            _until_quiet(held.fileno())
-            raise
-        finally:
-            os.dup2(real, 2)
-            os.close(real)
-            if not panicked:
-                held.seek(0)
-                if said := held.read():
-                    with contextlib.suppress(OSError):
-                        os.write(2, said)
+    try:
+        held = os.memfd_create("held", os.MFD_CLOEXEC)
+    except OSError:  # no descriptor left: a panic is seen, and nothing is called damaged for that
+        os.close(real)
+        yield
+        return
+    panicked = False
+    try:
+        os.dup2(held, 2)
+        yield
+    except PanicException:
+        panicked = True
+        _until_quiet(held)
+        raise
+    finally:
+        os.dup2(real, 2)
+        os.close(real)
+        said = b"" if panicked else os.pread(held, os.fstat(held).st_size, 0)
+        os.close(held)
+        if said:
+            with contextlib.suppress(OSError):
+                os.write(2, said)
 
 
 def _until_quiet(file: int) -> None:

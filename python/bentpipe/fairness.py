@@ -70,7 +70,10 @@ def parse_groups(text: str) -> tuple[Group, ...]:
         except UserError as error:
             glued = re.match(r"([0-9]+)([A-Za-z]\w*)\Z", written)
             meant = f"; {glued[1]} flows are written {glued[1]}x{glued[2]}" if glued and number == 1 else ""
-            raise UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}") from None
+            told = UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}")
+            for hint in getattr(error, "__notes__", []):
+                told.add_note(hint)
+            raise told from None
     if sum(group.count for group in groups) < 2:
         raise UserError(f"--flows: {shown(text)} is one flow, with nobody to share with; wanted at least two")
     return tuple(groups)

@@ -78,7 +78,8 @@ def spikes(
     """
     from bentpipe import analysis
 
-    table = _open(file, "probes", site=site, target=target, kind=kind).table
+    measured = _open(file, "probes", site=site, target=target, kind=kind)
+    table = measured.table
     period_s = analysis.analyze_handovers(table).period_s
     found = analysis.latency_spikes(table, period_s)
     rows = found.spikes.to_dicts()
@@ -86,7 +87,7 @@ def spikes(
         names = ("median_ms", "threshold_ms", "share_lasting", "near_multiple")
         _print({**{name: getattr(found, name) for name in names}, "spikes": rows}, as_json)
     else:
-        _print([row for row in rows if row["lasting"]], as_json)
+        _print([row for row in rows if row["lasting"]], as_json, clock_known=measured.clock_known)
     if plot:
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_spikes
@@ -248,7 +249,7 @@ def _open(file: Path, wanted: Wanted, **series: str | None) -> Opened:
     return measured
 
 
-def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anything
+def _print(result: Any, as_json: bool, *, clock_known: bool = True) -> None:  # noqa: ANN401 - JSON is anything
     from bentpipe.cli.console import note, print_json, table
 
     if as_json:
@@ -257,14 +258,16 @@ def _print(result: Any, as_json: bool) -> None:  # noqa: ANN401 - JSON is anythi
         note("nothing found")
     else:
         heads = [name.replace("_unix_ns", "") for name in result[0]]
-        table("", heads, [[_read_by_people(name, value) for name, value in row.items()] for row in result])
+        table("", heads, [[_read_by_people(*cell, clock_known=clock_known) for cell in row.items()] for row in result])
 
 
-def _read_by_people(name: str, value: Any) -> Any:  # noqa: ANN401 - a cell is anything
-    """A cell of a table: times as a calendar says them; JSON has the numbers."""
+def _read_by_people(name: str, value: Any, *, clock_known: bool) -> Any:  # noqa: ANN401 - a cell is anything
+    """A cell of a table: times as a calendar says them, or as seconds where no clock is known; JSON has numbers."""
     from bentpipe.times import format_utc
 
-    return format_utc(value // 10**6 * 10**6) if name.endswith("_unix_ns") and isinstance(value, int) else value
+    if not (name.endswith("_unix_ns") and isinstance(value, int)):
+        return value
+    return format_utc(value // 10**6 * 10**6) if clock_known else f"{value / 1e9:.3f} s"
 
 
 def _save(figure: Any, file: Path) -> None:  # noqa: ANN401 - cli/ does not know Matplotlib

@@ -28,10 +28,10 @@ def cc(
 
     found = controllers()
     if name is not None:
-        check_controller(name.lower(), "cc")
         found = [entry for entry in found if entry["name"] == name.lower()]
         if not found:
-            raise UserError(f"cc: {name} is of a package; its tunables are the numbers among its class's attributes")
+            check_controller(name, "cc")
+            raise UserError(f"cc: {name} is in Python; its tunables are the numbers among its class's attributes")
     _print(["name", "status", "description", "needs", "source"], found, as_json)
     if not as_json:
         columns = ["name", "unit", "default", "allowed", "meaning", "source"]

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -18,6 +20,19 @@ from bentpipe.cli import console
 from bentpipe.errors import BentpipeError
 
 OURS, USERS, INTERRUPTED = 1, 2, 130
+# What the system refuses of a path is for who gave the path, but for a disk that is full or fails.
+THEIRS = (
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.EROFS,
+    errno.ELOOP,
+)
+NOBODYS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+PACKAGE = str(Path(__file__).resolve().parent.parent)
 #: Where to report what is our fault.
 REPORT = "this is a fault in bentpipe: run again with --debug and report the output with the command"
 
@@ -86,14 +101,15 @@ def report(error: BaseException, *, debug: bool) -> int:
         if context is not None:
             console.hint(f"{context.command_path} --help")
         return USERS
-    if isinstance(error, OSError) and error.filename is not None and error.strerror and not debug:
-        # What the system refuses of a path is for who gave the path: no such folder, not allowed, full, too long.
-        console.error(f"{os.fsdecode(error.filename)}: {error.strerror}")
-        return USERS
     if debug:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.errno in (*THEIRS, *NOBODYS):
+        file = os.fsdecode(error.filename)
+        if not file.startswith(PACKAGE):  # a file of ours that is missing is our fault
+            console.error(f"{file}: {error.strerror}")
+            return OURS if error.errno in NOBODYS else USERS
     reason = str(error).partition("\n")[0]
     console.error(f"{type(error).__name__}: {reason}" if reason else type(error).__name__)
     console.hint(REPORT)

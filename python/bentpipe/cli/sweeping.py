@@ -166,9 +166,8 @@ def _show_tuned(found: Tuned) -> None:
         return
     point = ", ".join(f"{name}={value}" for name, value in zip(names, found.best.point, strict=True))
     gained = found.best.score.gain
-    told = (
-        "" if gained is None or (gained.low or 0.0) > 1.0 else ", not told from the default (its interval has 0 in it)"
-    )
+    unsure = gained is not None and gained.low is not None and gained.low <= 1.0
+    told = ", not told from the default (its interval has 0 in it)" if unsure else ""
     note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.entrant}){told}")
     if found.fresh is not None:
         gain, p95, mean = (_percent(each) for each in (found.fresh.gain, found.fresh.rtt_p95, found.fresh.rtt_mean))

@@ -76,7 +76,8 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
         inside = replies_s <= edge_s + SLOTS_SHOWN * period_s
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
-        of = f"{series.name}: " if series.name else ""
+        name = series_name(series.site, series.target, series.kind)
+        of = f"{name}: " if name else ""
         letters = TITLE_LETTERS if found.found else TITLE_LETTERS * 3 // 2
         left.set_title(textwrap.fill(of + found.reason, letters))
         begin = format_utc(zero_ns) if found.clock_known else "the first probe"

@@ -50,7 +50,7 @@ def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(x_name)
         left.set_ylabel(y_name)
-        marks = "framed: the best point" if tuned.best is not None else "no point is better"
+        marks = "framed: the best point" if tuned.best is not None else "no point gains within the limit"
         figure.supxlabel(
             f"{marks}; hatched: {100 * tuned.most_inflation:g} % more RTT or above; below each value its 95 % interval",
             fontsize="x-small",

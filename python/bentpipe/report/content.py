@@ -168,7 +168,8 @@ class Part:
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
-    failed = read_failed(out)
+    there = {(run.experiment, run.world, run.label, run.entrant, run.seed) for run in runs}
+    failed = [run for run in read_failed(out) if run.place not in there]
     asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out))) - {run.place for run in failed}
     return [
         Part(

@@ -31,12 +31,14 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
 
 
 def repeat(run: Run) -> list[str]:
-    """The command that runs the program of a Run again, from inside its folder; empty: it has none."""
+    """The command that runs the program of a Run again over the same path, from inside its folder; empty: none does."""
     program = run.record.get("program")
-    if not isinstance(program, dict) or not program.get("command"):
+    if not isinstance(program, dict) or not program.get("command") or run.record["experiment"].get("queues"):
         return []
-    server = ["--server", str(program["server"])] if program.get("server") else []
-    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *server, "-o", "again", "--", *program["command"]]
+    how = ["--seed", str(run.seed)] if run.seed else []
+    how += ["--offset", f"{run.offset_s:.9g}"] if run.record.get("phase") == "given" else []
+    how += ["--server", str(program["server"])] if program.get("server") else []
+    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *how, "-o", "again", "--", *program["command"]]
 
 
 def _command(run: Run) -> str:

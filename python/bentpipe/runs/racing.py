@@ -199,7 +199,10 @@ def _execute(
             capture=capture,
             most_tries=kernel.TRIES if careful else 1,
         )
-        crew.run(jobs or len(os.sched_getaffinity(0)))
+        try:
+            crew.run(jobs or len(os.sched_getaffinity(0)))
+        finally:
+            crew.keep_failed(out)
         if crew.interrupted:
             raise KeyboardInterrupt
     except StoreError as error:
@@ -214,7 +217,6 @@ def _execute(
             raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
     runs = [finished[item.folder] for item in work if item.folder in finished]
     failed = tuple(crew.failed[item.folder] for item in work if item.folder in crew.failed)
-    failing.keep_failed(out, work, failed)
     if not runs:
         raise ControllerError("; ".join(failing.by_entrant(failed)))
     return RaceResult(out, runs, resumed, failed)
@@ -371,6 +373,12 @@ class _Crew:
         for future in futures:
             if not future.cancelled():
                 future.result()
+
+    def keep_failed(self, out: Path) -> None:
+        """Says which of those that came to an end failed, however the race ends."""
+        ended = [item for item in self.pending if item.folder in self.failed or item.folder in self.finished]
+        failed = [self.failed[item.folder] for item in ended if item.folder in self.failed]
+        failing.keep_failed(out, ended, failed)
 
     def _watch(self, futures: list[Future[store.Run | None]]) -> None:
         before = self.total - len(futures)

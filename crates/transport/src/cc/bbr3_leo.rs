@@ -183,9 +183,11 @@ impl Controller for Bbr3Leo {
                 self.flight = None;
                 self.refill = Some(Refill::default());
             }
-            // It fills what there is, or there was no time-out.
-            Congestion::Loss | Congestion::Undo => self.refill = None,
-            Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
+            // It fills what there is. A loss in a smaller window says nothing of that.
+            Congestion::Loss if self.bbr.is_refilled() => self.refill = None,
+            // There was no time-out.
+            Congestion::Undo => self.refill = None,
+            Congestion::Loss | Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
         self.bbr.on_congestion(now, event, in_flight);
     }
@@ -242,6 +244,8 @@ mod tests {
                 driver.time_out(driver.now() + RTT + RTT);
                 driver.run(driver.now() + RTT + Nanos::from_millis(8));
             }
+            // One lost by chance, long before the flight is built up.
+            driver.drop.insert(driver.transmissions() + 20);
             (before, driver.trace(RTT, 24))
         };
         let ((_, parent), (before, ours)) = (flights("bbr3"), flights("bbr3-leo"));

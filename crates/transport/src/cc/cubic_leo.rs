@@ -147,6 +147,16 @@ mod tests {
         }
     }
 
+    /// Long after the reconfiguration: the round's least is the path's, and the last packet before the loss met 50 or 150 ms of a queue.
+    #[test]
+    fn a_loss_of_a_burst_that_overflows_is_congestion() {
+        for (last_rtt_ms, ssthresh) in [(90, 1000), (190, 700)] {
+            let mut cubic = cubic_leo(&[(990, 40), (1000, 40), (1090, 120), (1091, 120), (4000, 40), (4100, 40), (4200, last_rtt_ms)]);
+            cubic.on_congestion(Time(4_210_000_000), Congestion::Loss, in_bytes(900));
+            assert_eq!(cubic.ssthresh(), in_bytes(ssthresh), "{last_rtt_ms} ms");
+        }
+    }
+
     #[test]
     fn a_time_out_after_a_reconfiguration_aims_at_the_window_that_was() {
         let mut cubic = cubic_leo(CHANGED);
