@@ -230,7 +230,7 @@ def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator)
     killed = dict(world.facts([Run(run.path, record)]))
     assert killed["TCP"] == "the kernel's own: which kernel is not recorded"
     simulated = race([bell], ["reno"], out=tmp_path / "simulated", duration_s=4.0).runs
-    assert dict(world.facts(simulated)).keys() == {"World", "TCP"}
+    assert dict(world.facts(simulated)).keys() == {"World", "TCP", "RTT figures are of"}
     assert simulated[0].record["versions"].keys() == {"bentpipe", "build"}
     emulator, simulator = (each[0].record["versions"]["build"] for each in (runs, simulated))
     assert emulator == _native.__emulator__ != simulator, "a change of the simulator leaves the kernel's Runs good"
