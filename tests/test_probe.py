@@ -99,7 +99,7 @@ def test_one_way_delays_are_the_paths_each_way(tmp_path):
     profile = path_file(tmp_path, loss=0.1)
     run, emulated = probed(tmp_path, profile, "owd", "server", "--every", EVERY_S, "--for", 3, server=reflector)
     answered = run.probes.drop_nulls("rtt_ms")
-    # Stamps of two processes: on a host that took processors away one of 236 was 0.7 ms short, whose cause is not known.
+    # On a host that took processors away one of 236 was 0.7 ms short: the cause is not known.
     assert answered["up_ms"].quantile(0.02) >= 10.0
     assert answered["down_ms"].quantile(0.02) >= 20.0
     assert answered["up_ms"].median() == pytest.approx(path_ms(emulated, "up"), abs=1.0)
