@@ -49,6 +49,9 @@ START_UP_HEADS = (
 )
 
 
+RACES = ("race-up", "race-down")
+"""Experiments of `bentpipe race` without a file: bulk flows alone."""
+
 LIMITS = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
 
 PHASES = {
@@ -273,7 +276,8 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
         sentences += prose.opening(label, summaries, runs) if any(run.flows for run in runs) else []
-        if runs[0].world == "simulated":  # a kernel's count says less (`world.ABOUT_KERNEL`)
+        # A kernel's count says less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
+        if runs[0].world == "simulated" and runs[0].experiment in RACES:
             sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
@@ -492,8 +496,8 @@ def _seeds_fact(runs: Sequence[Run]) -> str:
 def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
     """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file.
 
-    As they were asked for, also where they were not finished; Runs that nobody asked for
-    here, as they are; programs' by `bentpipe run`.
+    As they were asked for, also where they were not finished; Runs that nobody asked for here, as they are; programs'
+    by `bentpipe run`.
     """
     commands: dict[str, None] = {}
     asked = read_asked(out)
@@ -509,7 +513,7 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
         seeds = list(range(max(run.seed for run in mine) + 1))
         asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s, where))
     for entry in asked:
-        if entry.experiment in ("race-up", "race-down"):
+        if entry.experiment in RACES:
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
             command += ["--cc", ",".join(entry.entrants)]
             command += ["--direction", entry.experiment.removeprefix("race-")]
