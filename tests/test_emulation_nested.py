@@ -1,12 +1,14 @@
 """Emulations beside and within each other."""
 
+import itertools
 import json
 import shlex
 import subprocess
 import sys
 
 import pytest
-from emulation import CLIENT, SERVER, cannot, echo, python
+from disturbance import first_valid
+from emulation import CLIENT, SERVER, echo, python
 
 from bentpipe.profiles import preset_profile, write_profile
 from bentpipe.runs import find_runs
@@ -42,18 +44,20 @@ def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
     write_profile(bell, file)
     one, both = tmp_path / "one.json", tmp_path / "both.json"
     client = shlex.join([sys.executable, "-c", CLIENT, "20", "0.01", "100", "4"])
-    for attempt in range(5):
-        out = tmp_path / f"inner-{attempt}"
+    outs = (tmp_path / f"inner-{attempt}" for attempt in itertools.count())
+
+    def nested():
+        out = next(outs)
         inner = [sys.executable, "-m", "bentpipe", "run", file, "-o", out, "--server", SERVER, "--", "sh", "-c"]
         command = [*map(str, inner), f'{client} {one} && {client} {both} "$1"', "sh"]
         outer = run_program(bell, [*python(WITH_ADDRESS), *command], server=SERVER)
         assert outer.exit_code == 0
-        assert min(json.loads(one.read_text())) >= 30.0
-        assert min(json.loads(both.read_text())) >= 60.0  # never early, however busy the machine
+        rtts = [min(json.loads(said.read_text())) for said in (one, both)]
+        assert rtts[0] >= 30.0
+        assert rtts[1] >= 60.0  # never early, however busy the machine
         (run,) = find_runs(out)
-        if run.record["valid"] and outer.emulated.why_invalid is None:
-            break
-    else:
-        cannot("no two Runs in five were valid on this machine")
-    assert min(json.loads(one.read_text())) < 40.0
-    assert min(json.loads(both.read_text())) < 75.0
+        return rtts, run.record["why_invalid"] or outer.emulated.why_invalid
+
+    if (rtts := first_valid(nested)) is not None:
+        assert rtts[0] < 40.0
+        assert rtts[1] < 75.0
