@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -483,3 +484,9 @@ def test_a_program_without_a_flow_is_told_of_in_its_own_words(raced):
     again = program.repeat(run([], program={**ping, "server": "irtt server"}))
     assert again[:2] == ["bentpipe", "run"]
     assert again[3:] == ["--server", "irtt server", "-o", "again", "--", "ping", "-c", "9", "my server"]
+    asked = {"at_end": "loop", "mtu": 1500, "gateway_controller": None, "queues": []}
+    assert program.repeat(run([], program={**ping, **asked}))[3:] == ["-o", "again", "--", *ping["command"]]
+    asked = {"at_end": "stop", "mtu": 1280, "gateway_controller": "bbr", "queues": ["codel", "up=red"]}
+    how = program.repeat(run([], program={**ping, **asked}, experiment={**first.record["experiment"], "queues": [{}]}))
+    assert shlex.join(how[3:-6]) == "--at-end stop --mtu 1280 --gateway-cc bbr --aqm codel --aqm up=red"
+    assert program.repeat(run([], program=ping, experiment={**first.record["experiment"], "queues": [{}]})) == []

@@ -87,8 +87,8 @@ pub struct RelayReport {
     pub lateness_p999_ms: Option<f64>,
     /// Largest.
     pub lateness_max_ms: Option<f64>,
-    /// How long packets may have waited in a device's queue before the relay took them in, where it was awake: since its look before, which found the
-    /// queue empty. An upper bound, 99th percentile; `None`: it always slept.
+    /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, or since
+    /// it awoke, for which there is `waking_p99_ms`. An upper bound, 99th percentile; `None`: none came.
     pub entrance_wait_p99_ms: Option<f64>,
     /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
     /// rang.
@@ -160,8 +160,8 @@ pub struct Relay {
     urgency: Urgency,
     entrance_wait: DelayHistogram,
     waking: DelayHistogram,
-    /// When each device was last found empty since the relay slept; `None`: not since.
-    empty_at: [Option<Time>; 2],
+    /// When each device was last found empty, or the relay awoke, which it had slept since then.
+    empty_at: [Time; 2],
     report: RelayReport,
     tap: Option<Tap>,
     /// By direction.
@@ -215,7 +215,7 @@ impl Relay {
             urgency: Urgency::default(),
             entrance_wait: DelayHistogram::default(),
             waking: DelayHistogram::default(),
-            empty_at: [None; 2],
+            empty_at: [Time::ZERO; 2],
             report: RelayReport::default(),
             tap: None,
             together: Default::default(),
@@ -237,6 +237,7 @@ impl Relay {
         self.wall = Wall::now();
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
+        self.empty_at = [self.start; 2];
         self.course.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
         self.urgency.claim(self.clock.now())?;
         self.report.realtime = self.urgency.is_allowed();
@@ -247,7 +248,7 @@ impl Relay {
                 let before = self.clock.now();
                 for _ in 0..BATCH {
                     if !self.take(direction, &mut news)? {
-                        self.empty_at[direction as usize] = Some(before);
+                        self.empty_at[direction as usize] = before;
                         break;
                     }
                     idle = false;
@@ -264,7 +265,7 @@ impl Relay {
             let due = self.wake_at();
             let early = self.urgency.early();
             if due.since(now) > early {
-                let alarm = Time(due.0 - early.0);
+                let alarm = self.urgency.alarm(due);
                 self.alarm.set(&self.clock, Some(alarm))?;
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
@@ -276,7 +277,7 @@ impl Relay {
                     self.alarm.rang();
                     self.waking.record(self.clock.now().since(alarm));
                 }
-                self.empty_at = [None; 2];
+                self.empty_at = [self.clock.now(); 2]; // what came meanwhile woke it
                 if rang(GATEWAY) {
                     self.gateway.iter().for_each(Gateway::heard);
                 }
@@ -297,9 +298,7 @@ impl Relay {
         }
         // After the read: a time from before it would let a packet arrive before it was sent, and the path be shorter than it is.
         let now = self.clock.now();
-        if let Some(empty) = self.empty_at[direction as usize] {
-            self.entrance_wait.record(now.since(empty));
-        }
+        self.entrance_wait.record(now.since(self.empty_at[direction as usize]));
         self.hand_on(now)?;
         for mut buffer in arrived.drain(..) {
             if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {

@@ -33,10 +33,16 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
 def repeat(run: Run) -> list[str]:
     """The command that runs the program of a Run again over the same path, from inside its folder; empty: none does."""
     program = run.record.get("program")
-    if not isinstance(program, dict) or not program.get("command") or run.record["experiment"].get("queues"):
+    if not isinstance(program, dict) or not program.get("command"):
         return []
+    if run.record["experiment"].get("queues") and not program.get("queues"):
+        return []  # by an older bentpipe, which did not keep how they were asked for
     how = ["--seed", str(run.seed)] if run.seed else []
     how += ["--offset", f"{run.offset_s:.9g}"] if run.record.get("phase") == "given" else []
+    how += ["--at-end", str(program["at_end"])] if program.get("at_end", "loop") != "loop" else []
+    how += ["--mtu", str(program["mtu"])] if program.get("mtu", 1500) != 1500 else []
+    how += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
+    how += [word for queue in program.get("queues") or [] for word in ("--aqm", str(queue))]
     how += ["--server", str(program["server"])] if program.get("server") else []
     return ["bentpipe", "run", f"profiles/{run.label}.parquet", *how, "-o", "again", "--", *program["command"]]
 

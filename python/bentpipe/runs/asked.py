@@ -96,10 +96,23 @@ def read_asked(out: Path) -> list[Asked]:
     if not file.is_file():
         return []
     try:
-        return [_asked(entry) for entry in json.loads(read_text(file))["asked"]]
+        return [_asked(entry) for entry in entries(file, "asked", FORMAT)]
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
         warnings.warn(f"{file}: cannot be read, so Runs that are missing are not told: {error}", AskedWarning, 2)
         return []
+
+
+def entries(file: Path, key: str, newest: int) -> list[Any]:
+    """What stands under `key` in a document of a format up to `newest`.
+
+    Raises `UserError`, `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what is no such document.
+    """
+    document = json.loads(read_text(file))
+    found = document["format"]
+    if type(found) is not int or found > newest:
+        raise UserError(f"its format is {shown(found)}, and {newest} the newest known; update bentpipe")
+    entries: list[Any] = list(document[key])
+    return entries
 
 
 def _asked(entry: Any) -> Asked:  # noqa: ANN401 -- whatever stands in the file

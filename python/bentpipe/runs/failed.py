@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, shown
-from bentpipe.files import atomic_write, read_text
+from bentpipe.files import atomic_write
 from bentpipe.runs import store
-from bentpipe.runs.asked import AskedWarning, Place
+from bentpipe.runs.asked import AskedWarning, Place, entries
 from bentpipe.runs.flow_names import split_flow
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def read_failed(out: Path) -> list[FailedRun]:
     kinds = dict.fromkeys(("experiment", "world", "profile", "entrant", "why"), str) | {"seed": int}
     try:
         found = []
-        for entry in json.loads(read_text(file))["failed"]:
+        for entry in entries(file, "failed", FORMAT):
             for key, kind in kinds.items():
                 if type(entry[key]) is not kind:
                     raise UserError(f"{key} is {shown(entry[key])}")

@@ -125,7 +125,7 @@ def run_program(
             if said is not None and said.document is not None:
                 (folder / FILE).write_bytes(said.document)
         keep_profiles([base], out, fresh=True)
-        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said)
+        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said, queues)
         captures.keep(folder, run)
     except (StoreError, EmulationError) as error:
         raise type(error)(f"{error}{_left(folder, emulated)}") from error
@@ -161,6 +161,7 @@ def _keep(
     emulated: Emulated,
     start_unix_ns: int,
     said: Parsed | None,
+    queues: Sequence[str],
 ) -> store.Run:
     program = spec.workload["program"]
     entrant = store.safe_name(Path(_readable(program["command"][0])).name)
@@ -181,6 +182,10 @@ def _keep(
             "command": [_readable(word) for word in program["command"]],
             "server": program["server"] and _readable(program["server"]),
             "server_log": LOG if program["server"] else None,
+            "at_end": spec.at_end,
+            "mtu": spec.mtu,
+            "gateway_controller": spec.gateway_controller,
+            "queues": list(queues),
         },
         "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
