@@ -151,7 +151,8 @@ def one_processor():
 @pytest.mark.usefixtures("one_processor")
 def test_a_path_that_is_faster_than_the_machine_makes_no_valid_run():
     require_emulation()
-    emulated = fill(preset_profile("dumbbell:rate=100gbit,rtt=10ms,queue=1bdp", 60.0, start_unix_ns=0, name="fast"))
+    # So short that a send buffer of 4 MB is not the limit of a fast machine, which 10 ms make it.
+    emulated = fill(preset_profile("dumbbell:rate=100gbit,rtt=1ms,queue=1bdp", 60.0, start_unix_ns=0, name="fast"))
     assert "of the path's 100 Gbit/s: the figures are the machine's" in (emulated.why_invalid or "")
     assert json.loads(emulated.summary_json())["emulator"]["machine_bound"]["share"] > 0.25
 
@@ -159,7 +160,7 @@ def test_a_path_that_is_faster_than_the_machine_makes_no_valid_run():
 @pytest.mark.usefixtures("one_processor")
 def test_a_path_without_a_rate_says_so_and_is_no_fault():
     require_emulation()
-    emulated = fill(unlimited_path(10e-3))
+    emulated = fill(unlimited_path(1e-3))
     assert "the figures are the machine's" not in (emulated.why_invalid or "")
     assert "of a path without a limit: the throughput may be the machine's" in (emulated.warning or "")
 

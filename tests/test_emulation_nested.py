@@ -58,6 +58,7 @@ def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
         (run,) = find_runs(out)
         return rtts, run.record["why_invalid"] or outer.emulated.why_invalid
 
-    if (rtts := first_valid(nested)) is not None:
-        assert rtts[0] < 40.0
-        assert rtts[1] < 75.0
+    if isinstance(rtts := first_valid(nested), str):
+        pytest.skip(rtts)
+    assert rtts[0] < 40.0
+    assert rtts[1] < 75.0

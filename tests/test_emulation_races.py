@@ -45,9 +45,10 @@ def test_a_race_on_the_kernel_is_a_run_of_the_same_shape(bell, tmp_path):
     page = write_report(out).read_text()
     assert "real kernel in real time" in page
     assert "bit for bit" not in page
-    if valid is not None:
-        assert flow["goodput_bps"] == pytest.approx(simulated.flows[0]["goodput_bps"], rel=0.15)
-        assert race([bell], ["cubic"], on_kernel=True, out=out, **options).resumed == 1
+    if isinstance(valid, str):
+        pytest.skip(valid)
+    assert flow["goodput_bps"] == pytest.approx(simulated.flows[0]["goodput_bps"], rel=0.15)
+    assert race([bell], ["cubic"], on_kernel=True, out=out, **options).resumed == 1
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.5, 4.0])

@@ -43,8 +43,8 @@ def test_a_valid_runs_delays_are_the_paths_by_another_clock_than_the_relays():
             assert np.min(probe.delay_us) >= 19_990.0, "early is never right"  # as floats such times are 256 ns apart
         return probe, probe.why_thin or probe.emulated.why_invalid
 
-    if (probe := first_valid(probed)) is None:
-        return  # too disturbed for any, by a witness; that none came early holds all the same
+    if isinstance(probe := first_valid(probed), str):
+        pytest.skip(probe)  # that none came early holds all the same
     late_us = probe.delay_us - 20_000.0
     assert np.median(late_us) <= 1e3 * LATENESS_BOUND_MS / 2
     assert np.quantile(late_us, 0.9) <= 1e3 * 2 * LATENESS_BOUND_MS  # in and out, each within the bound

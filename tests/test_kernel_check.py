@@ -1,5 +1,7 @@
 """What `bentpipe kernel check` says in the end."""
 
+import socket
+
 import pytest
 from typer.testing import CliRunner
 
@@ -24,3 +26,23 @@ def test_the_last_line_is_the_verdict(lacking, usable, said, code, monkeypatch):
     done = CliRunner().invoke(app, ["kernel", "check"])
     assert done.exit_code == code
     assert done.output.strip().splitlines()[-1].startswith(said)
+
+
+@pytest.mark.parametrize(("error", "groups"), [(None, ""), (PermissionError, "1\t0"), (PermissionError, "")])
+def test_whether_pings_reach_the_internet(error, groups, monkeypatch):
+    class Socket:
+        def __init__(self, *kind):
+            assert kind == (socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+            if error is not None:
+                raise error
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(check.socket, "socket", Socket)
+    monkeypatch.setattr(check, "_sysctl", lambda name: {"ping_group_range": groups}[name])
+    found = check._echo()
+    assert found.ok == (error is None)
+    if error is not None:
+        assert found.found == f"not allowed (ping_group_range {groups.replace(chr(9), ' ') or 'unknown'})"
+        assert "net.ipv4.ping_group_range" in found.means

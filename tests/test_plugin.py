@@ -127,7 +127,9 @@ def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report
     assert {run.entrant for run in read_failed(mine / "out")} == {"./mine.py:Text", "./mine.py:Spoiled:to=1"}
 
 
-@pytest.mark.parametrize("text",     [
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "{}",
         "[1]",
@@ -137,6 +139,8 @@ def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report
         '{"format": 2, "failed": []}',
         '{"format": "1", "failed": []}',
         '{"format": 1, "failed": null}',
+        '{"format": 1, "failed": ""}',
+        '{"format": 0, "failed": []}',
     ],
 )
 def test_a_damaged_list_of_what_failed_is_a_warning(tmp_path, text):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile
-from bentpipe.runs import AskedWarning, race, read_asked
+from bentpipe.runs import AskedWarning, failed, race, read_asked
 from bentpipe.runs.asked import FILE
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -49,10 +50,14 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
         "seeds": [0],
         "duration_s": 1.0,
         "phase_s": None,
+        "world": "simulated",
     }
+    whole = {"format": 1, "asked": [entry]}
+    (tmp_path / FILE).write_text(json.dumps(whole), encoding="utf-8")
+    assert len(read_asked(tmp_path)) == 1
     odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
-    text = json.dumps(data.draw(st.sampled_from([{"asked": [entry]}, {"asked": entry}, [entry], entry])))
+    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 1, "asked": entry}, [entry], entry])))
     cut = data.draw(st.integers(0, len(text)))
     (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
     with warnings.catch_warnings():
@@ -60,3 +65,25 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
         for asked in read_asked(tmp_path):
             assert asked.places()
             assert max(asked.seeds) >= 0
+
+
+@pytest.mark.parametrize("format_", [None, 0, 2, True, "1"])
+def test_only_a_known_format_is_read(tmp_path, format_):
+    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
+    document = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**document, "format": format_}))
+    with pytest.warns(AskedWarning, match="its format is"):
+        assert read_asked(tmp_path) == []
+
+
+def test_what_a_newer_bentpipe_kept_is_not_written_over(tmp_path):
+    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
+    for file, key in ((tmp_path / FILE, "asked"), (tmp_path / failed.FILE, "failed")):
+        file.write_text(json.dumps({"format": 2, key: [], "more": 1}))
+    before = (tmp_path / failed.FILE).read_text()
+    with pytest.warns(AskedWarning, match="of a newer bentpipe, and left as it is"):
+        failed.keep_failed(tmp_path, [], [])
+    assert (tmp_path / failed.FILE).read_text() == before
+    with pytest.raises(UserError, match=r"race\.json: of a newer format than 1"):
+        race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
+    assert json.loads((tmp_path / FILE).read_text())["more"] == 1

@@ -87,8 +87,8 @@ pub struct RelayReport {
     pub lateness_p999_ms: Option<f64>,
     /// Largest.
     pub lateness_max_ms: Option<f64>,
-    /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, or since
-    /// it awoke, for which there is `waking_p99_ms`. An upper bound, 99th percentile; `None`: none came.
+    /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, but for
+    /// the time that it slept (a packet that came then woke it: `waking_p99_ms`). An upper bound, 99th percentile of reads; `None`: there were none.
     pub entrance_wait_p99_ms: Option<f64>,
     /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
     /// rang.
@@ -160,7 +160,7 @@ pub struct Relay {
     urgency: Urgency,
     entrance_wait: DelayHistogram,
     waking: DelayHistogram,
-    /// When each device was last found empty, or the relay awoke, which it had slept since then.
+    /// When each device was last found empty, later by what the relay has slept since.
     empty_at: [Time; 2],
     report: RelayReport,
     tap: Option<Tap>,
@@ -267,6 +267,7 @@ impl Relay {
             if due.since(now) > early {
                 let alarm = self.urgency.alarm(due);
                 self.alarm.set(&self.clock, Some(alarm))?;
+                let slept = self.clock.now();
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
                     Err(nix::errno::Errno::EINTR) => 0,
@@ -277,7 +278,9 @@ impl Relay {
                     self.alarm.rang();
                     self.waking.record(self.clock.now().since(alarm));
                 }
-                self.empty_at = [self.clock.now(); 2]; // what came meanwhile woke it
+                // What came meanwhile woke it; what came before, since the queues were found empty, has waited so long.
+                let asleep = self.clock.now().since(slept);
+                self.empty_at = self.empty_at.map(|empty| empty + asleep);
                 if rang(GATEWAY) {
                     self.gateway.iter().for_each(Gateway::heard);
                 }

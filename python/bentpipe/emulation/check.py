@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import socket
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -88,6 +89,7 @@ def check_kernel(trial: Profile) -> KernelReport:
         _buffer("tcp_rmem", _RMEM_MAX, "a flow over a long fat path is limited by the receiver's buffer"),
         _buffer("tcp_wmem", 4_194_304, "a flow over a long fat path is limited by the sender's buffer"),
         _segment(),
+        _echo(),
     ]
     return KernelReport(checks, usable=emulated is not None and emulated.done is not None)
 
@@ -214,6 +216,22 @@ def _segment() -> Check:
             f"{found}` in an Experiment's [hosts]"
         )
     return Check("send buffer", True, f"{found} bytes for each segment of the window", means)
+
+
+def _echo() -> Check:
+    """Echo requests to the Internet leave by a ping socket of the user's; those to `server` need none."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP).close()
+    except OSError:
+        groups = " ".join(_sysctl("ping_group_range").split())
+        return Check(
+            "ping",
+            False,
+            f"not allowed (ping_group_range {groups or 'unknown'})",
+            "a ping of the Internet from behind a path gets no answer; as root `sysctl -w "
+            "net.ipv4.ping_group_range='0 2147483647'` allows it",
+        )
+    return Check("ping", True, "allowed", "programs behind a path can ping the Internet")
 
 
 def _sysctl(name: str) -> str:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from bentpipe.runs import Run
 
+LISTEN_WITHIN_S = 10.0
+"""The command's default."""
+
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
     """What programs said over one Profile; nothing for Runs without a program."""
@@ -35,15 +38,18 @@ def repeat(run: Run) -> list[str]:
     program = run.record.get("program")
     if not isinstance(program, dict) or not program.get("command"):
         return []
-    if run.record["experiment"].get("queues") and not program.get("queues"):
-        return []  # by an older bentpipe, which did not keep how they were asked for
+    queues = program.get("queues")
+    if not isinstance(queues, list) or not all(isinstance(queue, str) for queue in queues):
+        return []  # of an older bentpipe, which did not keep how it was asked for
     how = ["--seed", str(run.seed)] if run.seed else []
     how += ["--offset", f"{run.offset_s:.9g}"] if run.record.get("phase") == "given" else []
     how += ["--at-end", str(program["at_end"])] if program.get("at_end", "loop") != "loop" else []
     how += ["--mtu", str(program["mtu"])] if program.get("mtu", 1500) != 1500 else []
     how += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
-    how += [word for queue in program.get("queues") or [] for word in ("--aqm", str(queue))]
+    how += [word for queue in queues for word in ("--aqm", queue)]
     how += ["--server", str(program["server"])] if program.get("server") else []
+    within_s = program.get("listen_within_s", LISTEN_WITHIN_S)
+    how += ["--listen-within", f"{within_s:g}"] if within_s != LISTEN_WITHIN_S else []
     return ["bentpipe", "run", f"profiles/{run.label}.parquet", *how, "-o", "again", "--", *program["command"]]
 
 

@@ -62,8 +62,13 @@ class AskedWarning(UserWarning):
 def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     """Add what is about to be run to `race.json`; a fresh race takes the place of those that it replaces whole.
 
-    Raises `UserError` for a folder with Runs of another world.
+    Raises `UserError` for a folder with Runs of another world, or of a newer bentpipe's.
     """
+    if is_newer(out / FILE, FORMAT):
+        raise UserError(
+            f"{out / FILE}: of a newer format than {FORMAT}, the newest known; update bentpipe, or choose another "
+            "folder with -o"
+        )
     given = any(item.phase == "given" for item in work)
     new = Asked(
         experiment=work[0].experiment.name,
@@ -108,11 +113,21 @@ def entries(file: Path, key: str, newest: int) -> list[Any]:
     Raises `UserError`, `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what is no such document.
     """
     document = json.loads(read_text(file))
-    found = document["format"]
-    if type(found) is not int or found > newest:
-        raise UserError(f"its format is {shown(found)}, and {newest} the newest known; update bentpipe")
-    entries: list[Any] = list(document[key])
-    return entries
+    found, under = document["format"], document[key]
+    if type(found) is not int or not 1 <= found <= newest:
+        raise UserError(f"its format is {shown(found)}, and known are 1 to {newest}")
+    if type(under) is not list:
+        raise UserError(f"{key} is {shown(under)}")
+    return under
+
+
+def is_newer(file: Path, newest: int) -> bool:
+    """Whether a file is of a format after `newest`: what this bentpipe cannot read it shall not write over."""
+    try:
+        found = json.loads(read_text(file))["format"] if file.is_file() else None
+    except (UserError, ValueError, KeyError, TypeError, RecursionError):
+        return False  # damaged, which who reads it says
+    return type(found) is int and found > newest
 
 
 def _asked(entry: Any) -> Asked:  # noqa: ANN401 -- whatever stands in the file

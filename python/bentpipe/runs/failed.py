@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write
 from bentpipe.runs import store
-from bentpipe.runs.asked import AskedWarning, Place, entries
+from bentpipe.runs.asked import AskedWarning, Place, entries, is_newer
 from bentpipe.runs.flow_names import split_flow
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def by_entrant(failed: Iterable[FailedRun]) -> list[str]:
 
 
 def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
-    """Say which Runs of `work` failed, in place of what was said of them before."""
+    """Say which Runs of `work` failed, in place of what was said of them before; a newer bentpipe's list is left."""
+    if is_newer(out / FILE, FORMAT):
+        warnings.warn(f"{out / FILE}: of a newer bentpipe, and left as it is; update", AskedWarning, 2)
+        return
     tried = {of_work(item, "").place for item in work}
     now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
     file = out / FILE

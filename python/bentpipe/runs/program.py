@@ -16,15 +16,13 @@ from bentpipe.errors import StoreError, UserError
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import captures, plan, record, store
 from bentpipe.runs.kept_profiles import free_label, keep_profiles
-from bentpipe.runs.printed import FILE, RAW, Tee, parse
+from bentpipe.runs.printed import FILE, RAW, Parsed, Tee, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe._native import Profile
     from bentpipe.emulation import AtEnd
-    from bentpipe.runs.kept_profiles import free_label, keep_profiles
-from bentpipe.runs.printed import Parsed
 
 NAME = "program"
 """The Experiment's name."""
@@ -186,6 +184,7 @@ def _keep(
             "mtu": spec.mtu,
             "gateway_controller": spec.gateway_controller,
             "queues": list(queues),
+            "listen_within_s": spec.listen_within_s,
         },
         "program_output": None if said is None else said.summary,
         "started_unix_ns": start_unix_ns,
