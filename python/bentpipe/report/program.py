@@ -5,15 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.emulation import Spec
 from bentpipe.runs import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.runs import Run
-
-LISTEN_WITHIN_S = 10.0
-"""The command's default."""
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
@@ -43,13 +41,13 @@ def repeat(run: Run) -> list[str]:
         return []  # of an older bentpipe, which did not keep how it was asked for
     how = ["--seed", str(run.seed)] if run.seed else []
     how += ["--offset", f"{run.offset_s:.9g}"] if run.record.get("phase") == "given" else []
-    how += ["--at-end", str(program["at_end"])] if program.get("at_end", "loop") != "loop" else []
-    how += ["--mtu", str(program["mtu"])] if program.get("mtu", 1500) != 1500 else []
+    how += ["--at-end", str(program["at_end"])] if program.get("at_end", Spec.at_end) != Spec.at_end else []
+    how += ["--mtu", str(program["mtu"])] if program.get("mtu", Spec.mtu) != Spec.mtu else []
     how += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
     how += [word for queue in queues for word in ("--aqm", queue)]
     how += ["--server", str(program["server"])] if program.get("server") else []
-    within_s = program.get("listen_within_s", LISTEN_WITHIN_S)
-    how += ["--listen-within", f"{within_s:g}"] if within_s != LISTEN_WITHIN_S else []
+    within_s = program.get("listen_within_s", Spec.listen_within_s)
+    how += ["--listen-within", f"{within_s:g}"] if within_s != Spec.listen_within_s else []
     return ["bentpipe", "run", f"profiles/{run.label}.parquet", *how, "-o", "again", "--", *program["command"]]
 
 

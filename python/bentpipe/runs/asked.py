@@ -79,17 +79,14 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
         phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
         world=work[0].world,
     )
-    worlds = {asked.world for asked in read_asked(out)} - {new.world}
+    there = read_asked(out)
+    worlds = {asked.world for asked in there} - {new.world}
     if worlds:
         raise UserError(
             f"{out}: holds {worlds.pop()} Runs, and these would be {new.world}: means over both would say nothing; "
             "choose another folder with -o"
         )
-    before = [
-        asked
-        for asked in read_asked(out)
-        if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))
-    ]
+    before = [asked for asked in there if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))]
     document = {"format": FORMAT, "asked": [asdict(asked) for asked in [*before, new]]}
     with store.storing(out), atomic_write(out / FILE) as file:
         file.write((json.dumps(document, indent=2) + "\n").encode())
