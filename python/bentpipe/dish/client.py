@@ -150,11 +150,15 @@ class DishClient:
             self._reflected = None  # what comes back may be another terminal
             raise
         version = message.device_info.software_version
-        again = time.monotonic() - self._reflected_s >= ASK_AGAIN_S
-        if self._reflected is None or self._reflected[0] != version or (self._reflected[1] is None and again):
-            self._reflected = (version, self._transport.reflect())
+        known = self._reflected
+        if known is not None and known[1] is None:  # a server that does not answer costs `TIMEOUT_S` each time
+            due = time.monotonic() - self._reflected_s >= ASK_AGAIN_S
+        else:
+            due = known is None or known[0] != version
+        if known is None or due:
+            known = self._reflected = (version, self._transport.reflect())
             self._reflected_s = time.monotonic()
-        found = self._reflected[1]
+        found = known[1]
         return status_of(message, message.SerializeToString(), found.knows if found is not None else None)
 
     def history(self) -> History:

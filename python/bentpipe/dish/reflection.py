@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from graphlib import TopologicalSorter
 from typing import Any
 
 import grpc
@@ -11,8 +13,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from bentpipe.dish.wire import PACKAGE, SERVICE
 
-#: Most files that a server may name, so that a hostile one cannot keep us asking; terminals have about thirty.
-_MOST_FILES = 500
+#: Limits on files, answers and bytes of one reflection, so that a hostile server ends neither time nor memory. Chosen
+#: here: terminals have about thirty files of together 0.3 MB, one an answer.
+_MAX_FILES = 500
+_MAX_BYTES = 4 * 2**20
 
 
 class Reflected:
@@ -25,17 +29,11 @@ class Reflected:
             ValueError, TypeError: They do not fit together.
         """
         self._pool = descriptor_pool.DescriptorPool()
-        pending = {}
-        for data in files:
-            file = descriptor_pb2.FileDescriptorProto.FromString(data)
-            pending[file.name] = file
-        while pending:
-            ready = [f for f in pending.values() if not any(name in pending for name in f.dependency)]
-            if not ready:
-                raise ValueError("the terminal's descriptors depend on each other in a circle")
-            for file in ready:
-                self._pool.Add(file)
-                del pending[file.name]
+        parsed = [descriptor_pb2.FileDescriptorProto.FromString(data) for data in files]
+        named = {file.name: file for file in parsed}
+        depends = {name: set(file.dependency) & named.keys() for name, file in named.items()}
+        for name in TopologicalSorter(depends).static_order():  # a circle is a ValueError
+            self._pool.Add(named[name])
 
     def knows(self, message: str, field: str) -> bool:
         """Whether this firmware has the field of a message of `PACKAGE`."""
@@ -57,21 +55,39 @@ class Reflected:
 
 
 def reflect(channel: grpc.Channel, timeout_s: float) -> Reflected | None:
-    """The terminal's messages; None if it has no reflection or what it says does not hold together."""
+    """Return the terminal's messages; None if it has no reflection, or its answers exceed the limits or do not fit.
+
+    `timeout_s` is for all of it, however many streams that takes.
+    """
+    end_s = time.monotonic() + timeout_s
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     files: dict[str, bytes] = {}
     asked: set[str] = set()
     requests = [reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)]
+    answers = size = 0
     try:
-        while requests and len(files) <= _MOST_FILES:
+        while requests:
             wanted: set[str] = set()
-            for answer in stub.ServerReflectionInfo(iter(requests), timeout=timeout_s):
-                for data in answer.file_descriptor_response.file_descriptor_proto:
-                    file = descriptor_pb2.FileDescriptorProto.FromString(data)
-                    files[file.name] = data
-                    wanted.update(file.dependency)
+            stream = stub.ServerReflectionInfo(iter(requests), timeout=max(0.0, end_s - time.monotonic()))
+            try:
+                for answer in stream:
+                    found = answer.file_descriptor_response.file_descriptor_proto
+                    answers += 1
+                    size += answer.ByteSize()
+                    if answers + len(found) > _MAX_FILES or size > _MAX_BYTES:
+                        return None
+                    for data in found:
+                        file = descriptor_pb2.FileDescriptorProto.FromString(data)
+                        files[file.name] = data
+                        wanted.update(file.dependency)
+                    if len(files) > _MAX_FILES:
+                        return None
+            finally:
+                stream.cancel()
             new = wanted - files.keys() - asked
             asked |= new
+            if len(asked) > _MAX_FILES:
+                return None
             requests = [reflection_pb2.ServerReflectionRequest(file_by_filename=name) for name in sorted(new)]
         return Reflected(list(files.values())) if files else None
     except (grpc.RpcError, DecodeError, ValueError, TypeError):

@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent import futures
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import grpc
+from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from bentpipe.dish.simulation.terminal import Refusal, Terminal
 from bentpipe.dish.wire import SERVICE
 from bentpipe.errors import UserError
 
-#: Calls that are answered at the same time. Chosen here: a terminal has a handful of users, and every open reflection
-#: stream holds one.
+#: Calls answered at the same time. Chosen here: a terminal has a handful of users.
 _WORKERS = 16
+#: Open streams of each of the two methods that have any; each holds a worker. With one more, the oldest is ended.
+#: Chosen here: half of the workers always remain for single calls.
+_MAX_STREAMS = 4
+
+
+class _Streams:
+    """The open streams of one method; the oldest is cancelled where there are more than `_MAX_STREAMS`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: deque[grpc.ServicerContext] = deque()
+
+    @contextmanager
+    def entered(self, context: grpc.ServicerContext) -> Iterator[None]:
+        """Count `context` as open inside."""
+        with self._lock:
+            self._open.append(context)
+            oldest = self._open.popleft() if len(self._open) > _MAX_STREAMS else None
+        if oldest is not None:
+            oldest.cancel()
+        try:
+            yield
+        finally:
+            with self._lock, suppress(ValueError):
+                self._open.remove(context)
+
+
+class _Reflection:
+    """Server reflection with a limit on open streams."""
+
+    def __init__(self, pool: descriptor_pool.DescriptorPool) -> None:
+        self._servicer = reflection.ReflectionServicer((SERVICE, reflection.SERVICE_NAME), pool)
+        self._streams = _Streams()
+
+    def ServerReflectionInfo(  # noqa: N802 - the service's own name
+        self, requests: Iterator[Any], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
+        """Answer as grpcio's servicer does."""
+        with self._streams.entered(context):
+            yield from self._servicer.ServerReflectionInfo(requests, context)
 
 
 class Server:
@@ -52,14 +96,18 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Serv
             context.abort(getattr(grpc.StatusCode, refusal.code), str(refusal))
         raise AssertionError("abort returns")
 
+    streams = _Streams()
+
     def stream(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        for data in messages:
-            asked, answer = terminal.wire.message("ToDevice").FromString(data), terminal.wire.message("FromDevice")()
-            if asked.WhichOneof("message") == "request":
-                answer.response.CopyFrom(response.FromString(handle(asked.request.SerializeToString(), context)))
-            else:
-                answer.health_check.SetInParent()
-            yield answer.SerializeToString()
+        with streams.entered(context):
+            for data in messages:
+                asked = terminal.wire.message("ToDevice").FromString(data)
+                answer = terminal.wire.message("FromDevice")()
+                if asked.WhichOneof("message") == "request":
+                    answer.response.CopyFrom(response.FromString(handle(asked.request.SerializeToString(), context)))
+                else:
+                    answer.health_check.SetInParent()
+                yield answer.SerializeToString()
 
     methods = {
         "Handle": grpc.unary_unary_rpc_method_handler(handle),
@@ -69,7 +117,7 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Serv
     server = grpc.server(futures.ThreadPoolExecutor(_WORKERS), options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
     terminal.wire.pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)  # it describes itself too
-    reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server, pool=terminal.wire.pool)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(terminal.wire.pool), server)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError:
