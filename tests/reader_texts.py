@@ -122,6 +122,32 @@ HISTORY = json.dumps(
         }
     }
 ).encode()
+#: As newer firmware answers: one outage in the list, three in the event log, which counts from 1970.
+EVENT_LOG = json.dumps(
+    {
+        "dishGetHistory": {
+            "current": "5",
+            "popPingDropRate": [0, 1, 0, 0.5],
+            "popPingLatencyMs": [31.5, 0, 29.5, 30.5],
+            "outages": [
+                {"cause": "OBSTRUCTED", "startTimestampNs": "1399245304801994822", "durationNs": "500000000"},
+                {"cause": "NO_PINGS", "startTimestampNs": "0", "durationNs": "1"},
+            ],
+            "eventLog": {
+                "events": [
+                    {"reason": f"EVENT_REASON_{reason}", "startTimestampNs": f"{start_ns}", "durationNs": "600000000"}
+                    for reason, start_ns in (
+                        ("OUTAGE_NO_DOWNLINK", 1715210000 * 10**9),
+                        ("UT_ALERT_ETH_NO_LINK", 1715210001 * 10**9),
+                        ("OUTAGE_OBSTRUCTED", 1399245304801994822 + 315_964_782 * 10**9 + 20_000_000),
+                        ("OUTAGE_BRAND_NEW", 1715210203 * 10**9),
+                    )
+                ],
+                "currentTimestampNs": f"{1715210300 * 10**9}",
+            },
+        }
+    }
+).encode()
 DISH_CSV = b"""datetimestamp_utc,id,state,uptime,pop_ping_drop_rate,pop_ping_latency_ms,alerts,currently_obstructed
 2026-05-10T09:00:00,ut1,CONNECTED,100,0.0,26.5,0,False
 2026-05-10T09:00:01,ut1,SEARCHING,101,1.0,,0,True
@@ -170,6 +196,7 @@ TEXTS = {
     "plain table": (b"1795199963.5\t7\t40.5\n1795199964.5\t8\t-1.0\n", "csv"),
     "status": (STATUS, "dish-json"),
     "history": (HISTORY, "dish-json"),
+    "history with an event log": (EVENT_LOG, "dish-json"),
     "CSV of a terminal": (DISH_CSV, "dish-csv"),
     "SQLite": (SQLITE, "dish-sqlite"),
     "Parquet": (PARQUET, "parquet"),

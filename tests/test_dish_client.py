@@ -159,6 +159,32 @@ def test_latency_of_a_second_without_answers_is_no_number():
     assert np.isnan(history_of(message).pop_ping_latency_ms).tolist() == [False, True, False]
 
 
+@given(
+    st.lists(st.tuples(st.integers(-5, 200), st.integers(0, 30)), max_size=12),
+    st.lists(st.tuples(st.integers(-5, 200), st.integers(0, 30), st.sampled_from([0, 5, 6, 22, 99])), max_size=12),
+)
+def test_outages_of_both_lists_are_each_there_once(listed, logged):
+    message = ALL.message("DishGetHistoryResponse")()
+    for start_s, length_s in listed:
+        gps = gps_ns_of_unix((1_790_000_000 + start_s) * 10**9) if start_s > 0 else start_s
+        message.outages.add(cause=6, start_timestamp_ns=gps, duration_ns=length_s * 10**9)
+    for start_s, length_s, reason in logged:
+        unix = (1_790_000_000 + start_s) * 10**9 if start_s > 0 else start_s
+        message.event_log.events.add(reason=reason, start_timestamp_ns=unix, duration_ns=length_s * 10**9)
+    history = history_of(message)
+    starts = [outage.start_unix_ns for outage in history.outages]
+    assert starts == sorted(starts)
+    outage_reasons = (5, 6)
+    dated = sum(start_s > 0 for start_s, _ in listed)
+    events = sum(reason in outage_reasons for *_, reason in logged)
+    assert dated <= len(history.outages) <= dated + events
+    assert sum(history.other_events.values()) == len(logged) - events
+    of_list = [(o.start_unix_ns, o.end_unix_ns) for o in history.outages if o.did_switch is not None]
+    for outage in history.outages:
+        if outage.did_switch is None:
+            assert not any(begin <= outage.start_unix_ns < end for begin, end in of_list if len(listed) == 1)
+
+
 def test_published_status_dump():
     status = status_of(dump("get_status.json", "dishGetStatus", "DishGetStatusResponse"), b"")
     assert status.state == "CONNECTED"

@@ -129,6 +129,28 @@ def test_outages_are_recorded_once(tmp_path):
     del clock
 
 
+class LogOnly(Faulty):
+    """A terminal of which most outages are in the event log alone, and one has no usable time."""
+
+    def call(self, request):
+        response = self.terminal.wire.message("Response").FromString(super().call(request))
+        if response.HasField("dish_get_history"):
+            del response.dish_get_history.outages[1:]
+            response.dish_get_history.outages.add(cause=7)
+        return response.SerializeToString()
+
+
+def test_outages_of_the_event_log_are_recorded(tmp_path):
+    terminal, _ = at(0, outages=True, uptime_s=0)
+    said = record(LogOnly(terminal), tmp_path, 400)
+    events = scan_recording(tmp_path, "events").collect()
+    outages = events.filter(pl.col("kind") == "outage", pl.col("duration_s") > 1)
+    assert since_start(outages["start_unix_ns"])[:4] == [20.0, 31.0, 80.0, 91.0]
+    assert outages["did_switch"].null_count() >= outages.height - 1 > 3
+    assert said.count("undated") == 1
+    assert "without a usable time" in events.filter(kind="undated")["text"][0]
+
+
 def test_a_killed_recorder_is_gone_on_from_and_its_gap_closed(tmp_path):
     terminal, clock = at(0)
     record(Faulty(terminal), tmp_path, 30)

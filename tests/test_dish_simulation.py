@@ -7,6 +7,7 @@ from dish_world import SECOND, START, at, local, profile, served, world
 from yagrc import reflector
 
 from bentpipe.dish.client import DishClient, DishError
+from bentpipe.dish.history import history_of
 from bentpipe.dish.obstruction import RIM_DEG, SIDE, pixels_of
 from bentpipe.dish.simulation import Terminal, World
 from bentpipe.dish.simulation.terminal import BOOT_S
@@ -61,6 +62,11 @@ def test_the_history_tells_time_as_terminals_do():
     assert history.outages[0].start_timestamp_ns < 2e18 - 315_964_800 * 10**9 < history.event_log.start_timestamp_ns * 2
     apart_s = (history.event_log.current_timestamp_ns - history.outages[-1].start_timestamp_ns) / 1e9
     assert 315_964_800 - 18 <= apart_s < 315_964_800 + 3600
+    # What has ended is in both lists, and is read once.
+    both = history_of(history)
+    assert len(history.event_log.events) == len(history.outages) == len(both.outages)
+    history.ClearField("outages")
+    assert [o.start_unix_ns for o in history_of(history).outages] == [o.start_unix_ns for o in both.outages]
 
 
 def test_starlink_grpc_reads_and_resets_the_obstruction_map(other_client):

@@ -8,6 +8,7 @@ import pytest
 from reader_texts import (
     ATLAS,
     CSV,
+    EVENT_LOG,
     FPING,
     HISTORY,
     MACOS,
@@ -25,6 +26,7 @@ from bentpipe.analysis import path_segments
 from bentpipe.errors import UserError
 from bentpipe.readers.measurement import Said
 from bentpipe.runs.measured.importing import assembled, import_files, read_file
+from bentpipe.times import parse_utc
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 NS = 10**9
@@ -259,6 +261,25 @@ def test_a_terminal_by_others(tmp_path):
     assert base.select("source", "counter").rows() == [("status", None), ("history", 9)]
     maps = read(tmp_path, MAPS).tables["dish_maps"]
     assert maps.select("rows", "columns", "frame", "whole").row(0) == (2, 2, "FRAME_UT", True)
+
+
+def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_path):
+    found = read(tmp_path, EVENT_LOG)
+    events = found.tables["dish_events"].sort("start_unix_ns")
+    assert events.select("cause", "duration_s", "did_switch").rows() == [
+        ("NO_DOWNLINK", 0.6, None),
+        ("OBSTRUCTED", 0.5, False),
+        ("BRAND_NEW", 0.6, None),
+    ]
+    assert events["start_unix_ns"][0] == 1715210000 * NS
+    # The log's time is that of the log: samples have no times in the file.
+    assert found.clock == "relative"
+    assert found.tables["dish_samples"]["t_unix_ns"].to_list() == [0, NS, 2 * NS, 3 * NS]
+    assert "--start 2024-05-08T23:18:17Z" in found.notes[0]
+    assert "without a usable time left out: 1" in found.notes[1]
+    assert "left out: 1 EVENT_REASON_UT_ALERT_ETH_NO_LINK" in found.notes[2]
+    dated = read(tmp_path, EVENT_LOG, Said(start_unix_ns=parse_utc("2024-05-08T23:18:17Z")))
+    assert dated.tables["dish_samples"]["t_unix_ns"].max() == 1715210300 * NS
 
 
 def test_gzip_is_unpacked_and_the_file_itself_is_hashed(tmp_path):

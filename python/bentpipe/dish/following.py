@@ -30,7 +30,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became different; `kind` is connected, lost, rebooted or firmware; a recorder's also damaged or clock."""
+    """What became different.
+
+    `kind` is connected, lost, rebooted or firmware; a recorder's also damaged, clock or undated.
+    """
 
     t_unix_ns: int
     kind: str

@@ -149,7 +149,12 @@ def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Statu
 
 def cause_name(outage: Message) -> str:
     """The cause of a `DishOutage` by name; its number where it has none."""
-    return _enum_name(outage.DESCRIPTOR.fields_by_name["cause"].enum_type, outage.cause)
+    return enum_name(outage, "cause")
+
+
+def enum_name(message: Message, field: str) -> str:
+    """Name of the value of an enumeration field; its number where it has none."""
+    return _enum_name(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
 
 
 def not_retired(message: str, field: str) -> bool:

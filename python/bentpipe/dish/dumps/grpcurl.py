@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from bentpipe.dish.recording.tables import EVENTS, MAPS, SAMPLES
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.checked import documents
 from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
+from bentpipe.times import format_utc
 
 _MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":')
 
@@ -41,29 +43,51 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
         UserError: Not such answers; the place is named; or the extra `dish` is not installed.
     """
     require_extra()
-    samples: Rows = []
-    events: Rows = []
-    maps: Rows = []
+    found = _Found()
     at_ns = (said.start_unix_ns or 0) + _behind_ns(data, where)
     for index, answer in enumerate(_answers(data, where)):
         place = f"{where}: answer {index + 1}"
         for name, take in (("dishGetStatus", _status), ("dishGetHistory", _history), ("dishGetObstructionMap", _map)):
             if isinstance(answer.get(name), dict):
-                take(answer[name], place, at_ns, samples, events, maps)
+                take(answer[name], place, at_ns, found)
         at_ns += SECOND_NS
     tables = {
         name: pl.DataFrame(rows, schema=dict(columns)).sort("t_unix_ns", maintain_order=True)
         for name, rows, columns in (
-            ("dish_samples", samples, SAMPLES),
-            ("dish_events", events, EVENTS),
-            ("dish_maps", maps, MAPS),
+            ("dish_samples", found.samples, SAMPLES),
+            ("dish_events", found.events, EVENTS),
+            ("dish_maps", found.maps, MAPS),
         )
         if rows
     }
     if not tables:
         raise UserError(f"{where}: holds no answer of a terminal with anything in it")
-    notes = ["no times in it: " + ("it begins at --start" if said.start_unix_ns is not None else "it begins in 1970")]
-    return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=tuple(notes), counted=True)
+    if said.start_unix_ns is not None:
+        note = "no times in it: it begins at --start"
+    elif found.log is None:
+        note = "no times in it: it begins in 1970"
+    else:
+        # The log's time is the terminal's own, not that of the answer: used only where the user says so.
+        note = f"no times in it: it begins in 1970; by its event log --start {format_utc(found.log[0] - found.log[1])}"
+    notes = (note, *found.notes)
+    return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=notes, counted=True)
+
+
+@dataclass
+class _Found:
+    """What the answers hold so far.
+
+    Attributes:
+        samples: Rows of `SAMPLES`; `events` and `maps` likewise.
+        notes: Lines on what was left out.
+        log: When the first event log was current, and where its answer was put [ns since 1970].
+    """
+
+    samples: Rows = field(default_factory=list)
+    events: Rows = field(default_factory=list)
+    maps: Rows = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    log: tuple[int, int] | None = None
 
 
 def _answers(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -146,7 +170,7 @@ def _number(entry: Any, kind: Any, words: dict[str, str]) -> Any:  # noqa: ANN40
     return number
 
 
-def _status(value: dict[str, Any], place: str, at_ns: int, samples: Rows, _: Rows, __: Rows) -> None:
+def _status(value: dict[str, Any], place: str, at_ns: int, found: _Found) -> None:
     from bentpipe.dish.status import status_of
 
     words: dict[str, str] = {}
@@ -154,16 +178,14 @@ def _status(value: dict[str, Any], place: str, at_ns: int, samples: Rows, _: Row
     status = status_of(message, message.SerializeToString())
     row = {name: getattr(status, name) for name in SAMPLES if hasattr(status, name)}
     row = {name: words.get(entry, entry) if isinstance(entry, str) else entry for name, entry in row.items()}
-    samples.append({"t_unix_ns": at_ns, "source": "status", **row})
+    found.samples.append({"t_unix_ns": at_ns, "source": "status", **row})
 
 
-def _history(
-    value: dict[str, Any], place: str, at_ns: int, samples: list[Any], events: list[Any], _: list[Any]
-) -> None:
+def _history(value: dict[str, Any], place: str, at_ns: int, found: _Found) -> None:
     from bentpipe.dish.history import history_of
 
     words: dict[str, str] = {}
-    history = _record(history_of, "DishGetHistoryResponse", value, place, words)
+    history = _record(lambda message: history_of(message, words), "DishGetHistoryResponse", value, place, words)
     times = history.times_unix_ns(at_ns)
     columns = {
         "pop_ping_drop_rate": history.pop_ping_drop_rate,
@@ -175,15 +197,22 @@ def _history(
     known = {name: values.tolist() for name, values in columns.items() if len(values)}
     for index, (at, counter) in enumerate(zip(times.tolist(), history.counter.tolist(), strict=True)):
         row = {name: None if values[index] != values[index] else values[index] for name, values in known.items()}
-        samples.append({"t_unix_ns": at, "source": "history", "counter": counter, **row})
+        found.samples.append({"t_unix_ns": at, "source": "history", "counter": counter, **row})
     for outage in history.outages:
-        ended = min(outage.start_unix_ns + round(outage.duration_s * 1e9), 2**63 - 1)
         about: dict[str, Any] = {"start_unix_ns": outage.start_unix_ns, "duration_s": outage.duration_s}
-        about["cause"] = words.get(outage.cause, outage.cause)
-        events.append({"t_unix_ns": ended, "kind": "outage", **about, "did_switch": outage.did_switch})
+        about |= {"cause": outage.cause, "did_switch": outage.did_switch}
+        found.events.append({"t_unix_ns": outage.end_unix_ns, "kind": "outage", **about})
+    if history.undated:
+        found.notes.append(f"{place}: outages without a usable time left out: {history.undated}")
+    if history.other_events:
+        listed = ", ".join(f"{count} {reason}" for reason, count in list(history.other_events.items())[:4])
+        more = ", …" if len(history.other_events) > 4 else ""
+        found.notes.append(f"{place}: events that are no outages left out: {listed}{more}")
+    if history.log_unix_ns is not None and found.log is None:
+        found.log = (history.log_unix_ns, at_ns)
 
 
-def _map(value: dict[str, Any], place: str, at_ns: int, _: Rows, __: Rows, maps: Rows) -> None:
+def _map(value: dict[str, Any], place: str, at_ns: int, into: _Found) -> None:
     from bentpipe.dish.obstruction import map_of
 
     words: dict[str, str] = {}
@@ -193,7 +222,7 @@ def _map(value: dict[str, Any], place: str, at_ns: int, _: Rows, __: Rows, maps:
     rows, columns = found.quality.shape
     quality = found.quality.ravel()
     seen = np.flatnonzero(quality >= 0)
-    maps.append(
+    into.maps.append(
         {
             "t_unix_ns": at_ns,
             "rows": rows,

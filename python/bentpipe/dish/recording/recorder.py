@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.clocks import Clock
 from bentpipe.dish.following import Change, Follower, Sample
-from bentpipe.dish.history import History
+from bentpipe.dish.history import SAME_NS, History
 from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
 from bentpipe.segments import Segments, locked, parts
@@ -88,6 +88,7 @@ class Recorder:
         self._last_outage_unix_ns = _latest(self._events.folder, pl.col("start_unix_ns").filter(_IS_OUTAGE))
         self._next_history_ns = self._next_map_ns = clock.elapsed_ns()
         self._back_off_s = 0
+        self._undated = 0
         self._map: NDArray[np.float32] | None = None
 
     def _find_last(self, clock: Clock) -> None:
@@ -223,13 +224,18 @@ class Recorder:
     def _note_outages(self, history: History, sample: Sample) -> None:
         running = sample.status.outage_start_unix_ns
         for outage in history.outages:
-            known = self._last_outage_unix_ns is not None and outage.start_unix_ns <= self._last_outage_unix_ns
-            if known or outage.start_unix_ns == running:
+            last = self._last_outage_unix_ns
+            # The list and the event log may differ a little in when it began.
+            known = last is not None and outage.start_unix_ns < last + SAME_NS
+            if known or (running is not None and abs(outage.start_unix_ns - running) < SAME_NS):
                 continue
-            end = outage.start_unix_ns + round(outage.duration_s * _NANOS)
             row = (outage.start_unix_ns, outage.duration_s, outage.cause, outage.did_switch, None)
-            self._events.add((min(end, 2**63 - 1), "outage", None, *row))
+            self._events.add((outage.end_unix_ns, "outage", None, *row))
             self._last_outage_unix_ns = outage.start_unix_ns
+        if history.undated > self._undated:
+            text = f"outages without a usable time in the terminal's history, left out: {history.undated}"
+            self._changed(Change(sample.t_unix_ns, "undated", text))
+        self._undated = history.undated
 
     def _read_map(self, sample: Sample) -> None:
         self._next_map_ns += self._map_every_ns

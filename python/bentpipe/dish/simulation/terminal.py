@@ -31,6 +31,10 @@ API_VERSION = 17
 POWER_W = 87.0
 
 
+#: Cause, start [s since the Profile's first start], length [s], whether the satellite changed.
+_Outage = tuple[str, float, float, bool]
+
+
 class Refusal(Exception):  # noqa: N818 - no error, but an answer
     """A question that is answered with a gRPC status: its name, and words."""
 
@@ -267,6 +271,7 @@ class Terminal:
             ring[places] = values
             rings.append(ring.tolist())
         drop, latency_ms, down, up, power = rings
+        ended = self._ended(now_s)
         return self._new(
             "DishGetHistoryResponse",
             current=current,
@@ -277,34 +282,46 @@ class Terminal:
             snr=[9.0 if lost < 1 else 0.0 for lost in drop],
             scheduled=[lost < 1 for lost in drop],
             obstructed=[False] * RING,
-            outages=self._outages(now_s) if self.wire.has("DishOutage") else None,
+            outages=[self._outage(*outage) for outage in ended] if self.wire.has("DishOutage") else None,
             power_in=power,
             event_log=self._part(
                 "EventLog",
+                events=[self._event(*outage) for outage in ended] if self.wire.has("UXEvent") else None,
                 # Unlike those of outages, these are nanoseconds since 1970.
                 start_timestamp_ns=self._unix_ns(self._boot_s),
                 current_timestamp_ns=self._unix_ns(now_s),
             ),
         )
 
-    def _outages(self, now_s: int) -> list[Message]:
-        booting = [] if self._boots == 1 else [self._outage("BOOTING", self._boot_s - BOOT_S, BOOT_S, False)]
+    def _ended(self, now_s: int) -> list[_Outage]:
+        """Outages since boot that are over."""
+        booting: list[_Outage] = [] if self._boots == 1 else [("BOOTING", self._boot_s - BOOT_S, BOOT_S, False)]
         # Enough of the world's turns for the most outages that are kept.
         turns = MOST_OUTAGES // max(len(self.world.losses), 1) + 1
         since = max(self._boot_s, now_s - turns * self.world.seconds)
-        stowed = [
-            self._outage("STOWED", begin, end - begin, False)
+        stowed: list[_Outage] = [
+            ("STOWED", begin, end - begin, False)
             for begin, end in self._stows
             if end is not None and begin >= self._boot_s
         ]
         ended = [
-            self._outage(loss.cause, start, loss.duration_s, loss.did_switch)
+            (loss.cause, start, loss.duration_s, loss.did_switch)
             for start, loss in self.world.lost_between(since, now_s)
             if start + loss.duration_s <= now_s
         ]
         return [*booting, *stowed, *ended[-MOST_OUTAGES:]]
 
-    def _outage_now(self, at_s: float) -> tuple[str, float, float, bool] | None:
+    def _event(self, cause: str, start_s: float, duration_s: float, did_switch: bool) -> Message:
+        del did_switch  # the log does not say
+        return self._new(
+            "UXEvent",
+            severity="EVENT_SEVERITY_WARNING",
+            reason=f"EVENT_REASON_OUTAGE_{cause}",
+            start_timestamp_ns=self._unix_ns(start_s),
+            duration_ns=round(duration_s * 1e9),
+        )
+
+    def _outage_now(self, at_s: float) -> _Outage | None:
         if self._stowed:
             return "STOWED", self._stows[-1][0], at_s - self._stows[-1][0], False
         lost = self.world.lost_at(at_s)
