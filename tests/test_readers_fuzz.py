@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from pathlib import Path
 
 import polars as pl
@@ -101,3 +102,15 @@ def test_what_is_not_finite_never_gets_into_a_table() -> None:
 def test_a_long_heading_is_shown_by_its_beginning(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_bytes(b"unix_s;rate" + b"[" * 3000 + b"\n1795199963;1\n1795199964;1\n")
     assert isinstance(harmless(tmp_path / "long.csv", "csv"), str)
+
+
+@pytest.mark.parametrize("name", [name for name, (text, _) in TEXTS.items() if text.lstrip().startswith((b"{", b"["))])
+def test_half_of_a_surrogate_pair_is_refused_or_passed_over(name: str, tmp_path: Path) -> None:
+    text, wanted = TEXTS[name]
+    strings = list(re.finditer(rb'"[^"\n]*"', text))
+    # Every name and value of a small text, and as many of a large one.
+    for found in strings[:: max(1, len(strings) // 60)]:
+        for new in (rb'"\ud800"', b'"' + found.group()[1:-1] + rb'\udc00"'):
+            (tmp_path / "half").write_bytes(text[: found.start()] + new + text[found.end() :])
+            said = harmless(tmp_path / "half", wanted)
+            assert not isinstance(said, str) or said.isprintable()

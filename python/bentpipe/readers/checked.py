@@ -23,11 +23,35 @@ MAX_COUNT = 2**63 - 1
 def parse_json(where: str, data: bytes | str) -> Any:  # noqa: ANN401 - JSON is anything
     """The JSON document in `data`. Raises `UserError` that names the line of `where`."""
     try:
-        return json.loads(data)
+        found = json.loads(data)
+        refuse_surrogates(where, data, found)
     except json.JSONDecodeError as error:
         raise UserError(_no_json(where, error)) from None
+    except UserError:
+        raise
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: is not usable JSON ({error})") from None
+    return found
+
+
+#: Escape of a surrogate. Two of them are a character; one alone is none, although JSON parsers accept it.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def refuse_surrogates(where: str, text: bytes | str, found: Any) -> None:  # noqa: ANN401 - JSON is anything
+    """Raise `UserError` if `found`, parsed from `text`, holds a lone surrogate: no table and no message takes one."""
+    if lone := _lone_surrogate(text, found):
+        raise UserError(f"{where}: {lone} is half of a surrogate pair; expected whole Unicode characters")
+
+
+def _lone_surrogate(text: bytes | str, found: Any) -> str | None:  # noqa: ANN401 - JSON is anything
+    if not _SURROGATE.search(text if isinstance(text, str) else text.decode("utf-8", "replace")):
+        return None
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return ascii(error.object[error.start])
+    return None
 
 
 _MORE = re.compile(r"\S")
@@ -47,13 +71,18 @@ def documents(where: str, data: bytes) -> Iterator[tuple[Any, int]]:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
     decoder, place, ended = json.JSONDecoder(), 0, 0
+    has_surrogates = bool(_SURROGATE.search(text))
     while more := _MORE.search(text, place):
         try:
             found, end = decoder.raw_decode(text, more.start())
+            lone = _lone_surrogate(text[more.start() : end], found) if has_surrogates else None
         except json.JSONDecodeError as error:
             raise UserError(_no_json(where, error)) from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: is not usable JSON ({error})") from None
+        if lone is not None:
+            line = text.count("\n", 0, more.start()) + 1
+            raise UserError(f"{where}:{line}: {lone} is half of a surrogate pair; expected whole Unicode characters")
         ended += end - place if text.isascii() else len(text[place:end].encode())
         place = end
         yield found, ended

@@ -15,7 +15,7 @@ import polars as pl
 
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import lines_of
-from bentpipe.readers.checked import MAX_RTT_MS
+from bentpipe.readers.checked import MAX_RTT_MS, refuse_surrogates
 from bentpipe.readers.measurement import Clock, Measurement, Said
 from bentpipe.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series
 
@@ -142,6 +142,7 @@ def _event(line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]
         event: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{place}: is not JSON ({error})") from None
+    refuse_surrogates(place, line, event)
     rows: list[_Row] = []
     for kind, entry in event.items() if isinstance(event, dict) else ():
         host = entry.get("host") if isinstance(entry, dict) else None
