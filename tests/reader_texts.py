@@ -154,6 +154,13 @@ DISH_CSV = b"""datetimestamp_utc,id,state,uptime,pop_ping_drop_rate,pop_ping_lat
 """
 
 
+#: A moving terminal's.
+TRACK_CSV = b"""time,pop_ping_latency_ms,latitude,longitude,altitude
+1795199963,26.5,54.3239,10.1620,45.5
+1795199964,27.5,54.3241,-10.1624,
+"""
+
+
 def sqlite_bytes():
     with sqlite3.connect(":memory:") as base:
         base.execute("CREATE TABLE status (time INTEGER, id TEXT, state TEXT, pop_ping_latency_ms REAL)")
@@ -198,6 +205,7 @@ TEXTS = {
     "history": (HISTORY, "dish-json"),
     "history with an event log": (EVENT_LOG, "dish-json"),
     "CSV of a terminal": (DISH_CSV, "dish-csv"),
+    "CSV of a moving terminal": (TRACK_CSV, "dish-csv"),
     "SQLite": (SQLITE, "dish-sqlite"),
     "Parquet": (PARQUET, "parquet"),
     "Parquet of pings": (PINGS_PARQUET, "parquet"),

@@ -263,6 +263,21 @@ def test_a_terminal_by_others(tmp_path):
     assert maps.select("rows", "columns", "frame", "whole").row(0) == (2, 2, "FRAME_UT", True)
 
 
+def test_a_moving_terminal_keeps_its_track(tmp_path):
+    (tmp_path / "track.csv").write_bytes(TEXTS["CSV of a moving terminal"][0])
+    run = import_files([tmp_path / "track.csv"], tmp_path / "out").run
+    track = run.dish["samples"].select("latitude_deg", "longitude_deg", "altitude_m")
+    assert track.rows() == [(54.3239, 10.162, 45.5), (54.3241, -10.1624, None)]
+    for good, bad, said in (
+        (b"54.3241", b"91", r"row 2: latitude_deg is 91; expected -90 to 90"),
+        (b"-10.1624", b"-181", r"row 2: longitude_deg is -181; expected -180 to 180"),
+        (b"45.5", b"1e9", r"row 1: altitude_m is 1e\+09; expected -500 to 9000"),
+        (b"45.5", b"high", r"row 1: altitude_m is 'high'"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read(tmp_path, TEXTS["CSV of a moving terminal"][0].replace(good, bad))
+
+
 def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_path):
     found = read(tmp_path, EVENT_LOG)
     events = found.tables["dish_events"].sort("start_unix_ns")
@@ -365,6 +380,10 @@ def test_real_files_have_the_figures_of_their_source(tmp_path):
         samples = read_file(path).measurement.tables["dish_samples"]
         assert samples.height == 3600
         assert 24 <= samples["pop_ping_latency_ms"].median() <= 34
+        assert 54.3 < samples["latitude_deg"].min() <= samples["latitude_deg"].max() < 54.45
+        assert samples.select("latitude_deg", "longitude_deg", "altitude_m").null_count().row(0) == (0, 0, 0)
+    voyage = read_file(SHARED / "dish_1hz_fjordlink_40h" / "2025-02-13.parquet").measurement.tables["dish_samples"]
+    assert voyage["latitude_deg"].max() - voyage["latitude_deg"].min() > 0.07
     maps = read_file(SHARED / "joint_victoria_20250529" / "obstruction_map-2025-05-29-23-20-13.parquet").measurement
     assert maps.tables["dish_maps"].select("rows", "columns").unique().rows() == [(123, 123)]
     assert maps.tables["dish_maps"].height == 1411

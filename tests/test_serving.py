@@ -2,6 +2,7 @@
 
 import functools
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -29,6 +30,8 @@ from bentpipe.serving.sightings import painted, pointed
 from bentpipe.times import parse_utc
 from bentpipe.validation.serving import Judged, calibration, labels_of
 from bentpipe.validation.tle import two_line_elements
+
+LOUVAIN = Path(__file__).resolve().parents[2] / "shared" / "data" / "serving_satellite_louvain" / "first_ucl.csv"
 
 START = parse_utc("2026-05-10T09:00:12Z")
 SECOND, SLOT = 10**9, 15 * 10**9
@@ -371,7 +374,9 @@ def others(tmp_path_factory):
     folder = tmp_path_factory.mktemp("others")
     times, row, column, _ = turned(312, 20, 0, -1)
     seconds = pl.Series(times).cast(pl.Datetime("ns", "UTC")).dt.to_string("%Y-%m-%d %H:%M:%S+00:00")
-    pl.DataFrame({"Timestamp": seconds, "Y": row, "X": column}).write_csv(folder / "pixels.csv")
+    pixels = pl.DataFrame({"Timestamp": seconds, "Y": row, "X": column})
+    pixels.write_csv(folder / "pixels.csv")
+    pixels.write_csv(folder / "white_pixel_coordinates_xor_A.csv", include_header=False)
     maps = list(looks(1, 15, 60))
     flat = pl.Series("obstruction_map", [(q.ravel() >= 0).astype(int).tolist() for _, q in maps])
     pl.DataFrame(
@@ -387,6 +392,7 @@ def others(tmp_path_factory):
 def test_published_formats_are_read(others):
     pixels = read_maps(others / "pixels.csv")
     assert (pixels.frame, len(pixels.painted.slots)) == ("FRAME_UNKNOWN", 20)
+    assert read_maps(others / "white_pixel_coordinates_xor_A.csv") == pixels
     maps = read_maps(others)
     assert (maps.frame, len(maps.painted.slots)) == ("FRAME_EARTH", 4)
     assert maps.attitudes is not None
@@ -408,6 +414,9 @@ def test_pixels_have_the_times_that_their_zones_say(others, tmp_path):
         lines = (time + row[row.index(",") :] for time, row in zip(times, rows[1:], strict=True))
         file.write_text("\n".join([rows[0], *lines]) + "\n")
         assert [slot.start_unix_ns for slot in read_maps(file).painted.slots] == [slot.start_unix_ns for slot in utc]
+    # A first row of two equal numbers is no heading either.
+    file.write_text("2026-05-10 09:00:12,63,63\n2026-05-10 09:00:13,63,64\n")
+    assert [(slot.row, slot.column) for slot in read_maps(file).painted.slots] == [([63, 63], [63, 64])]
     file.write_text(f"{rows[0]}\nyesterday,1,2\n")
     with pytest.raises(UserError, match="row 1: timestamp is 'yesterday'; wanted a time"):
         read_maps(file)
@@ -427,7 +436,8 @@ def test_maps_with_parquets_own_instants(others, tmp_path, zone):
 @settings(max_examples=150)
 @given(data=st.data())
 def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):
-    name = data.draw(st.sampled_from(["pixels.csv", "obstruction_map-A.parquet", "GRPC_STATUS-A.csv"]))
+    tables = ["pixels.csv", "white_pixel_coordinates_xor_A.csv"]
+    name = data.draw(st.sampled_from([*tables, "obstruction_map-A.parquet", "GRPC_STATUS-A.csv"]))
     folder = tmp_path_factory.mktemp("fuzz")
     for file in others.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
@@ -436,7 +446,7 @@ def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):
     new = data.draw(st.binary(max_size=12))
     (folder / name).write_bytes(good[:at] + new + good[at + data.draw(st.integers(0, 40)) :])
     try:
-        found = read_maps(folder / "pixels.csv" if name == "pixels.csv" else folder)
+        found = read_maps(folder / name if name in tables else folder)
     except UserError as error:
         if "\n" in str(error):
             pytest.fail(f"more than a line: {error}")
@@ -448,3 +458,11 @@ def test_labels_are_read_by_slot(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("Timestamp,Connected_Satellite\n2026-05-10 09:00:12+00:00,A \n2026-05-10 09:00:27+00:00,B\n")
     assert labels_of(path) == {START: "A", START + SLOT: "B"}
+
+
+@pytest.mark.skipif(not LOUVAIN.is_file(), reason=f"no {LOUVAIN.name}: the measurements are not part of the repository")
+def test_a_published_table_without_its_heading_says_the_same(tmp_path):
+    rows = LOUVAIN.read_text().splitlines()[1:]
+    bare = tmp_path / "white_pixel_coordinates_xor_ucl.csv"
+    bare.write_text("".join(f"{row.split('+')[0]},{','.join(row.split(',')[1:3])}\n" for row in rows))
+    assert read_maps(bare).painted == read_maps(LOUVAIN).painted

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,8 @@ from bentpipe.serving.sightings import Painted, painted, pointed
 #: The frames by number, as terminals send them.
 FRAMES = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
 _STATUS_QUATERNION = ["quaternion_qScalar", "quaternion_qX", "quaternion_qY", "quaternion_qZ"]
+#: A pixel's row or column where a heading should be; polars tells the second of two equal names by a suffix.
+_PIXEL = re.compile(r"\s*[0-9]+(?:_duplicated_[0-9]+)?\s*")
 _QUATERNION = ["quaternion_scalar", "quaternion_x", "quaternion_y", "quaternion_z"]
 
 
@@ -55,7 +59,7 @@ def read_maps(path: str | os.PathLike[str]) -> Maps:
 
     LEOViz keeps `obstruction_map-WHEN.parquet` (timestamp, obstruction_map, frame_type), and beside it
     `GRPC_STATUS-WHEN.csv` with the terminal's quaternions. SatInView, and LEOViz after it, keep a CSV table of the
-    pixel that was painted last in each second (timestamp, Y, X).
+    pixel that was painted last in each second (timestamp, Y, X; SatInView's raw tables without a heading).
 
     Raises:
         UserError: It is none of these, or holds no maps.
@@ -171,9 +175,14 @@ def _leoviz(path: Path) -> Maps:
 
 
 def _pixels(path: Path) -> Maps:
+    names = ["timestamp", "y", "x"]
     table = _read(path, pl.read_csv, "a CSV table")
-    table = table.rename({name: name.lower() for name in table.columns if name.lower() in ("timestamp", "y", "x")})
-    _wanted(path, table, ["timestamp", "y", "x"])
+    # SatInView's raw tables (white_pixel_coordinates_xor_*.csv) have no heading but a time and two pixels.
+    if table.width == len(names) and _PIXEL.fullmatch(table.columns[1]) and _PIXEL.fullmatch(table.columns[2]):
+        bare = partial(pl.read_csv, has_header=False, new_columns=names)
+        table = _read(path, bare, "a CSV table")
+    table = table.rename({name: name.lower() for name in table.columns if name.lower() in names})
+    _wanted(path, table, names)
     unix_ns, _ = instants(table["timestamp"], str(path))
     times = unix_ns.to_numpy() // 10**9 * 10**9
     try:

@@ -17,15 +17,16 @@ import numpy as np
 import polars as pl
 
 from bentpipe.damage import guarded
-from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS
+from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
 from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, parse_instants, probes_of, sent
 from bentpipe.readers.measurement import PROBES, Measurement, Said
+from bentpipe.scenarios.sites import ALTITUDE_RANGE_M
 
 _SQLITE = b"SQLite format 3\x00"
 _PARQUET = b"PAR1"
-_TIMES = ("t_unix_ns", "time", "timestamp", "datetimestamp_utc", "datetime")
+_TIMES = ("t_unix_ns", "time", "timestamp", "time_utc", "datetimestamp_utc", "datetime")
 _ALIASES = {
     "id": "device_id",
     "uptime": "uptime_s",
@@ -40,12 +41,20 @@ _ALIASES = {
     "quaternion_q_y": "quaternion_y",
     "quaternion_q_z": "quaternion_z",
     "power_in": "power_in_w",
+    "latitude": "latitude_deg",
+    "lat": "latitude_deg",
+    "longitude": "longitude_deg",
+    "lon": "longitude_deg",
+    "altitude": "altitude_m",
+    "alt": "altitude_m",
 }
+#: Lowest and highest values of a track.
+_RANGES = {"latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "altitude_m": ALTITUDE_RANGE_M}
 #: Any of these makes a table one of a terminal.
 _TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
 #: Maps that are taken apart at once; chosen here: some 15 MB of pixels.
 _AT_ONCE = 256
-_OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS} - {"raw", "unknown"}
+_OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS, *TRACK} - {"raw", "unknown"}
 
 
 def is_dish_csv(head: bytes) -> bool:
@@ -195,7 +204,9 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
     columns = {"t_unix_ns": times}
     for ours, theirs in chosen.items():
         if ours != "t_unix_ns" and not isinstance(table.schema[theirs], pl.List | pl.Struct):
-            columns[ours] = _typed(table[theirs], SAMPLES[ours], ours, where)
+            columns[ours] = _typed(table[theirs], {**SAMPLES, **TRACK}[ours], ours, where)
+            if ours in _RANGES:
+                _check_range(columns[ours], ours, where)
     found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
     if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
         raise UserError(f"{where}: no column of a terminal's telemetry; wanted such as pop_ping_latency_ms")
@@ -306,6 +317,14 @@ def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
         row = int(bad.arg_max() or 0)
         raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; wanted a value of its kind")
     return found.set(empty, None) if kind == pl.String else found
+
+
+def _check_range(column: pl.Series, name: str, where: str) -> None:
+    low, high = _RANGES[name]
+    bad = ~column.is_between(low, high).fill_null(value=True)
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        raise UserError(f"{where}: row {row + 1}: {name} is {column[row]:g}; expected {low:g} to {high:g}")
 
 
 def _plain(name: str) -> str:

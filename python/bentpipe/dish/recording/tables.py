@@ -86,6 +86,8 @@ MAPS: Columns = {
     "quality": pl.List(pl.Float32),
 }
 TABLES: Mapping[str, Columns] = {"samples": SAMPLES, "events": EVENTS, "maps": MAPS}
+#: Where the terminal stood at each sample: not recorded here, but kept by other tools, of moving terminals too.
+TRACK: Columns = {"latitude_deg": pl.Float64, "longitude_deg": pl.Float64, "altitude_m": pl.Float64}
 
 #: Segments of a minute, chosen here: that keeps what is written each second at some 14 kB; rows bound it where time is
 #: sped up.

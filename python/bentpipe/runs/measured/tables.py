@@ -9,6 +9,7 @@ import polars as pl
 
 from bentpipe.analysis.path import HOPS as _ANSWERS
 from bentpipe.dish.recording.tables import TABLES as _RECORDING
+from bentpipe.dish.recording.tables import TRACK
 from bentpipe.errors import UserError
 from bentpipe.readers.measurement import PROBES, Columns
 
@@ -51,8 +52,10 @@ LINKS: Columns = {
     "delay_ms": pl.Float64,
 }
 
-#: What a terminal said: the tables of a recording under names of their own.
-DISH: Mapping[str, Columns] = MappingProxyType({f"dish_{name}": columns for name, columns in _RECORDING.items()})
+#: What a terminal said: the tables of a recording under names of their own, samples with the terminal's track.
+DISH: Mapping[str, Columns] = MappingProxyType(
+    {f"dish_{name}": {**columns, **TRACK} if name == "samples" else columns for name, columns in _RECORDING.items()}
+)
 
 #: By name; a measured Run has those of which there is anything.
 TABLES: Mapping[str, Columns] = MappingProxyType(
