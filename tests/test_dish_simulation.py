@@ -1,5 +1,6 @@
 """The simulated terminal: other people's tools read it, and its values are the Profile's."""
 
+import grpc
 import numpy as np
 import pytest
 import starlink_grpc
@@ -10,10 +11,14 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.history import history_of
 from bentpipe.dish.obstruction import RIM_DEG, SIDE, pixels_of
 from bentpipe.dish.simulation import Terminal, World
+from bentpipe.dish.simulation.pings import running_mean
+from bentpipe.dish.simulation.power import MEAN_W
 from bentpipe.dish.simulation.terminal import BOOT_S
 from bentpipe.dish.simulation.world import aligned_start
+from bentpipe.dish.wire import HANDLE
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, preset_profile
+from bentpipe.scenarios import country_at, load_sites
 from bentpipe.serving.frames import of_pixels, to_sky
 
 
@@ -46,6 +51,8 @@ def test_starlink_grpc_reads_the_history(other_client):
     assert general == {"samples": 900, "end_counter": 1800}
     seconds = np.arange(47 - 900, 47)
     drop, latency_ms, down, _ = terminal.world.samples(seconds)
+    if terminal.firmware >= 2025:
+        latency_ms = running_mean(*terminal.world.samples(np.arange(33 - 900, 47))[:2])[14:]
     assert np.allclose(bulk["pop_ping_drop_rate"], drop)
     assert np.allclose(bulk["downlink_throughput_bps"], down)
     # It has no latency where every ping was lost.
@@ -92,8 +99,6 @@ def test_starlink_grpc_controls_it(other_client):
 
 def test_reflection_lists_the_service_and_its_messages():
     terminal, _ = at(10, firmware=2024)
-    import grpc
-
     with served(terminal) as server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         assert "SpaceX.API.Device.Device" in list(reflector.list_services(channel))
         everything = reflector.GrpcReflectionClient()
@@ -144,6 +149,64 @@ def test_latency_is_the_path_to_the_pop_and_not_to_the_server():
     apart_ms = latency_ms[good] - lone_ms[good]
     assert abs(np.median(apart_ms)) < 3
     assert np.corrcoef(latency_ms[good], lone_ms[good])[0, 1] > 0.9
+
+
+def test_latency_is_the_mean_of_fifteen_seconds_in_status_and_history():
+    terminal, clock = at(59, outages=True)
+    client = DishClient(local(terminal))
+    history = client.history()
+    drop, raw_ms, *_ = terminal.world.samples(np.arange(59 - 1000, 59))
+    for second in (0, 1, 300, 880, 899):
+        answered = 1 - drop[100 + second - 14 : 100 + second + 1]
+        wanted = (answered * raw_ms[100 + second - 14 : 100 + second + 1]).sum() / answered.sum()
+        found = history.pop_ping_latency_ms[second]
+        assert drop[100 + second] >= 1 or found == pytest.approx(wanted, rel=1e-5)
+    for _ in range(20):
+        status, newest = client.status(), client.history()
+        assert status.pop_ping_latency_ms == pytest.approx(newest.pop_ping_latency_ms[-1], rel=1e-6)
+        clock.sleep_s(1)
+    old, _ = at(59, outages=True, firmware=2024)
+    raw = DishClient(local(old)).history().pop_ping_latency_ms
+    assert np.allclose(np.nan_to_num(raw), np.where(drop < 1, raw_ms, 0)[100:], rtol=1e-5)
+    # As telemetry of December 2024 (FjordLink) has it: differences are anticorrelated at the window's length.
+    steps = np.diff(history.pop_ping_latency_ms[np.isfinite(history.pop_ping_latency_ms)])
+    assert np.corrcoef(steps[:-15], steps[15:])[0, 1] < -0.2
+    # What was before a reboot is in no mean.
+    client.reboot()
+    clock.sleep_s(BOOT_S + 1)
+    after = client.history()
+    assert after.pop_ping_latency_ms[0] == pytest.approx(terminal.world.samples(np.array([84]))[1][0], rel=1e-5)
+
+
+def test_power_varies_and_is_the_same_again():
+    one, two = (DishClient(local(at(33)[0])).history().power_in_w for _ in range(2))
+    assert (one == two).all()
+    assert 52 <= one.min() < 70
+    assert 104 < one.max() <= 122
+    assert one.mean() == pytest.approx(MEAN_W, rel=0.05)
+    assert 0.1 < one.std() / one.mean() < 0.2
+    assert 0.4 < np.corrcoef(one[:-1], one[1:])[0, 1] < 0.8
+    later, _ = at(34)
+    assert (DishClient(local(later)).history().power_in_w[:-1] == one[1:]).all()
+
+
+@pytest.mark.parametrize(("year", "version"), [(2021, None), (2024, 28), (2025, 38), (2026, 42)])
+def test_context_is_denied_and_the_interface_is_of_its_year(year, version):
+    terminal, _ = at(10, firmware=year)
+    request = b"\x9a\x7d\x00"  # dish_get_context, by the number that exporters of 2021 have
+    with served(terminal) as server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        with pytest.raises(grpc.RpcError) as error:
+            channel.unary_unary(HANDLE)(request)
+        assert (error.value.code(), error.value.details()) == (grpc.StatusCode.PERMISSION_DENIED, "")
+    answer = terminal.wire.message("Response").FromString(terminal.handle(b"\xe2\x3e\x00"))
+    assert (answer.api_version if "api_version" in answer.DESCRIPTOR.fields_by_name else None) == version
+    assert answer.dish_get_status.device_info.country_code == "AU"
+
+
+def test_the_country_is_that_of_the_nearest_known_place():
+    for site in load_sites().values():
+        assert country_at(site.lat_deg, site.lon_deg) == site.country != ""
+    assert country_at(50.7, 4.7) == "BE"
 
 
 def test_a_constant_path_gives_its_round_trip_and_loss():

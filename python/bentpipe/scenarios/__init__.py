@@ -5,6 +5,7 @@ The TOML files lie beside this module and are part of the wheel. ``docs/referenc
 - `load_constellation`, `constellation_names`: Walker shells from published filings.
 - `load_sites`, `parse_place`: named places, and ``lat,lon[,alt_m]``.
 - `load_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
+- `country_at`: the country of the nearest site, gateway or PoP.
 - `fibre_one_way_ms`: delay between two points over fibre.
 - `load_presets`, `parse_preset`: static paths. `load_services`: published paths over satellites.
 - `load_traffic`, `find_traffic`: other people's traffic on a path.
@@ -13,7 +14,16 @@ The TOML files lie beside this module and are part of the wheel. ``docs/referenc
 from __future__ import annotations
 
 from bentpipe.scenarios.fibre import FibreDelay, fibre_one_way_ms, great_circle_km
-from bentpipe.scenarios.ground import Gateway, GatewayList, Pop, load_gateways, load_pops, nearest_pop, pop_by_code
+from bentpipe.scenarios.ground import (
+    Gateway,
+    GatewayList,
+    Pop,
+    country_at,
+    load_gateways,
+    load_pops,
+    nearest_pop,
+    pop_by_code,
+)
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.presets import Preset, PresetPath, load_presets, parse_preset
 from bentpipe.scenarios.services import Service, load_services
@@ -42,6 +52,7 @@ __all__ = [
     "Shell",
     "Traffic",
     "constellation_names",
+    "country_at",
     "fibre_one_way_ms",
     "find_traffic",
     "great_circle_km",

@@ -8,7 +8,8 @@ from functools import cache
 from types import MappingProxyType
 
 from bentpipe.errors import UserError
-from bentpipe.scenarios.fibre import FibreTable, fibre_one_way_ms
+from bentpipe.scenarios.fibre import FibreTable, fibre_one_way_ms, great_circle_km
+from bentpipe.scenarios.sites import Place, load_sites
 from bentpipe.scenarios.tables import Table, packaged_names, packaged_text, unknown_name
 
 
@@ -131,6 +132,14 @@ def pop_by_code(code: str) -> Pop:
     if code.upper() in known:
         return known[code.upper()]
     raise unknown_name("PoP", code.upper(), known, "codes are in scenarios/pops.toml")
+
+
+def country_at(lat_deg: float, lon_deg: float) -> str:
+    """Return the ISO 3166 code of the country of the nearest packaged site, gateway or PoP."""
+    known: list[Place | Gateway | Pop] = [place for place in load_sites().values() if place.country]
+    known += [*load_gateways().gateways, *load_pops().values()]
+    at = (lat_deg, lon_deg)
+    return min(known, key=lambda place: great_circle_km(at, (place.lat_deg, place.lon_deg))).country
 
 
 def nearest_pop(

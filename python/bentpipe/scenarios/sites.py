@@ -25,6 +25,7 @@ class Place:
         alt_m: Metres above the WGS84 ellipsoid.
         pop: Code of the PoP that serves a terminal here, where published; otherwise None.
         description: One line.
+        country: ISO 3166 two-letter code; empty where it is not known.
 
     """
 
@@ -34,6 +35,7 @@ class Place:
     alt_m: float = 0.0
     pop: str | None = None
     description: str = ""
+    country: str = ""
 
 
 def normalised_lon_deg(lon_deg: float) -> float:
@@ -71,6 +73,7 @@ def _site(name: str, entry: Table) -> Place:
         alt_m=entry.number("alt_m", *ALTITUDE_RANGE_M),
         pop=entry.text("pop") if entry.has("pop") else None,
         description=entry.text("description"),
+        country=entry.text("country") if entry.has("country") else "",
     )
     if place.pop is not None:
         entry.text("pop_source")

@@ -14,6 +14,8 @@ from bentpipe.dish.gps import gps_ns_of_unix
 from bentpipe.dish.obstruction import RIM_DEG, SIDE
 from bentpipe.dish.reflection import Reflected
 from bentpipe.dish.simulation import mount
+from bentpipe.dish.simulation.pings import MEAN_S, running_mean
+from bentpipe.dish.simulation.power import power_w
 from bentpipe.dish.simulation.sky import PaintedMap
 from bentpipe.dish.simulation.world import World, aligned_start
 from bentpipe.dish.wire import Message, Wire
@@ -25,10 +27,12 @@ RING = 900
 MOST_OUTAGES = 1000
 #: How long a reboot takes [s]. Chosen here, for tests to wait for; a real one takes minutes.
 BOOT_S = 5
-#: Interface version of a published dump of 2024 (NUWiNS/starlink-measurement).
-API_VERSION = 17
-#: What the terminal draws [W]. Chosen here: the middle of the 75 to 100 W of the Standard terminal's data sheet.
-POWER_W = 87.0
+#: Interface version by firmware year, as joshuasing/starlink_exporter notes of 2024.10.15 (pull request 2), 2025.07.30
+#: (73) and 2026.05.07 (220). Firmware of 2021 does not say.
+API_VERSIONS = {2021: 0, 2024: 28, 2025: 38, 2026: 42}
+#: First firmware year whose latency is a running mean: in a published dump of 2024 (NUWiNS/starlink-measurement) it is
+#: not, in telemetry of December 2024 (FjordLink) it is, in status and history.
+SMOOTHED_SINCE = 2025
 
 
 #: Cause, start [s since the Profile's first start], length [s], whether the satellite changed.
@@ -118,11 +122,13 @@ class Terminal:
             if self._second() < self._boot_s:
                 raise Refusal("UNAVAILABLE", "booting")
             question = request.WhichOneof("request")
+            if question == "dish_get_context":
+                raise Refusal("PERMISSION_DENIED", "")  # without words, as terminals do
             if question not in self._answers:
                 raise Refusal("UNIMPLEMENTED", f"Unimplemented: {question or 'no request'}")
             name, answer = self._answers[question]
             filled = answer(getattr(request, question))
-            response = self._new("Response", id=request.id, api_version=API_VERSION)
+            response = self._new("Response", id=request.id, api_version=API_VERSIONS[self.firmware])
             if name:
                 getattr(response, name).MergeFrom(filled)
                 getattr(response, name).SetInParent()
@@ -164,7 +170,7 @@ class Terminal:
             id="ut00000000-00000000-bentpipe",
             hardware_version="bentpipe_simulated",
             software_version=self.software_version,
-            country_code="",
+            country_code=self.world.country,
             bootcount=self._boots,
         )
 
@@ -253,11 +259,20 @@ class Terminal:
         return status
 
     def _samples(self, seconds: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
-        drop, *rest = self.world.samples(seconds)
+        """Drop rate, latency, throughput down and up in consecutive seconds since boot."""
+        first = int(seconds[0]) if len(seconds) else self._boot_s
+        lead = np.arange(max(first - MEAN_S + 1, self._boot_s), first)
+        seconds = np.concatenate([lead, seconds])
+        drop, latency_ms, *rates = self.world.samples(seconds)
         for begin, end in self._stows:
             away = (seconds >= begin) & (seconds < (np.inf if end is None else end))
             drop = np.where(away, 1.0, drop)
-        return drop, *(np.where(drop < 1.0, values, 0.0) for values in rest)
+        if self.firmware >= SMOOTHED_SINCE:
+            latency_ms = running_mean(drop, latency_ms)
+        else:
+            latency_ms = np.where(drop < 1.0, latency_ms, 0.0)
+        values = (drop, latency_ms, *(np.where(drop < 1.0, rate, 0.0) for rate in rates))
+        return tuple(value[len(lead) :] for value in values)
 
     def _history(self, _: Message) -> Message:
         now_s = self._second()
@@ -266,7 +281,7 @@ class Terminal:
         seconds = np.arange(now_s - valid, now_s)
         places = (seconds - self._boot_s) % RING
         rings = []
-        for values in (*self._samples(seconds), np.full(valid, POWER_W)):
+        for values in (*self._samples(seconds), power_w(seconds, self.world.seed)):
             ring = np.zeros(RING)
             ring[places] = values
             rings.append(ring.tolist())

@@ -15,6 +15,7 @@ from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS, slot_of
 from bentpipe.errors import UserError
 from bentpipe.profiles import PathView, Profile, make_profile
 from bentpipe.profiles.path import is_handover
+from bentpipe.scenarios import country_at
 from bentpipe.times import SLOT_S
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,9 @@ class World:
 
     Attributes:
         seconds: How much of the Profile is used: its whole slots (all whole seconds, if it has not one).
+        seed: The Profile's.
+        country: ISO 3166 code of where the terminal stands, by the nearest site, gateway or PoP; empty where the
+            Profile does not say.
         place: Latitude, longitude [deg] and altitude [m] of the terminal; None where the Profile does not say.
         track: Azimuth and elevation of the serving satellite at each second [deg], NaN where nobody serves; shape
             (2, seconds).
@@ -65,7 +69,8 @@ class World:
         whole = int(profile.duration_s)
         self.seconds = whole // SLOT_S * SLOT_S or whole
         self.start_unix_ns = profile.start_unix_ns
-        self._pings = Pings(self._view, self.seconds, (profile.seed or 0) % 2**32)
+        self.seed = (profile.seed or 0) % 2**32
+        self._pings = Pings(self._view, self.seconds, self.seed)
         self._load = load
         self._throughput = {direction: self._used(direction) for direction in ("down", "up")}
         self.losses = self._losses()
@@ -74,6 +79,7 @@ class World:
         if schedule is not None:
             site = schedule["site"]
             self.place = (site["lat_deg"], site["lon_deg"], site["alt_m"])
+        self.country = "" if self.place is None else country_at(*self.place[:2])
         self.track, self.serving = self._satellites(schedule)
 
     def samples(self, seconds: NDArray[np.int64]) -> tuple[Floats, Floats, Floats, Floats]:
