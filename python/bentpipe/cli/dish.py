@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Watch, record and simulate a Starlink user terminal.", no_args_is_help=True)
 
-Host = Annotated[str, typer.Option(help="The terminal: HOST or HOST:PORT.")]
+Host = Annotated[str, typer.Option(help="The terminal: HOST, HOST:PORT, or http://HOST[:PORT] for gRPC-Web.")]
 DEFAULT_HOST = "192.168.100.1:9200"
 
 
@@ -112,6 +112,12 @@ def simulate(
         Path | None, typer.Option(help="The path behind the terminal; without it one is made.", show_default=False)
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = 9200,
+    web_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port of gRPC-Web; 0: a free one. [default: --port + 1]", show_default=False
+        ),
+    ] = None,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     firmware: Annotated[int, typer.Option(help="Firmware year, which decides what fields there are.")] = 2026,
     start: Annotated[
@@ -154,8 +160,9 @@ def simulate(
         uptime_s=uptime,
         allow_location=location,
     )
-    server = serve(terminal, address, port)
+    server = serve(terminal, address, port, web_port)
     typer.echo(f"{address}:{server.port}")
+    typer.echo(f"http://{address}:{server.web_port}")
     note(f"a terminal with firmware of {firmware} answers there; Ctrl-C ends it")
     try:
         server.wait()

@@ -13,9 +13,13 @@ from google.protobuf.message import DecodeError
 from bentpipe.dish.history import History, history_of
 from bentpipe.dish.obstruction import ObstructionMap, map_of
 from bentpipe.dish.reflection import Reflected, reflect
+from bentpipe.dish.refusals import MAX_ANSWER_BYTES, DishError, refusal
 from bentpipe.dish.status import Status, status_of
+from bentpipe.dish.web import WEB_PORT, GrpcWebTransport
 from bentpipe.dish.wire import HANDLE, Message, everything
-from bentpipe.errors import BentpipeError, UserError
+from bentpipe.errors import UserError, shown
+
+__all__ = ["DEFAULT_HOST", "TIMEOUT_S", "DishClient", "DishError", "GrpcTransport", "Transport", "transport_to"]
 
 Record = TypeVar("Record")
 
@@ -26,21 +30,8 @@ DEFAULT_HOST = f"192.168.100.1:{_PORT}"
 TIMEOUT_S = 3.0
 #: A terminal that did not say what its firmware has is asked again after so long [s]. Chosen here.
 ASK_AGAIN_S = 60.0
-#: Largest answer that is read [bytes], gRPC's own default: a history of 12 hours has 0.8 MB.
-_MOST_BYTES = 4 * 2**20
 #: Field numbers of answers that routers give (Response.wifi_...): 3000 to 3999.
 _ROUTER = range(3000, 4000)
-
-
-class DishError(BentpipeError):
-    """Why a terminal gave no answer, in one sentence; `kind` says which sentence without its particulars."""
-
-    exit_code = 2
-
-    def __init__(self, kind: str, message: str) -> None:
-        """`kind`: unreachable, not-a-dish, denied, unsupported, malformed or slow."""
-        super().__init__(message)
-        self.kind = kind
 
 
 class Transport(Protocol):
@@ -60,11 +51,11 @@ class Transport(Protocol):
         """Ends the connection; the next call makes a new one."""
 
 
-def _with_port(host: str) -> str:
+def _with_port(host: str, port: int = _PORT) -> str:
     try:
-        return f"[{ipaddress.IPv6Address(host.removeprefix('[').removesuffix(']'))}]:{_PORT}"
+        return f"[{ipaddress.IPv6Address(host.removeprefix('[').removesuffix(']'))}]:{port}"
     except ValueError:
-        return host if ":" in host else f"{host}:{_PORT}"
+        return host if ":" in host else f"{host}:{port}"
 
 
 class GrpcTransport:
@@ -82,7 +73,8 @@ class GrpcTransport:
             answer: bytes = self._open().unary_unary(HANDLE)(request, timeout=self._timeout_s)
         except grpc.RpcError as error:
             self.close()  # gRPC would wait up to two minutes before it tries the same connection again
-            raise self._explained(error) from None
+            status: Any = error  # an RpcError is a Call too, which its type does not say
+            raise refusal(self.host, status.code(), str(status.details() or ""), self._timeout_s) from None
         return answer
 
     def reflect(self) -> Reflected | None:
@@ -98,42 +90,34 @@ class GrpcTransport:
     def _open(self) -> grpc.Channel:
         if self._channel is None:
             # No proxy: a terminal is on the local network, whatever http_proxy says.
-            options = [("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.enable_http_proxy", 0)]
+            options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0)]
             self._channel = grpc.insecure_channel(self.host, options=options)
         return self._channel
 
-    def _explained(self, error: Any) -> DishError:  # noqa: ANN401 - RpcError is a Call too, which its type does not say
-        code, details = error.code(), " ".join(str(error.details() or "").split())[:200]
-        if code == grpc.StatusCode.UNAVAILABLE:
-            return DishError(
-                "unreachable",
-                f"{self.host}: no terminal answers; is it powered and this machine on its network? Behind a router of "
-                "your own (bypass mode) that router needs a route to 192.168.100.1",
-            )
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return DishError("slow", f"{self.host}: no answer within {self._timeout_s:g} s")
-        denied = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
-        if code in denied or "Disabled due to policy" in details:  # as newer firmware refuses its location
-            return DishError("denied", f"{self.host}: refused: {details or 'permission denied'}")
-        if code == grpc.StatusCode.UNIMPLEMENTED:
-            return DishError("unsupported", f"{self.host}: this firmware does not answer that: {details}")
-        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return DishError("malformed", f"{self.host}: the answer is larger than {_MOST_BYTES} bytes")
-        return DishError("malformed", f"{self.host}: {code.name}: {details}")
+
+def transport_to(host: str, timeout_s: float = TIMEOUT_S) -> Transport:
+    """Return the transport to a terminal: gRPC-Web for ``http://HOST[:PORT]`` and port 9201, else gRPC."""
+    address = _with_port(host.removeprefix("http://").rstrip("/"), WEB_PORT if host.startswith("http://") else _PORT)
+    name, _, port = address.rpartition(":")
+    if not host.startswith("http://") and port != str(WEB_PORT):
+        return GrpcTransport(address, timeout_s)
+    if not (port.isascii() and port.isdigit() and 0 < len(port) < 6 and int(port) < 2**16):
+        raise UserError(f"{shown(host)}: {shown(port)} is no port; expected http://HOST:PORT")
+    return GrpcWebTransport(name.removeprefix("[").removesuffix("]"), int(port), timeout_s)
 
 
 class DishClient:
     """Asks a terminal.
 
     Args:
-        transport: How; or the host, ``HOST`` or ``HOST:PORT``.
+        transport: How; or the host, ``HOST`` or ``HOST:PORT``, ``http://HOST[:PORT]`` for gRPC-Web.
 
     Every method raises `DishError`, never anything of gRPC's or protobuf's.
     """
 
     def __init__(self, transport: Transport | str = DEFAULT_HOST) -> None:
         """Nothing is asked yet."""
-        self._transport = GrpcTransport(transport) if isinstance(transport, str) else transport
+        self._transport = transport_to(transport) if isinstance(transport, str) else transport
         self._wire = everything()
         self._request, self._response = self._wire.message("Request"), self._wire.message("Response")
         self._reflected: tuple[str, Reflected | None] | None = None

@@ -1,4 +1,7 @@
-"""A simulated terminal on a port: the service `SpaceX.API.Device.Device`, with reflection, over plain HTTP/2."""
+"""A simulated terminal on a port: the service `SpaceX.API.Device.Device`, with reflection, over plain HTTP/2.
+
+A second port has the same calls as gRPC-Web (`bentpipe.dish.simulation.web`).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from bentpipe.dish.simulation.terminal import Refusal, Terminal
+from bentpipe.dish.simulation.web import WebServer
 from bentpipe.dish.wire import SERVICE
 from bentpipe.errors import UserError
 
@@ -63,37 +67,44 @@ class _Reflection:
 
 
 class Server:
-    """A terminal that answers on a port, until `stop`."""
+    """A terminal that answers on its ports, until `stop`."""
 
-    def __init__(self, terminal: Terminal, server: grpc.Server, port: int) -> None:
+    def __init__(self, terminal: Terminal, server: grpc.Server, port: int, web: WebServer) -> None:
         """As `serve` makes it."""
-        self.terminal, self.port = terminal, port
-        self._server = server
+        self.terminal, self.port, self.web_port = terminal, port, web.port
+        self._server, self._web = server, web
 
     def wait(self) -> None:
         """Returns when it is stopped."""
         self._server.wait_for_termination()
 
     def stop(self) -> None:
-        """Closes the port and every connection."""
+        """Closes the ports and every connection."""
+        self._web.stop()
         self._server.stop(None).wait()
 
 
-def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Server:
-    """Puts a terminal on a port; 0 takes a free one.
+def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_port: int | None = None) -> Server:
+    """Put a terminal on two ports, gRPC and gRPC-Web; 0 takes a free one. `web_port`: default `port` + 1.
 
     Raises:
-        UserError: The port is taken or not allowed.
+        UserError: A port is taken or not allowed.
     """
     response = terminal.wire.message("Response")
 
-    def handle(data: bytes, context: grpc.ServicerContext) -> bytes:
+    def answered(data: bytes) -> bytes | tuple[grpc.StatusCode, str]:
         try:
             return terminal.handle(data)
         except DecodeError:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a Request")
+            return grpc.StatusCode.INVALID_ARGUMENT, "not a Request"
         except Refusal as refusal:
-            context.abort(getattr(grpc.StatusCode, refusal.code), str(refusal))
+            return getattr(grpc.StatusCode, refusal.code), str(refusal)
+
+    def handle(data: bytes, context: grpc.ServicerContext) -> bytes:
+        answer = answered(data)
+        if isinstance(answer, bytes):
+            return answer
+        context.abort(*answer)
         raise AssertionError("abort returns")
 
     streams = _Streams()
@@ -124,5 +135,8 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200) -> Serv
         bound = 0
     if bound == 0:
         raise UserError(f"{host}:{port}: cannot be listened on; is it taken? --port 0 takes a free one")
+    if web_port is None:
+        web_port = bound + 1 if 0 < port < 2**16 - 1 else 0
+    web = WebServer(answered, host, web_port)
     server.start()
-    return Server(terminal, server, bound)
+    return Server(terminal, server, bound, web)
