@@ -154,6 +154,12 @@ DISH_CSV = b"""datetimestamp_utc,id,state,uptime,pop_ping_drop_rate,pop_ping_lat
 """
 
 
+LOCATIONS = (
+    json.dumps({"getLocation": {"lla": {"lat": 54.3239, "lon": 10.162, "alt": 45.5}, "source": "GNC_FUSED"}}).encode()
+    + json.dumps(
+        {"dishGetDiagnostics": {"location": {"enabled": True, "latitude": -37.85, "longitude": 145.11}}}
+    ).encode()
+)
 #: A moving terminal's.
 TRACK_CSV = b"""time,pop_ping_latency_ms,latitude,longitude,altitude
 1795199963,26.5,54.3239,10.1620,45.5
@@ -205,6 +211,7 @@ TEXTS = {
     "history": (HISTORY, "dish-json"),
     "history with an event log": (EVENT_LOG, "dish-json"),
     "CSV of a terminal": (DISH_CSV, "dish-csv"),
+    "locations": (LOCATIONS, "dish-json"),
     "CSV of a moving terminal": (TRACK_CSV, "dish-csv"),
     "SQLite": (SQLITE, "dish-sqlite"),
     "Parquet": (PARQUET, "parquet"),

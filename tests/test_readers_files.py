@@ -278,6 +278,18 @@ def test_a_moving_terminal_keeps_its_track(tmp_path):
             read(tmp_path, TEXTS["CSV of a moving terminal"][0].replace(good, bad))
 
 
+def test_locations_are_events_as_in_a_recording(tmp_path):
+    found = read(tmp_path, TEXTS["locations"][0]).tables["dish_events"]
+    assert found.select("t_unix_ns", "kind", "text").rows() == [
+        (0, "location", "54.323900,10.162000,45.5"),
+        (NS, "location", "-37.850000,145.110000,0.0"),
+    ]
+    with pytest.raises(UserError, match=r"answer 1: .* is no location; expected latitude"):
+        read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b"91"))
+    with pytest.raises(UserError, match="is no location"):
+        read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b'"NaN"'))
+
+
 def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_path):
     found = read(tmp_path, EVENT_LOG)
     events = found.tables["dish_events"].sort("start_unix_ns")

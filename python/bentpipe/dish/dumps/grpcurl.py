@@ -1,4 +1,4 @@
-"""A terminal's answers as JSON, as grpcurl prints them: status, history, obstruction map.
+"""A terminal's answers as JSON, as grpcurl prints them: status, history, obstruction map, location.
 
 One answer or several behind each other. protobuf's JSON has names in camel case, 64-bit numbers as text, and
 enumerations by name (protobuf.dev, "ProtoJSON Format"); fields that are not known here are passed over, and a name that
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from bentpipe.dish.dumps.tables import RANGES
 from bentpipe.dish.extra import require_extra
 from bentpipe.dish.recording.tables import EVENTS, MAPS, SAMPLES
 from bentpipe.errors import UserError, shown
@@ -22,7 +23,7 @@ from bentpipe.readers.checked import documents
 from bentpipe.readers.measurement import SECOND_NS, Measurement, Said
 from bentpipe.times import format_utc
 
-_MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap)":')
+_MARK = re.compile(rb'"(?:dishGetStatus|dishGetHistory|dishGetObstructionMap|getLocation|dishGetDiagnostics)":')
 
 Rows = list[dict[str, Any]]
 _Record = TypeVar("_Record")
@@ -34,7 +35,7 @@ def is_grpcurl(head: bytes) -> bool:
 
 
 def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """Status and history as `dish_samples`, outages as `dish_events`, maps as `dish_maps`.
+    """Status and history as `dish_samples`, outages and locations as `dish_events`, maps as `dish_maps`.
 
     An answer does not say when it came. Answers are put a second apart; a history's newest sample is the answer's, and
     the others are a second apart before it. Outages have the terminal's own times.
@@ -47,7 +48,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     at_ns = (said.start_unix_ns or 0) + _behind_ns(data, where)
     for index, answer in enumerate(_answers(data, where)):
         place = f"{where}: answer {index + 1}"
-        for name, take in (("dishGetStatus", _status), ("dishGetHistory", _history), ("dishGetObstructionMap", _map)):
+        for name, take in _ANSWERS.items():
             if isinstance(answer.get(name), dict):
                 take(answer[name], place, at_ns, found)
         at_ns += SECOND_NS
@@ -234,3 +235,32 @@ def _map(value: dict[str, Any], place: str, at_ns: int, into: _Found) -> None:
             "quality": quality[seen].tolist(),
         }
     )
+
+
+def _location(value: dict[str, Any], place: str, at_ns: int, found: _Found) -> None:
+    lla = _message("GetLocationResponse", value, place).lla
+    _note_location((lla.lat, lla.lon, lla.alt), place, at_ns, found)
+
+
+def _diagnostics(value: dict[str, Any], place: str, at_ns: int, found: _Found) -> None:
+    location = _message("DishGetDiagnosticsResponse", value, place).location
+    if location.enabled:
+        where = (location.latitude, location.longitude, location.altitude_meters)
+        _note_location(where, place, at_ns, found)
+
+
+def _note_location(where: tuple[float, float, float], place: str, at_ns: int, found: _Found) -> None:
+    """An event as a recording has it."""
+    if not all(low <= number <= high for number, (low, high) in zip(where, RANGES.values(), strict=True)):
+        raise UserError(f"{place}: {shown(where)} is no location; expected latitude, longitude and altitude")
+    text = "{:.6f},{:.6f},{:.1f}".format(*where)
+    found.events.append({"t_unix_ns": at_ns, "kind": "location", "text": text})
+
+
+_ANSWERS: dict[str, Callable[[dict[str, Any], str, int, _Found], None]] = {
+    "dishGetStatus": _status,
+    "dishGetHistory": _history,
+    "dishGetObstructionMap": _map,
+    "getLocation": _location,
+    "dishGetDiagnostics": _diagnostics,
+}

@@ -48,8 +48,8 @@ _ALIASES = {
     "altitude": "altitude_m",
     "alt": "altitude_m",
 }
-#: Lowest and highest values of a track.
-_RANGES = {"latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "altitude_m": ALTITUDE_RANGE_M}
+#: Lowest and highest values of a track: latitude, longitude and altitude in this order.
+RANGES = {"latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "altitude_m": ALTITUDE_RANGE_M}
 #: Any of these makes a table one of a terminal.
 _TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
 #: Maps that are taken apart at once; chosen here: some 15 MB of pixels.
@@ -205,7 +205,7 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
     for ours, theirs in chosen.items():
         if ours != "t_unix_ns" and not isinstance(table.schema[theirs], pl.List | pl.Struct):
             columns[ours] = _typed(table[theirs], {**SAMPLES, **TRACK}[ours], ours, where)
-            if ours in _RANGES:
+            if ours in RANGES:
                 _check_range(columns[ours], ours, where)
     found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
     if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
@@ -320,7 +320,7 @@ def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
 
 
 def _check_range(column: pl.Series, name: str, where: str) -> None:
-    low, high = _RANGES[name]
+    low, high = RANGES[name]
     bad = ~column.is_between(low, high).fill_null(value=True)
     if bad.any():
         row = int(bad.arg_max() or 0)
