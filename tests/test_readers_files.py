@@ -299,14 +299,14 @@ def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_p
         ("BRAND_NEW", 0.6, None),
     ]
     assert events["start_unix_ns"][0] == 1715210000 * NS
-    # The log's time is that of the log: samples have no times in the file.
-    assert found.clock == "relative"
-    assert found.tables["dish_samples"]["t_unix_ns"].to_list() == [0, NS, 2 * NS, 3 * NS]
-    assert "--start 2024-05-08T23:18:17Z" in found.notes[0]
+    # The log's time is that of the newest answer, which the samples have no time of.
+    assert found.clock == "utc"
+    assert found.tables["dish_samples"]["t_unix_ns"].max() == 1715210300 * NS
+    assert "dated by its event log" in found.notes[0]
     assert "without a usable time left out: 1" in found.notes[1]
     assert "left out: 1 EVENT_REASON_UT_ALERT_ETH_NO_LINK" in found.notes[2]
-    dated = read(tmp_path, EVENT_LOG, Said(start_unix_ns=parse_utc("2024-05-08T23:18:17Z")))
-    assert dated.tables["dish_samples"]["t_unix_ns"].max() == 1715210300 * NS
+    dated = read(tmp_path, EVENT_LOG, Said(start_unix_ns=parse_utc("2024-05-08T00:00:00Z")))
+    assert dated.tables["dish_samples"]["t_unix_ns"].min() == parse_utc("2024-05-08T00:00:00Z")
 
 
 def test_gzip_is_unpacked_and_the_file_itself_is_hashed(tmp_path):

@@ -19,6 +19,10 @@ MAX_BPS = 1e15
 #: Largest count accepted: what a table's 64-bit column holds.
 MAX_COUNT = 2**63 - 1
 
+#: Lowest and highest altitude of a terminal or server [m above the WGS84 ellipsoid]: a little beyond the Dead Sea's
+#: shore (-430 m) and Mount Everest's summit (8849 m).
+ALTITUDE_RANGE_M = (-500.0, 9000.0)
+
 
 def parse_json(where: str, data: bytes | str) -> Any:  # noqa: ANN401 - JSON is anything
     """The JSON document in `data`. Raises `UserError` that names the line of `where`."""

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.sites import ALTITUDE_RANGE_M, Place, load_sites, normalised_lon_deg
+from bentpipe.readers.checked import ALTITUDE_RANGE_M
+from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
 from bentpipe.scenarios.tables import unknown_name
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")

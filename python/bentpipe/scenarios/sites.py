@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+from bentpipe.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.tables import Table, packaged_text
-
-#: Lowest and highest altitude of a terminal or server [m above the WGS84 ellipsoid]: a little beyond the Dead Sea's
-#: shore (-430 m) and Mount Everest's summit (8849 m).
-ALTITUDE_RANGE_M = (-500.0, 9000.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,8 +37,9 @@ def is_grpcurl(head: bytes) -> bool:
 def measure(data: bytes, where: str, said: Said) -> Measurement:
     """Status and history as `dish_samples`, outages and locations as `dish_events`, maps as `dish_maps`.
 
-    An answer does not say when it came. Answers are put a second apart; a history's newest sample is the answer's, and
-    the others are a second apart before it. Outages have the terminal's own times.
+    An answer does not say when it came: the event log of newer firmware does, and without one `said` or 1970 dates it.
+    Answers are put a second apart; a history's newest sample is the answer's, and the others are a second apart before
+    it. Outages have the terminal's own times.
 
     Raises:
         UserError: Not such answers; the place is named; or the extra `dish` is not installed.
@@ -63,14 +64,13 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     }
     if not tables:
         raise UserError(f"{where}: holds no answer of a terminal with anything in it")
-    if said.start_unix_ns is not None:
-        note = "no times in it: it begins at --start"
-    elif found.log is None:
-        note = "no times in it: it begins in 1970"
-    else:
-        # The log's time is the terminal's own, not that of the answer: used only where the user says so.
-        note = f"no times in it: it begins in 1970; by its event log --start {format_utc(found.log[0] - found.log[1])}"
-    notes = (note, *found.notes)
+    if said.start_unix_ns is None and found.log is not None:
+        start_unix_ns = found.log[0] - found.log[1]
+        dated = measure(data, where, replace(said, start_unix_ns=start_unix_ns))
+        note = f"dated by its event log, which was current at {format_utc(found.log[0])}"
+        return replace(dated, notes=(note, *found.notes))
+    begins = "in 1970" if said.start_unix_ns is None else "at --start"
+    notes = (f"no times in it: it begins {begins}", *found.notes)
     return Measurement(tables, "relative" if said.start_unix_ns is None else "utc", notes=notes, counted=True)
 
 

@@ -20,9 +20,9 @@ from bentpipe.damage import guarded
 from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
+from bentpipe.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, parse_instants, probes_of, sent
 from bentpipe.readers.measurement import PROBES, Measurement, Said
-from bentpipe.scenarios.sites import ALTITUDE_RANGE_M
 
 _SQLITE = b"SQLite format 3\x00"
 _PARQUET = b"PAR1"
