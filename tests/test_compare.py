@@ -2,13 +2,17 @@
 
 import json
 
+import numpy as np
+import polars as pl
 import pytest
 from emulation import bentpipe
 
 from bentpipe.errors import UserError
+from bentpipe.plots.worlds import plot_worlds
 from bentpipe.profiles import preset_profile
 from bentpipe.report import compare
-from bentpipe.runs import race
+from bentpipe.runs import Run, race
+from bentpipe.runs.figures import delays_by_second, seconds_without_delay
 from bentpipe.runs.pairing import pair_up
 
 PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
@@ -134,3 +138,54 @@ def test_what_cannot_be_compared_is_one_line(tmp_path, arguments, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def links(*rows):
+    """Return a table of links from rows of hop, window, mean delay [ms] and packets."""
+    return pl.DataFrame(
+        {
+            "t_s": [float(second) for _, second, _, _ in rows],
+            "hop": [str(hop) for hop, _, _, _ in rows],
+            "direction": ["down"] * len(rows),
+            "flow": [-1] * len(rows),
+            "delay_mean_ms": [delay for _, _, delay, _ in rows],
+            "delay_n": [packets for _, _, _, packets in rows],
+        },
+        schema_overrides={"delay_n": pl.UInt64},
+    )
+
+
+def test_a_second_whose_packets_were_still_on_the_way_has_no_delay():
+    """The satellite passed packets on in second 2, the gateway behind it none."""
+    found = delays_by_second(links((0, 1, 5.0, 100), (1, 1, 7.0, 100), (0, 2, 5.0, 3), (1, 3, 9.0, 3)), "down", 0.0)
+    assert found == {1: (1200.0, 100), 3: (27.0, 3)}
+    assert seconds_without_delay(found, 3.0, 0.0) == 1
+    assert seconds_without_delay(found, 3.0, 2.0) == 0
+    assert delays_by_second(links((0, 1, 5.0, 0)), "down", 0.0) == {}
+
+
+def test_routes_that_share_no_hop_count_each_packet_once():
+    """Hops 0, 1 and 2 carry all packets of two seconds, hops 5, 3 and 4 those of the next two."""
+    rows = [
+        *((hop, second, 4.0, 50) for second in (1, 2) for hop in (0, 1, 2)),
+        *((hop, second, 6.0, 40) for second in (3, 4) for hop in (5, 3, 4)),
+    ]
+    found = delays_by_second(links(*rows), "down", 0.0)
+    assert [ms / packets for ms, packets in found.values()] == [12.0, 12.0, 18.0, 18.0]
+
+
+def test_a_second_without_packets_is_left_out_of_page_and_figure(tmp_path, monkeypatch):
+    runs = raced(tmp_path, "cubic", seeds=1)
+    whole = runs[0].links()
+    quiet = whole.with_columns(
+        pl.when(pl.col("t_s").is_between(4.5, 5.5)).then(0).otherwise(pl.col("delay_n")).alias("delay_n")
+    )
+    monkeypatch.setattr(Run, "links", lambda _: quiet)
+    pairing = pair_up(runs, runs)
+    assert pairing.seconds_without_delay() == (1, 1)
+    said = "a: 1 second in which no packet came through left out of the delay"
+    assert said in compare.left_out(pairing, ("a", "b"))
+    axis = plot_worlds([("a", runs[0]), ("b", runs[0])], runs[0].warmup_s).axes[2]
+    assert np.flatnonzero(np.isnan(axis.lines[0].get_ydata())).tolist() == [4]
+    compare.write_page(pairing, ("a", "b"), tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
@@ -10,7 +11,7 @@ from bentpipe.plots import series, style
 from bentpipe.runs.figures import delays_by_second
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.runs import Run
 
@@ -39,7 +40,7 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller)
                 )
             seconds = delays_by_second(run.links(), str(run.flows[0]["direction"]), 0.0)
-            axes[1, column].plot(list(seconds), [ms / n for ms, n in seconds.values()], color=style.DELAY)
+            axes[1, column].plot(*_with_gaps(seconds), color=style.DELAY)
             axes[0, column].set_title(f"{title}: goodput", parse_math=False)
             axes[1, column].set_title(f"{title}: one-way delay", parse_math=False)
             axes[1, column].set_xlabel("Time since the run began [s]")
@@ -52,3 +53,10 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
         axes[0, 0].set_xlim(0, runs[0][1].duration_s)
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
+
+
+def _with_gaps(seconds: Mapping[int, tuple[float, int]]) -> tuple[list[int], list[float]]:
+    """Return windows and mean delays [ms], NaN in a window that has none, so that no line crosses it."""
+    windows = list(range(min(seconds), max(seconds) + 1)) if seconds else []
+    found = (seconds.get(window) for window in windows)
+    return windows, [math.nan if one is None else one[0] / one[1] for one in found]

@@ -60,6 +60,11 @@ def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
         if invalid:
             said.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
     said += [f"left out: {why}" for why in pairing.without]
+    said += [
+        f"{name}: {plural(missing, 'second')} in which no packet came through left out of the delay"
+        for name, missing in zip(names, pairing.seconds_without_delay(), strict=True)
+        if missing
+    ]
     if any(len(entrant.pairs) == 1 for entrant in pairing.entrants):
         said.append("one pair of Runs of an entrant: by how much Runs differ by chance is not known (--seeds)")
     if pairing.other_hosts:

@@ -122,10 +122,11 @@ HALF_STEP_S = 0.05
 
 
 def delays_by_second(links: pl.DataFrame, direction: str, warmup_s: float) -> dict[int, tuple[float, int]]:
-    """By window: delay of the packets that came through, of all flows together [ms], and their number.
+    """By window: delay of the packets that came through, of all flows together [ms], and their number, at least 1.
 
     A path's hops take turns (satellites) and follow each other (satellite, gateway, exchange): the delay of all packets
-    in all hops, and the packets that left the last one.
+    in all hops, and the packets that `_counting_hops` passed on. A window in which these passed on none is left out:
+    its mean is not known.
     """
     # A window's row is written at its end, the kernel's a little later.
     rows = links.filter(
@@ -133,15 +134,44 @@ def delays_by_second(links: pl.DataFrame, direction: str, warmup_s: float) -> di
         & (pl.col("direction") == direction)
         & (pl.col("t_s") > warmup_s + HALF_WINDOW_S)
         & (pl.col("delay_n") > 0)
-    )
+    ).with_columns(pl.col("t_s").round().cast(pl.Int64).alias("second"))
     if rows.is_empty():
         return {}
-    # Whatever hop a packet took in between, all come through the one that every route has: the one with most packets.
-    packets = rows.group_by("hop").agg(pl.col("delay_n").sum()).sort("delay_n", "hop")
+    hops = _counting_hops(rows)
     spent_ms = (pl.col("delay_mean_ms") * pl.col("delay_n").cast(pl.Float64)).sum()
-    counted = pl.col("delay_n").filter(pl.col("hop") == packets["hop"][-1]).sum()
-    found = rows.group_by(pl.col("t_s").round().cast(pl.Int64)).agg(spent_ms.alias("ms"), counted).sort("t_s")
+    counted = pl.col("delay_n").filter(pl.col("hop").is_in(hops)).sum()
+    found = rows.group_by("second").agg(spent_ms.alias("ms"), counted).filter(pl.col("delay_n") > 0).sort("second")
     return {int(second): (float(ms), int(count)) for second, ms, count in found.rows()}
+
+
+def _counting_hops(rows: pl.DataFrame) -> list[str]:
+    """Return the hops whose packets, added up, are those that crossed the path, each once.
+
+    The busiest hop is one: most paths have a hop that every route shares. Routes that share none take turns, so a hop
+    is another one if most of its packets crossed in windows in which none of the hops before it passed a packet on.
+    """
+    crossed = rows.group_by("hop", "second").agg(pl.col("delay_n").sum())
+    totals = crossed.group_by("hop").agg(pl.col("delay_n").sum().alias("total"))
+    hops = [str(totals.sort("total", "hop")["hop"][-1])]
+    while True:
+        counted = crossed.filter(pl.col("hop").is_in(hops))["second"].unique()
+        missed = (
+            crossed.filter(~pl.col("second").is_in(counted.implode()))
+            .group_by("hop")
+            .agg(pl.col("delay_n").sum())
+            .join(totals, on="hop")
+            .filter(2 * pl.col("delay_n") > pl.col("total"))
+            .sort("delay_n", "hop")
+        )
+        if missed.is_empty():
+            return hops
+        hops.append(str(missed["hop"][-1]))
+
+
+def seconds_without_delay(seconds: Collection[int], duration_s: float, warmup_s: float) -> int:
+    """Count the whole windows after the warm-up that `delays_by_second` does not have."""
+    windows = range(1, int(duration_s + 1e-6) + 1)
+    return sum(second > warmup_s + HALF_WINDOW_S and second not in seconds for second in windows)
 
 
 ALL_FLOWS = -1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, paired_ratio
-from bentpipe.runs.figures import Figures, NoFiguresError, figures_of
+from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +79,18 @@ class Pairing:
     invalid: tuple[int, int]
     without: tuple[str, ...] = ()
     other_hosts: int = 0
+
+    def seconds_without_delay(self) -> tuple[int, int]:
+        """Count the seconds after the warm-up that have no delay, over all Runs of the first race, of the second."""
+        pairs = [pair for entrant in self.entrants for pair in entrant.pairs]
+        first, second = (
+            sum(
+                seconds_without_delay(pair.figures[i].seconds, pair.runs[i].duration_s, pair.runs[i].warmup_s)
+                for pair in pairs
+            )
+            for i in (0, 1)
+        )
+        return first, second
 
 
 def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
