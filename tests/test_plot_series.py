@@ -5,8 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bentpipe.plots import series
+from bentpipe.plots import series, style
+from bentpipe.plots.timeline import plot_timeline
+from bentpipe.profiles import make_profile
+from bentpipe.runs import race, raced_path
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
 RATE_BPS = 9.85e6
 
@@ -76,3 +83,29 @@ def test_the_queue_is_the_most_of_each_window_and_of_older_runs_its_end():
     assert both.drops_queue.tolist() == [0.0, 3.0]
     older = series.path_series(links(backlog_bytes=[0, 10]), "down")
     assert (older.has_most, older.backlog_bytes.tolist()) == (False, [0.0, 10.0])
+
+
+def test_every_loss_episode_and_outage_leaves_a_mark(tmp_path):
+    """Episodes of some milliseconds in a Run of 100 s are narrower than a dot of the figure."""
+    path = make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=60.0, seed=3)
+    (run,) = race([path], ["reno"], out=tmp_path, duration_s=60.0, phase_s=0.0).runs
+    episodes = raced_path(run).loss_episodes("down")
+    assert min(end - start for start, end in episodes) < 0.03
+    axis = plot_timeline([run]).axes[0]
+    marks = [p.get_extents() for p in axis.collections[-1].get_paths()]
+    assert len(marks) == len(episodes)
+    for mark, (start, end) in zip(marks, episodes, strict=True):
+        assert mark.width > 0.999 * max(end - start, run.duration_s * style.NARROWEST)
+        assert mark.x0 <= start + 1e-9
+        assert mark.x1 >= end - 1e-9
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted), max_size=5), st.floats(1e-3, 1e6))
+def test_widened_spans_hold_what_they_were_and_stay_on_the_axis(spans, length):
+    spans = [(start * length, end * length) for start, end in spans]
+    for (start, end), (low, high) in zip(spans, style.widened(spans, length), strict=True):
+        assert low <= start * (1 + 1e-9)
+        assert high >= end * (1 - 1e-9)
+        assert low >= 0
+        assert high <= length * (1 + 1e-9)
+        assert high - low >= 0.999 * style.NARROWEST * length

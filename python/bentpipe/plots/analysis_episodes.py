@@ -48,8 +48,7 @@ def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) ->
             left.axhline(found.threshold_ms, color=_SPIKE, linestyle="--", label="twice the median")
             left.legend(loc="upper right")
         begins_s = _since(lasting, series)
-        for begin_s, duration_s in zip(begins_s[:MOST_SHADED], lasting["duration_s"].to_list(), strict=False):
-            left.axvspan(begin_s / unit_s, (begin_s + duration_s) / unit_s, color=style.OUTAGE, zorder=0)
+        _shade(left, begins_s[:MOST_SHADED], lasting["duration_s"].head(MOST_SHADED), series.duration_s, unit_s)
         left.set_title(f"{found.spikes.height} spikes, of which {lasting.height} last")
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
         left.set_ylabel("Round-trip time [ms]")
@@ -88,8 +87,7 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
             _since(episodes, series) / unit_s, episodes["probes"].to_numpy(), ".", color=_LINE, markersize=4, zorder=3
         )
         silences = found.silences.head(MOST_SHADED)
-        for begin_s, duration_s in zip(_since(silences, series), silences["duration_s"].to_list(), strict=True):
-            left.axvspan(begin_s / unit_s, (begin_s + duration_s) / unit_s, color=style.OUTAGE, linewidth=0, zorder=0)
+        _shade(left, _since(silences, series), silences["duration_s"], series.duration_s, unit_s)
         silent = f"; {found.silences.height} silences" if found.silences.height else ""
         left.set_title(f"{found.lost} of {found.probes} probes lost in {episodes.height} episodes{silent}")
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
@@ -130,6 +128,14 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
 def _say(axes: Axes, what: str) -> None:
     """Says in the middle of a part why it is empty."""
     axes.text(0.5, 0.5, what, ha="center", va="center", transform=axes.transAxes)
+
+
+def _shade(axis: Axes, begins_s: Floats, durations_s: pl.Series, length_s: float, unit_s: float) -> None:
+    """Shade stretches of a series of `length_s`, none narrower than can be seen."""
+    ends_s = begins_s + durations_s.to_numpy()
+    spans = zip(begins_s.tolist(), ends_s.tolist(), strict=True)
+    for start_s, end_s in style.widened(spans, length_s):
+        axis.axvspan(start_s / unit_s, end_s / unit_s, color=style.OUTAGE, linewidth=0, zorder=0)
 
 
 def _draw_range(axis: Axes, at: Floats, rtt_ms: Floats) -> None:

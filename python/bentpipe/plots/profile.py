@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
-from bentpipe.plots.style import HANDOVER, SLOT, styled
+from bentpipe.plots.style import HANDOVER, SLOT, styled, widened
 from bentpipe.profiles import Profile
 from bentpipe.profiles.path import PathView, Steps, held, moves
 from bentpipe.profiles.show import MAX_SAMPLES
@@ -164,11 +164,10 @@ def _averaged(steps: Steps, mean_s: float) -> Steps:
 
 def _background(axes: Axes, view: PathView) -> None:
     """Gaps and outages as areas, slot edges, handovers and reconfigurations as lines."""
-    for start, end in _gaps(view):
-        axes.axvspan(start, end, color=GAP, linewidth=0)
-    for start, end, hops in view.routes():
-        if not hops:
-            axes.axvspan(start, end, color=NO_PATH, linewidth=0)
+    no_path = [(start, end) for start, end, hops in view.routes() if not hops]
+    for spans, colour in ((_gaps(view), GAP), (no_path, NO_PATH)):
+        for start, end in widened(spans, view.duration_s):
+            axes.axvspan(start, end, color=colour, linewidth=0)
     edges = _slot_edges(view)
     if len(edges) <= MOST_LINES:
         for at in edges:

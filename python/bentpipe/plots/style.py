@@ -156,6 +156,23 @@ def absent_handles(controllers: Iterable[str]) -> list[Line2D]:
     ]
 
 
+NARROWEST = 1 / 600
+"""Least width of a span that is drawn, of its axis. Chosen here: two dots of a figure as wide as the page."""
+
+
+def widened(spans: Iterable[tuple[float, float]], length: float) -> list[tuple[float, float]]:
+    """Return spans of an axis from 0 to `length`, each at least `NARROWEST` of it wide: a shorter one leaves no mark.
+
+    A span grows on both sides of its middle, and stays within the axis.
+    """
+    least = NARROWEST * length
+    found = []
+    for start, end in spans:
+        low = min(max((start + end - least) / 2, 0.0), length - least)
+        found.append((start, end) if end - start >= least else (low, low + least))
+    return found
+
+
 LETTER_IN, HANDLE_IN = 0.078, 0.6
 """What a letter of a legend and its line or patch with the space around take [inch], at the settings above."""
 

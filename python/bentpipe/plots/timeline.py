@@ -114,7 +114,7 @@ def mark_path(run: Run, axes: Sequence[Axes]) -> None:
     for axis in axes:
         for edge in series.slot_edges(run, interruptions):
             axis.axvline(edge, color=style.SLOT, linewidth=0.6, zorder=0.5)
-        for i, (start, end) in enumerate(outages):
+        for i, (start, end) in enumerate(style.widened(outages, run.duration_s)):
             label = "no path" if i == 0 else ""
             axis.axvspan(start, end, color=style.OUTAGE, linewidth=0, zorder=0.4, label=label)
     top = axes[0]
@@ -151,7 +151,7 @@ def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
         axis.broken_barh([(start, end - start)], (1.1, 0.8), color=style.SERVING[i % 2], linewidth=0)
         if end - start >= NAMED_SHARE * run.duration_s:
             axis.text((start + end) / 2, 1.5, name, ha="center", va="center", fontsize=6.5, clip_on=True)
-    episodes = path.loss_episodes(direction)
+    episodes = style.widened(path.loss_episodes(direction), run.duration_s)
     axis.broken_barh([(start, end - start) for start, end in episodes], (0.1, 0.8), color=style.LOSS, linewidth=0)
     axis.set_yticks([0.5, 1.5], ["loss", "serving"])
 
