@@ -224,16 +224,28 @@ def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
     assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command begins again" in done.stderr
 
 
-def test_a_path_that_makes_a_race_say_little_is_warned_of(tmp_path):
+def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
     (tmp_path / "ping.txt").write_text(PING, encoding="utf-8")
     file = tmp_path / "measured.parquet"
     assert bentpipe("profile", "from", tmp_path / "ping.txt", "-o", file).exit_code == 0
     done = bentpipe("race", file, "--cc", "reno", "--duration", 2, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "no capacity downwards" in said
+    assert "--capacity down=100mbit" in said
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "e.toml").write_text(
+        f'name = "page"\nduration_s = 2\n[[profiles]]\nrole = "path"\nfile = "{file.name}"\n'
+        '[[flows]]\ncontroller = "cubic"\nbytes = 50000\n',
+        encoding="utf-8",
+    )
+    done = bentpipe("race", "-x", tmp_path / "e.toml", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert "has no capacity downwards: there flows are held back by windows and buffers alone" in said
+    assert "has no capacity downwards: there windows and buffers alone limit its flows" in done.stderr
     assert bentpipe("report", tmp_path / "out").exit_code == 0
-    assert "knows no capacity" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "knows no capacity" in page
+    assert "CUBIC carried" not in page
 
 
 def test_seeds_that_all_begin_at_one_moment_are_noted(path, tmp_path):

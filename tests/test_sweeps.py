@@ -7,10 +7,12 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 from bentpipe import preset_profile
 from bentpipe.errors import StoreError, UserError
+from bentpipe.profiles.measured import profile_from_pings
 from bentpipe.runs import race, summarise
 from bentpipe.sweeps import (
     ClusterError,
@@ -327,3 +329,9 @@ def test_a_disk_that_does_not_keep_what_it_took_is_one_line(jobs, tmp_path, monk
     monkeypatch.setattr(tables.os, "fsync", full)
     with pytest.raises(StoreError, match=r"No space left on device"):
         run_sweep(jobs, out=tmp_path)
+
+
+def test_a_bulk_flow_over_a_profile_without_capacity_is_refused_before_anything_runs():
+    pings = pl.DataFrame({"unix_ns": [10**18 + i * 10**8 for i in range(60)], "rtt_ms": [30.0] * 60})
+    with pytest.raises(UserError, match=r"no capacity upwards.*--capacity up=100mbit"):
+        race_jobs([profile_from_pings(pings).profile], ["cubic"], direction="up", duration_s=2)

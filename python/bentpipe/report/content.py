@@ -275,7 +275,8 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
-        sentences += prose.opening(label, summaries, runs) if any(run.flows for run in runs) else []
+        if any(run.flows for run in runs) and path.has_capacity(runs):
+            sentences += prose.opening(label, summaries, runs)
         # A kernel's count says less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and runs[0].experiment in RACES:
             sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})

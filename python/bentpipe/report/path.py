@@ -60,12 +60,17 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
             f"{label} is an outage from the beginning of every run to its end: there was nothing to race over, "
             "and there are no figures."
         ]
-    if all(path.limited(direction) for path in _met(runs) for direction in directions(runs)):
+    if has_capacity(runs):
         return []
     return [
         f"{label} knows no capacity: only windows and buffers held its flows back, so their goodput says nothing "
-        "about the path."
+        "about the path, and nothing is concluded from it here."
     ]
+
+
+def has_capacity(runs: Sequence[Run]) -> bool:
+    """Whether a capacity limits the path in every direction of the Runs' data, as far as their Profiles are there."""
+    return all(path.limited(direction) for path in _met(runs) for direction in directions(runs))
 
 
 def buffers(runs: Sequence[Run]) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bentpipe.errors import UserError
+from bentpipe.profiles.path import PathView
 from bentpipe.runs import experiment as ex
 from bentpipe.runs import record, store
 from bentpipe.runs.entrants import entrant_of, parse_entrant
@@ -132,6 +136,7 @@ def plan_race(
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
+        check_capacity(base, [direction])
         base.profile.with_queues(base.role, json.dumps(queues))  # before anything is written: whether there are such
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
         for seed in range(seeds):
@@ -163,6 +168,8 @@ def plan_experiment(
     check_seeds(seeds)
     for base in bases:
         check_span(base, experiment.duration_ns, experiment.offset_ns)
+        bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.application == "bulk"]
+        check_capacity(base, [flow.direction for flow in bulk])
     references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
     flows = [(flow.controller, flow.options) for flow in experiment.flows]
     entrant = entrant_of(flows, [flow.ecn for flow in experiment.flows])
@@ -189,6 +196,22 @@ def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
             f"--duration: {duration_ns / 1e9:g} s{begins} is more than the Profile {base.label!r} lasts "
             f"({base.duration_ns / 1e9:g} s); make a longer Profile or ask for less"
         )
+
+
+def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
+    """Refuse bulk flows in directions in which their Profile has no capacity; one that is an outage needs none."""
+    for direction in directions:
+        if not _has_capacity(base, direction):
+            raise UserError(
+                f"the Profile {base.label!r}: no capacity {direction}wards, where nothing but buffers would limit a "
+                f"bulk flow; expected a capacity; try `bentpipe profile from … --capacity {direction}=100mbit`"
+            )
+
+
+@lru_cache(maxsize=16)  # a study plans many Experiments over one Profile
+def _has_capacity(base: Base, direction: ex.Direction) -> bool:
+    view = PathView(base.profile)
+    return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).all())
 
 
 def seconds_to_ns(value_s: float, what: str, least_s: float = 0.0) -> int:

@@ -236,7 +236,7 @@ def _warn_of_paths(work: Sequence[planning.Work]) -> None:
         if all(not hops for _, _, hops in view.routes()):
             said = "is an outage from beginning to end; nothing can be sent over it"
         elif not np.isfinite(view.capacity(direction).value).all():
-            said = f"has no capacity {direction}wards: there flows are held back by windows and buffers alone"
+            said = f"has no capacity {direction}wards: there windows and buffers alone limit its flows"
         else:
             continue
         warnings.warn(f"the Profile {label!r} {said}", PathWarning, stacklevel=4)
