@@ -7,10 +7,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from bentpipe.plots import series, style
+from bentpipe.plots.profile import profile_figure, save_profile_figure
 from bentpipe.plots.timeline import plot_timeline
-from bentpipe.profiles import make_profile
+from bentpipe.plots.tradeoff import Point, plot_tradeoffs
+from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.runs import race, raced_path
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -109,3 +112,22 @@ def test_widened_spans_hold_what_they_were_and_stay_on_the_axis(spans, length):
         assert low >= 0
         assert high <= length * (1 + 1e-9)
         assert high - low >= 0.999 * style.NARROWEST * length
+
+
+@pytest.mark.parametrize("name", [r"$\frac$", "costs $5 to $6", r"a\$b$"])
+def test_a_dollar_in_a_name_begins_no_formula(tmp_path, name):
+    path = preset_profile("dumbbell:rate=20mbit", 3.0, start_unix_ns=START_UNIX_NS, name=name)
+    save_profile_figure(path, tmp_path / "profile.svg")
+    assert profile_figure(path).axes[0].get_title(loc="left") == name
+    assert not profile_figure(path).axes[0].title.get_parse_math()
+    points = [Point(name, name, 1.0, 2.0)]
+    figure = plot_tradeoffs(points, name)
+    style.save(figure, tmp_path / "tradeoffs.png")
+    assert not any(text.get_parse_math() for text in figure.findobj(Text) if "$" in text.get_text())
+
+
+def test_ticks_of_a_logarithmic_axis_are_plain_numbers(tmp_path):
+    figure = plot_tradeoffs([Point("cubic", "a", 0.5, 2.0), Point("bbr", "a", 2000.0, 2.0)], "")
+    style.save(figure, tmp_path / "tradeoffs.png")
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert {"1", "10", "100", "1000"} <= set(labels)

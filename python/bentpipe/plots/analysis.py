@@ -45,7 +45,7 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
         for (site, target, kind), part in cdfs.group_by(["site", "target", "kind"], maintain_order=True):
             label = series_name(site, target, kind) or "round trips"
             axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label)
-        axis.set_xscale("log")
+        style.log_scale(axis, "x")
         axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
         axis.set_title("Round trips, by series")

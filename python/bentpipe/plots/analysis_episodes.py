@@ -103,8 +103,8 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
         length, count = np.unique(episodes["probes"].to_numpy(), return_counts=True)
         at_least = np.cumsum(count[::-1])[::-1] / count.sum()
         middle.plot(length, at_least, color=_LINE, marker=".", drawstyle="steps-post")
-        middle.set_xscale("log")
-        middle.set_yscale("log")
+        style.log_scale(middle, "x")
+        style.log_scale(middle, "y")
         for axis in (left.yaxis, middle.xaxis):
             axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
             axis.set_major_formatter(ScalarFormatter())

@@ -116,7 +116,7 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
             axis.set_title(title)
             axis.set_ylabel(unit)
             if medians and 0 < min(medians) * MOST_SPREAD < max(medians):
-                axis.set_yscale("log")
+                style.log_scale(axis, "y")
             else:
                 axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
             axis.set_xlim(-0.6, len(labels) - 0.4)

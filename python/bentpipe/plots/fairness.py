@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.plots.style import entrant_name, look, styled
+from bentpipe.plots.style import entrant_name, log_scale, look, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +31,13 @@ def plot_fairness(found: Mapping[str, Fairness], title: str) -> Figure:
         left, right = figure.subplots(1, 2)
         for name, each in found.items():
             _line(left, right, name, each)
-        left.set_xscale("log")
+        log_scale(left, "x")
         left.axvline(1.0, color="#5F6368", linewidth=0.7, linestyle=":")
         first = next(iter(found.values())).groups
         left.set_xlabel(f"goodput of {group_name(first[0])} ÷ that of the others, 1 s samples")
         left.set_ylabel("part of the seconds")
         left.set_ylim(0.0, 1.0)
-        right.set_xscale("log")
+        log_scale(right, "x")
         right.set_xlabel("time scale [s]")
         right.set_ylabel("Jain's index over all flows")
         right.set_ylim(0.0, 1.02)

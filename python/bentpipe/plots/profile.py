@@ -58,6 +58,11 @@ def save_profile_figure(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 def profile_figure(profile: Profile) -> Figure:
     """The figure of `profile`: one-way delay [ms], capacity [Mbit/s] and loss [%] over time [s], both directions."""
+    with styled():
+        return _figure(profile)
+
+
+def _figure(profile: Profile) -> Figure:
     from matplotlib.figure import Figure
 
     view = PathView(profile)

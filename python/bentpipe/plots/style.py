@@ -12,7 +12,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.runs.flow_names import split_flow
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -130,6 +132,7 @@ SETTINGS: Mapping[str, Any] = {
     "lines.markersize": 5,
     "savefig.facecolor": "white",
     "svg.hashsalt": "bentpipe",  # otherwise ids in an SVG differ from one call to the next
+    "text.parse_math": False,  # names come from files: a $ in one begins no formula
     "xtick.color": "#5F6368",
     "xtick.labelcolor": "#202124",
     "xtick.labelsize": 8.5,
@@ -182,6 +185,24 @@ def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
     columns = int(figure.get_figwidth() / (HANDLE_IN + LETTER_IN * longest))
     figure.legend(handles=list(handles), loc="outside upper center", ncols=max(1, min(6, columns)))
+
+
+def log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks: Matplotlib's own are mathtext, which is off here."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    if which == "x":
+        axes.set_xscale("log")
+        axis: Axis = axes.xaxis
+    else:
+        axes.set_yscale("log")
+        axis = axes.yaxis
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def in_lines(name: str, letters: int) -> str:

@@ -47,7 +47,7 @@ def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
                 linestyle="none",
                 markersize=8,
             )
-        axes.set_xscale("log")
+        style.log_scale(axes, "x")
         axes.set_ylim(bottom=0)
         axes.set_xlabel("Mean queueing delay [ms]")
         axes.set_ylabel("Goodput [Mbit/s]")

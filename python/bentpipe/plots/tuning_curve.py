@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plots.style import SPARE, styled
+from bentpipe.plots.style import SPARE, log_scale, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: s
                 )
             axes.axhline(_percent(mark), color="#5F6368", linestyle=":", label=f"published: {_percent(mark):+.0f} %")
             if any(getattr(each, name) is not None for curve in curves for each in curve.scores):
-                axes.set_xscale("log")  # of nothing there is no logarithm
+                log_scale(axes, "x")  # of nothing there is no logarithm
             axes.set_xlabel("mean interval between loss episodes [s]")
             axes.set_ylabel(said)
         left.legend(fontsize="x-small")
