@@ -46,7 +46,7 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
             axis.set_title(label)
-            axis.set_yticks(range(len(names)), names)
+            axis.set_yticks(range(len(names)), [style.short_command(name) for name in names])
             axis.set_ylim(len(names) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")

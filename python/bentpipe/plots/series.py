@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from bentpipe.runs.flow_names import is_command
 from bentpipe.times import SLOT_PHASE_S, SLOT_S
 
 if TYPE_CHECKING:
@@ -172,9 +173,9 @@ def slot_edges(run: Run, interruptions: Floats) -> Floats:
 
 
 def by_controller(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs of one flow, by controller, in order of first appearance."""
+    """Runs of one flow, by controller, or by command if a program ran, in order of first appearance."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if len(run.flows) == 1:
-            groups.setdefault(run.names[0], []).append(run)
+            groups.setdefault(run.entrant if is_command(run.entrant) else run.names[0], []).append(run)
     return groups

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
-from bentpipe.runs.flow_names import split_flow
+from bentpipe.runs.flow_names import COMMAND, flow_parts, is_command, split_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,11 +87,13 @@ WARM_UP = "#F1F3F5"
 
 
 def look(controller: str) -> Look:
-    """The look of a controller; one that has none, or tunables, gets a spare colour by its name, always the same."""
+    """The look of a controller or a command; one that has none, or tunables, gets a spare colour by its name."""
     if controller in LOOKS:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())
     colour, marker = SPARE[number % len(SPARE)], SPARE_MARKERS[number // len(SPARE) % len(SPARE_MARKERS)]
+    if is_command(controller):
+        return Look(controller.removeprefix(COMMAND), colour, marker, (5, 1.5))
     name, tunables = split_flow(controller)
     name = name.rpartition(":")[2]  # of one in a Python file its class
     return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
@@ -99,13 +101,26 @@ def look(controller: str) -> Look:
 
 def entrant_name(entrant: str) -> str:
     """``cubic+bbr`` as people read it: ``CUBIC + BBR``."""
-    return " + ".join(look(controller).name for controller in entrant.split("+"))
+    return " + ".join(look(part).name for part in flow_parts(entrant))
 
 
 def legend_name(controller: str) -> str:
     """A controller's written name, with what a user types behind it where that is another: ``NewReno (reno)``."""
     name = look(controller).name
+    if is_command(controller):
+        return short_command(name)
     return name if ":" in controller or name.lower() == controller else f"{name} ({controller})"
+
+
+COMMAND_LETTERS = 44
+"""Letters of a command in a figure. Chosen here: half of its width."""
+
+
+def short_command(text: str) -> str:
+    """Return a command with its middle left out where it is long: its program and its last options stay."""
+    if len(text) <= COMMAND_LETTERS:
+        return text
+    return f"{text[: COMMAND_LETTERS // 2]} … {text[-COMMAND_LETTERS // 2 :]}"
 
 
 SETTINGS: Mapping[str, Any] = {

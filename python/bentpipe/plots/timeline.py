@@ -96,7 +96,7 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
                 axis.plot(
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller) + number
                 )
-            axis.set_title(run.entrant)
+            axis.set_title(style.short_command(run.entrant))
             axis.set_ylabel("Mbit/s")
             axis.set_ylim(bottom=0)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -125,15 +125,24 @@ def mark_path(run: Run, axes: Sequence[Axes]) -> None:
 
 
 def draw_capacity(axis: Axes, run: Run) -> None:
-    """What the path could have carried, in the bins of the goodput, as grey steps behind the flows."""
+    """What the path could have carried where the flows' data went, in the bins of the goodput, as grey steps."""
     path = raced_path(run)
     if path is None:
         return
-    edges, capacity = path.capacity_bps(run.flows[0]["direction"], BIN_S)
-    if len(capacity) and np.isfinite(capacity).all():
-        axis.stairs(
-            capacity * 1e-6, edges, baseline=None, color=style.CAPACITY, linewidth=0.9, label="capacity", zorder=1.5
-        )
+    ways: list[Direction] = list(dict.fromkeys(flow["direction"] for flow in run.flows))
+    for i, direction in enumerate(ways):
+        edges, capacity = path.capacity_bps(direction, BIN_S)
+        if len(capacity) and np.isfinite(capacity).all():
+            axis.stairs(
+                capacity * 1e-6,
+                edges,
+                baseline=None,
+                color=style.CAPACITY,
+                linewidth=0.9,
+                linestyle="--" if i else "-",
+                label=f"capacity ({direction})" if len(ways) > 1 else "capacity",
+                zorder=1.5,
+            )
 
 
 def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:

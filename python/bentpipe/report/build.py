@@ -15,7 +15,9 @@ from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import content, world
-from bentpipe.runs import find_runs, left_out, results_table, text
+from bentpipe.runs import find_runs, left_out, results_table, text, total_goodput_bps
+from bentpipe.runs.commands import by_command
+from bentpipe.runs.flow_names import is_command
 from bentpipe.runs.store import safe_name, storing
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def write_report(out: Path, on_progress: Callable[[float], None] | None = None) 
         StoreError: the disk refuses.
         ReportInterruptedError: Ctrl-C; an earlier page, if there was one, is still there.
     """
-    runs = content.in_order(find_runs(out))
+    runs = content.in_order(by_command(find_runs(out)))
     try:
         return _write(out, runs, on_progress)
     except KeyboardInterrupt as stop:
@@ -159,6 +161,9 @@ class _Artist:
         runs, absent, void = _to_draw(every)
         if not runs:
             return
+        if is_command(runs[0].entrant):
+            self._draw_commands(section, runs, void=void)
+            return
         seed, why = content.shown_seed(runs)
         alone = [run for run in runs if len(run.flows) == 1]
         first = [run for run in alone if run.seed == seed]
@@ -185,6 +190,16 @@ class _Artist:
         if shared:
             caption = f"Flows that share the path, {why}."
             section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption, void=void))
+
+    def _draw_commands(self, section: content.Section, runs: Sequence[Run], *, void: bool) -> None:
+        """Draw each command's Run in the middle by goodput by itself: each began at another moment of the path."""
+        for i, entrant in enumerate(dict.fromkeys(run.entrant for run in runs)):
+            group = sorted((run for run in runs if run.entrant == entrant), key=total_goodput_bps)
+            shown = group[(len(group) - 1) // 2]
+            which = f", the median by goodput of its {len(group)} Runs" if len(group) > 1 else ""
+            caption = f"{style.entrant_name(entrant)}{which}. Grey: what the path could have carried in each second."
+            figure = plot_timeline([shown]) if len(shown.flows) == 1 else plot_sharing([shown])
+            section.figures.append(self._keep(figure, section.anchor, f"command{i}", caption, void=void))
 
     def _keep(self, figure: Figure, of: str, what: str, caption: str, *, void: bool) -> content.Figure:
         if void:

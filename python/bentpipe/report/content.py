@@ -15,7 +15,9 @@ from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, program, prose, provenance, world
 from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
 from bentpipe.runs import asked as asking
+from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import by_entrant, read_failed
+from bentpipe.runs.flow_names import flow_parts, is_command
 from bentpipe.runs.kept_profiles import profile_file
 from bentpipe.times import format_utc
 
@@ -207,7 +209,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     known = {controller: i for i, controller in enumerate(LOOKS)}
 
     def key(run: Run) -> tuple[object, ...]:
-        controllers = run.entrant.split("+")
+        controllers = flow_parts(run.entrant)
         ranks = [known.get(controller.partition(":")[0], len(known)) for controller in controllers]
         return run.experiment, run.label, len(controllers), ranks, run.entrant, run.seed
 
@@ -217,6 +219,8 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 def _direction(run: Run) -> str:
     ways = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
     found = {str(flow["direction"]) for flow in run.flows}
+    if not found:
+        return "No TCP flow"
     return ways[found.pop()] if len(found) == 1 and found <= ways.keys() else "Both directions"
 
 
@@ -241,13 +245,17 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
     phases = {str(run.record.get("phase")) for run in runs}
     begin = " or ".join(PHASES.get(phase, phase) for phase in sorted(phases))
     first = runs[0]
+    lengths = {run.duration_s for run in runs}
+    length = f"{first.duration_s:g}" if len(lengths) == 1 else path.span(sorted(lengths))
+    idle = idle_connections(runs)
     return [
         ("Experiment", first.experiment),
         *world.facts(runs),
         ("Entrants", ", ".join(dict.fromkeys(run.entrant for run in runs))),
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
-        ("Length of a run", f"{first.duration_s:g} s, of which {first.warmup_s:g} s warm-up"),
+        ("Length of a run", f"{length} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
+        *([("Idle connections left out", f"{idle} (control connections, say)")] if idle else []),
         ("Runs begin", f"{begin}, {path.span([run.offset_s for run in runs])} s into the Profile"),
         (
             "Runs",
@@ -276,7 +284,11 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
         if any(run.flows for run in runs) and path.has_capacity(runs):
-            sentences += prose.opening(label, summaries, runs)
+            sentences += (
+                program.carried(label, summaries)
+                if is_command(runs[0].entrant)
+                else prose.opening(label, summaries, runs)
+            )
         # A kernel's count says less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and runs[0].experiment in RACES:
             sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})
@@ -350,7 +362,7 @@ def _without_empty(heads: Sequence[tuple[str, str]], rows: Sequence[Row]) -> tup
 def _no_rows(left: LeftOut, columns: int) -> list[Row]:
     """An entrant without a valid Run: named, with dashes for figures, and how many Runs were left out at the end."""
     cells = (*[(text.NONE, "")] * (columns - 1), ("0", f"of {left.runs}"))
-    controllers = left.entrant.split("+")
+    controllers = flow_parts(left.entrant)
     return [
         Row(left.entrant, len(controllers), i == 0, controller, look(controller).colour, cells, counts=False)
         for i, controller in enumerate(controllers)
@@ -360,7 +372,7 @@ def _no_rows(left: LeftOut, columns: int) -> list[Row]:
 def _no_limits(left: LeftOut) -> list[Limits]:
     return [
         Limits(left.entrant, controller, look(controller).colour, *[text.NONE] * len(LIMITS))
-        for controller in left.entrant.split("+")
+        for controller in flow_parts(left.entrant)
     ]
 
 
@@ -466,7 +478,7 @@ def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     entrants = list(dict.fromkeys(run.entrant for run in runs))
     found = {(run.seed, run.entrant): run for run in runs if run.record["valid"]}
     seeds = sorted({seed for seed, _ in found})
-    if len(seeds) < 2:
+    if len(seeds) < 2 or is_command(runs[0].entrant):  # of a command several Runs may have one seed
         return [], []
 
     def cell(run: Run | None) -> str:

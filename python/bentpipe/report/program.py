@@ -6,12 +6,14 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Spec
+from bentpipe.plots.style import entrant_name
 from bentpipe.runs import text
+from bentpipe.runs.commands import are_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.runs import Run
+    from bentpipe.runs import EntrantSummary, Run
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
@@ -31,10 +33,19 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
     return found
 
 
+def carried(label: str, summaries: Sequence[EntrantSummary]) -> list[str]:
+    """Return a sentence on each command: its Runs began at different moments, so they are not compared."""
+    return [
+        f"Over {label}, {entrant_name(summary.entrant)} carried {text.mean(summary.total_bps, text.MBIT)} Mbit/s "
+        f"({text.plural(summary.n, 'run')})."
+        for summary in summaries
+    ]
+
+
 def repeat(run: Run) -> list[str]:
     """The command that runs the program of a Run again over the same path, from inside its folder; empty: none does."""
     program = run.record.get("program")
-    if not isinstance(program, dict) or not program.get("command"):
+    if not isinstance(program, dict) or not _command(run):
         return []
     queues = program.get("queues")
     if not isinstance(queues, list) or not all(isinstance(queue, str) for queue in queues):
@@ -53,7 +64,8 @@ def repeat(run: Run) -> list[str]:
 
 def _command(run: Run) -> str:
     program = run.record.get("program")
-    return shlex.join(program["command"]) if isinstance(program, dict) and program.get("command") else ""
+    command = program.get("command") if isinstance(program, dict) else None
+    return shlex.join(command) if are_words(command) else ""
 
 
 def _flows(run: Run) -> list[Mapping[str, Any]]:

@@ -158,7 +158,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
     """One row per flow of every Run: what was run, and its summary; nested fields are ``startup_…``."""
     rows = []
     for run in runs:
-        for i, flow in enumerate(run.flows):
+        for i, flow in zip(run.flow_numbers, run.flows, strict=True):
             plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
             start = {f"startup_{key}": value for key, value in flow["startup"].items()}
             what = {

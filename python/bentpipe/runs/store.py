@@ -23,12 +23,12 @@ import polars as pl
 
 from bentpipe.errors import StoreError, UserError, shown
 from bentpipe.files import read_bytes
-from bentpipe.runs.flow_names import split_flow
+from bentpipe.runs.flow_names import flow_parts, split_flow
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 FORMAT = 1
 """Newest `run.json` that this version writes and reads."""
@@ -93,7 +93,7 @@ class Run:
     @property
     def names(self) -> list[str]:
         """What each flow is called: its part of the entrant, or its controller where the entrant is a program."""
-        parts = self.entrant.split("+")
+        parts = flow_parts(self.entrant)
         controllers = [str(flow["controller"]) for flow in self.flows]
         if [split_flow(part)[0] for part in parts] == controllers:
             return parts
@@ -108,6 +108,11 @@ class Run:
     def flows(self) -> list[dict[str, Any]]:
         """The summary of each flow."""
         return list(self.record["summary"]["flows"])
+
+    @property
+    def flow_numbers(self) -> Sequence[int]:
+        """The number of each flow in the tables on disk."""
+        return list(self.record.get("flow_numbers", range(len(self.flows))))
 
     @property
     def duration_s(self) -> float:

@@ -1,0 +1,131 @@
+"""Runs of programs (`bentpipe run`) as results: by command, direction and controller, without idle connections."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import polars as pl
+
+from bentpipe.runs.flow_names import COMMAND
+from bentpipe.runs.store import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+IDLE_BUSY = 0.1
+IDLE_BYTES = 0.01
+"""A connection is idle if it has data to send for less than this share of its life, and carries less than this share of
+its Run's bytes. Chosen here: iperf3's control connection is busy for some round trips and carries a few kilobytes; a
+flow that a rival starves is busy all the time, and a short transfer is busy for all of its short life."""
+
+LIMITED = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
+
+
+class CommandRun(Run):
+    """A Run of a program with some of its flows."""
+
+    def samples(self) -> pl.DataFrame:
+        """`samples.parquet` of these flows, numbered from 0."""
+        numbers = pl.Series(list(self.flow_numbers), dtype=pl.UInt64)
+        table = super().samples().filter(pl.col("flow").is_in(numbers.implode()))
+        return table.with_columns(
+            pl.col("flow").replace_strict(numbers, pl.int_range(len(numbers), eager=True), return_dtype=pl.UInt64)
+        )
+
+
+def by_command(runs: Iterable[Run]) -> list[Run]:
+    """Return Runs of which those of programs are named by their command and leave idle connections out.
+
+    Their Experiment's name ends in the direction of their data: no figure is of two directions at once. Other Runs are
+    as they are.
+    """
+    views = [_view(run) if isinstance(run.record.get("program"), dict) else run for run in runs]
+    variants: dict[tuple[str, str, str], list[tuple[list[str], Any]]] = {}
+    for run in views:
+        if isinstance(run, CommandRun):
+            variants.setdefault((run.experiment, run.label, run.entrant), []).append(_variant(run))
+    return [
+        _named_apart(run, variants[run.experiment, run.label, run.entrant]) if isinstance(run, CommandRun) else run
+        for run in views
+    ]
+
+
+def idle_connections(runs: Iterable[Run]) -> int:
+    """Count the connections that `by_command` left out."""
+    return sum(run.record["idle_connections"] for run in runs if isinstance(run, CommandRun))
+
+
+def _view(run: Run) -> Run:
+    program, flows, specs = run.record["program"], run.flows, run.record["experiment"].get("flows")
+    command, queues = program.get("command"), program.get("queues") or []
+    if not are_words(command) or not command or not are_words(queues):
+        return run
+    if not isinstance(specs, list) or len(specs) != len(flows):
+        return run
+    numbers = _busy_flows(run)
+    ways = sorted({str(flows[i]["direction"]) for i in numbers})
+    experiment = {
+        **run.record["experiment"],
+        "name": "-".join([run.experiment, *ways]),
+        "flows": [specs[i] for i in numbers],
+    }
+    options = [word for queue in queues for word in ("--aqm", queue)]
+    options += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
+    options += ["--mtu", str(program["mtu"])] if program.get("mtu") not in (None, 1500) else []
+    record = {
+        **run.record,
+        "entrant": COMMAND + shlex.join(command) + (f" ({shlex.join(options)})" if options else ""),
+        "experiment": experiment,
+        "summary": {**run.record["summary"], "flows": [flows[i] for i in numbers]},
+        "flow_numbers": numbers,
+        "idle_connections": len(flows) - len(numbers),
+    }
+    return CommandRun(run.path, record)
+
+
+def are_words(value: object) -> TypeGuard[list[str]]:
+    """Whether something read from a file is a list of words, as a command line is."""
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+def _busy_flows(run: Run) -> list[int]:
+    """Return the numbers of the flows that are not idle; of all flows if all are."""
+    every = list(range(len(run.flows)))
+    if len(every) < 2:
+        return every
+    of = {
+        int(flow): (received, active_s, life_s)
+        for flow, received, active_s, life_s in run.samples()
+        .group_by("flow")
+        .agg(
+            pl.col("goodput_bytes").max().cast(pl.Float64),
+            (pl.col(LIMITED[0]).max() + pl.col(LIMITED[1]).max()).alias("active"),
+            pl.sum_horizontal(pl.col(name).max() for name in LIMITED).alias("life"),
+        )
+        .rows()
+    }
+    total = sum(received or 0.0 for received, _, _ in of.values())
+
+    def is_idle(flow: int) -> bool:
+        received, active_s, life_s = of.get(flow, (0.0, 0.0, 0.0))
+        return (received or 0.0) < IDLE_BYTES * total and (active_s or 0.0) <= IDLE_BUSY * (life_s or 0.0)
+
+    return [flow for flow in every if not is_idle(flow)] or every
+
+
+def _variant(run: Run) -> tuple[list[str], Any]:
+    return run.names, run.record["program"].get("server")
+
+
+def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], Any]]) -> Run:
+    """Return the Run with its controllers or its server in its name, where others of its command have other ones."""
+    controllers, server = _variant(run)
+    apart = []
+    if any(other != controllers for other, _ in variants):
+        apart.append(", ".join(controllers))
+    if any(other != server for _, other in variants):
+        apart.append(f"server: {server}")
+    if not apart:
+        return run
+    return CommandRun(run.path, {**run.record, "entrant": f"{run.entrant} [{'; '.join(apart)}]"})

@@ -1,0 +1,161 @@
+"""The report of `bentpipe run`: by command, direction and controller, without idle connections."""
+
+import html
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.patches import StepPatch
+
+from bentpipe.plots.timeline import plot_sharing, plot_timeline
+from bentpipe.profiles import preset_profile
+from bentpipe.report import write_report
+from bentpipe.report.program import repeat, sentences
+from bentpipe.runs import find_runs, race, store, summarise
+from bentpipe.runs.commands import by_command, idle_connections
+from bentpipe.runs.flow_names import flow_parts
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
+DOWN = ["iperf3", "-c", "server", "-R", "-C", "bbr"]
+UP = ["iperf3", "-c", "server", "-C", "cubic+$x$"]
+
+
+def keep_program(out, raced, command, number, **program):
+    """Store a simulated Run as if a program had made it, with a control connection before its flow."""
+    (flow,), (spec,) = raced.flows, raced.record["experiment"]["flows"]
+    control = {**flow, "direction": "up", "goodput_bps": 1000.0, "whole_run_bps": 1000.0}
+    record = json.loads(json.dumps(raced.record))
+    record |= {"world": "emulated", "node": "emulated", "entrant": "iperf3", "phase": "given"}
+    record["experiment"] |= {"name": "program", "flows": [{**spec, "direction": "up"}, spec]}
+    record["summary"]["flows"] = [control, flow]
+    record["program"] = {"command": command, "server": "iperf3 -s", **program}
+    data = raced.samples()
+    idle = data.with_columns(
+        pl.lit("up").alias("direction"),
+        (pl.col("goodput_bytes") // 100_000).alias("goodput_bytes"),
+        (pl.col("t_s") * 0.02).alias("cwnd_limited_s"),
+        pl.lit(0.0).alias("receiver_limited_s"),
+        (pl.col("t_s") * 0.98).alias("sender_limited_s"),
+    )
+    data = data.with_columns((pl.col("flow") + 1).cast(pl.UInt64).alias("flow"))
+    tables = {"samples": pl.concat([idle, data.select(idle.columns)]), "links": raced.links(), "events": raced.events()}
+    folder = out / "program" / "emulated" / f"20260510T09000{number}Z" / "bell.iperf3"
+    return store.write_run(folder, record, tables)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    out, raced = (tmp_path_factory.mktemp(name) for name in ("programs", "raced"))
+    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="bell")
+    (down,) = race([path], ["bbr"], out=raced, duration_s=5.0).runs
+    (up,) = race([path], ["cubic"], out=raced, duration_s=5.0, direction="up").runs
+    keep_program(out, down, DOWN, 0)
+    keep_program(out, up, UP, 1)
+    (raced / "profiles").rename(out / "profiles")
+    return out
+
+
+def test_commands_are_not_averaged_and_idle_connections_are_no_rivals(programs):
+    views = by_command(find_runs(programs))
+    assert idle_connections(views) == 2
+    down, up = summarise(views)
+    assert (down.experiment, down.entrant, down.n) == ("program-down", "$ iperf3 -c server -R -C bbr", 1)
+    assert (up.experiment, up.entrant, up.n) == ("program-up", "$ iperf3 -c server -C 'cubic+$x$'", 1)
+    for summary, controller in ((down, "bbr"), (up, "cubic")):
+        assert [flow.controller for flow in summary.flows] == [controller]
+        assert summary.jain is None
+    assert flow_parts(up.entrant) == [up.entrant]
+    for view in views:
+        samples = view.samples()
+        assert samples["flow"].unique().to_list() == [0]
+        assert samples["goodput_bytes"].max() > 1e6
+        assert list(view.flow_numbers) == [1]
+
+
+def test_the_page_names_commands_and_their_directions(programs):
+    page = html.unescape(write_report(programs).read_text(encoding="utf-8"))
+    assert "iperf3 -c server -R -C bbr carried" in page
+    assert "iperf3 -c server -C 'cubic+$x$' carried" in page
+    assert "fairness index" not in page
+    assert "Download: server to terminal" in page
+    assert "Upload: terminal to server" in page
+    assert "<dt>Idle connections left out</dt><dd>1 (control connections, say)</dd>" in page
+    table = pl.read_csv(programs / "results.csv")
+    assert table.select("direction", "flow").rows() == [("down", 1), ("up", 1)]
+
+
+def test_one_command_with_several_settings_is_several(programs, tmp_path):
+    down, _ = find_runs(programs)
+    record = json.loads(json.dumps(down.record))
+
+    def variant(**changes):
+        return store.Run(down.path, {**record, "program": {**record["program"], **changes}})
+
+    other = json.loads(json.dumps(record))
+    other["summary"]["flows"][1]["controller"] = "reno"
+    names = [run.entrant for run in by_command([down, store.Run(down.path, other)])]
+    assert names == [f"$ {' '.join(DOWN)} [bbr]", f"$ {' '.join(DOWN)} [reno]"]
+    names = [run.entrant for run in by_command([variant(queues=["codel"]), variant(gateway_controller="bbr"), down])]
+    assert names == [f"$ {' '.join(DOWN)}{how}" for how in (" (--aqm codel)", " (--gateway-cc bbr)", "")]
+    names = [run.entrant for run in by_command([down, variant(server="iperf3 -s -p 9")])]
+    assert names[1].endswith("[server: iperf3 -s -p 9]")
+
+
+def test_a_starved_rival_is_no_idle_connection(programs):
+    down, _ = find_runs(programs)
+    starved = down.samples().with_columns(
+        pl.when(pl.col("flow") == 0)
+        .then(pl.col("sender_limited_s"))
+        .otherwise("cwnd_limited_s")
+        .alias("cwnd_limited_s"),
+        pl.when(pl.col("flow") == 0).then(0.0).otherwise("sender_limited_s").alias("sender_limited_s"),
+    )
+
+    class Rivals(store.Run):
+        def samples(self):
+            return starved
+
+    (view,) = by_command([Rivals(down.path, down.record)])
+    assert len(view.flows) == 2
+
+
+def test_the_capacity_is_that_of_the_flows_direction(programs, monkeypatch):
+    class Path:
+        def capacity_bps(self, direction, bin_s):
+            return np.arange(6.0), np.full(5, 20e6 if direction == "down" else 5e6)
+
+        def outages(self):
+            return []
+
+        def serving(self):
+            return []
+
+        def loss_episodes(self, _direction):
+            return []
+
+    monkeypatch.setattr("bentpipe.plots.timeline.raced_path", lambda _: Path())
+
+    def drawn(axis):
+        return [(p.get_label(), p.get_data().values[0]) for p in axis.patches if isinstance(p, StepPatch)]
+
+    down, up = by_command(find_runs(programs))
+    assert drawn(plot_timeline([down]).axes[1]) == [("capacity", 20.0)]
+    assert drawn(plot_timeline([up]).axes[1]) == [("capacity", 5.0)]
+    both = find_runs(programs)[0]
+    assert drawn(plot_sharing([both]).axes[0]) == [("capacity (up)", 5.0), ("capacity (down)", 20.0)]
+
+
+@pytest.mark.parametrize(
+    "program", [{}, {"command": 5}, {"command": [5]}, {"command": ["a"], "queues": [{}]}, {"command": []}]
+)
+def test_a_program_that_cannot_be_read_stays_a_run_like_any(programs, program):
+    down, _ = find_runs(programs)
+    run = store.Run(down.path, {**down.record, "program": program})
+    assert by_command([run]) == [run]
+    if not program.get("queues"):
+        assert sentences("bell", [run]) == []
+    assert repeat(run) == []
+    without = {**down.record["experiment"], "flows": []}
+    run = store.Run(down.path, {**down.record, "experiment": without})
+    assert by_command([run]) == [run]
