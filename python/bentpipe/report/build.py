@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from bentpipe.runs import Run
 
 
+MOST_DRAWN = 12
+"""Profiles, or a program's commands, that a page has figures of. Chosen here: their figures take about 4 MB, and half a
+minute on one slow core."""
+
+
 class ReportInterruptedError(StoppedError):
     """Ctrl-C while the page was being made."""
 
@@ -59,12 +64,14 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     with storing(out):
         artist.folder.mkdir(exist_ok=True)
         results_table(runs).write_csv(out / "results.csv")
-        sections = [(part, section) for part in page for section in part.sections]
+        sections = thin(page)
         for done, (part, section) in enumerate(sections):
-            mine = [run for run in runs if run.experiment == part.experiment]
-            if section is part.sections[0]:
+            drawn = {other.title for owner, other in sections if owner is part}
+            mine = [run for run in runs if run.experiment == part.experiment and run.label in drawn]
+            if not part.figures:
                 artist.draw_part(part, mine)
-            artist.draw_section(section, [run for run in mine if run.label == section.title])
+            commands = max(1, MOST_DRAWN // len(sections))
+            artist.draw_section(section, [run for run in mine if run.label == section.title], commands)
             if on_progress is not None:
                 on_progress((done + 1) / len(sections))
     html = (
@@ -84,6 +91,35 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     with atomic_write(out / "report.html") as file:
         file.write(html.encode())
     return out / "report.html"
+
+
+def thin(page: Sequence[content.Part]) -> list[tuple[content.Part, content.Section]]:
+    """Return the sections to draw, each with its part: all, or `MOST_DRAWN` evenly spread.
+
+    The parts and the other sections then say so, and these lose the recipe of their path.
+    """
+    every = [(part, section) for part in page for section in part.sections]
+    drawn = [every[i] for i in spread(len(every), MOST_DRAWN)]
+    if len(drawn) == len(every):
+        return drawn
+    for part, section in every:
+        mine = [other.title for owner, other in drawn if owner is part]
+        part.thinned = (
+            f"Figures show {len(mine)} of {text.plural(len(part.sections), 'Profile')}, so that the page stays small"
+            f"{': ' + ', '.join(mine) if mine else ''}. Tables are of all, as is results.csv; a folder of fewer "
+            "Profiles has figures of each."
+        )
+        if not any(section is other for _, other in drawn):
+            section.thinned = "Figures and the recipe of this path are left out: the page is of many Profiles."
+            section.recipe = []
+    return drawn
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most `most` (2 or more) of the indices below `count`, evenly spread, with the first and the last."""
+    if count <= most:
+        return list(range(count))
+    return [i * (count - 1) // (most - 1) for i in range(most)]
 
 
 def _builds(runs: Sequence[Run]) -> list[str]:
@@ -157,12 +193,13 @@ class _Artist:
                 self._keep(plot_destinations(runs, absent), part.experiment, "destinations", caption, void=void)
             )
 
-    def draw_section(self, section: content.Section, every: Sequence[Run]) -> None:
+    def draw_section(self, section: content.Section, every: Sequence[Run], commands: int) -> None:
+        """Draw what a section shows; of programs at most so many `commands`."""
         runs, absent, void = _to_draw(every)
         if not runs:
             return
         if is_command(runs[0].entrant):
-            self._draw_commands(section, runs, void=void)
+            self._draw_commands(section, runs, commands, void=void)
             return
         seed, why = content.shown_seed(runs)
         alone = [run for run in runs if len(run.flows) == 1]
@@ -191,9 +228,14 @@ class _Artist:
             caption = f"Flows that share the path, {why}."
             section.figures.append(self._keep(plot_sharing(shared), section.anchor, "sharing", caption, void=void))
 
-    def _draw_commands(self, section: content.Section, runs: Sequence[Run], *, void: bool) -> None:
+    def _draw_commands(self, section: content.Section, runs: Sequence[Run], most: int, *, void: bool) -> None:
         """Draw each command's Run in the middle by goodput by itself: each began at another moment of the path."""
-        for i, entrant in enumerate(dict.fromkeys(run.entrant for run in runs)):
+        entrants = list(dict.fromkeys(run.entrant for run in runs))
+        drawn = spread(len(entrants), max(most, 2))
+        if len(drawn) < len(entrants):
+            section.thinned = f"Figures show {len(drawn)} of {len(entrants)} commands, so that the page stays small."
+        for i in drawn:
+            entrant = entrants[i]
             group = sorted((run for run in runs if run.entrant == entrant), key=total_goodput_bps)
             shown = group[(len(group) - 1) // 2]
             which = f", the median by goodput of its {len(group)} Runs" if len(group) > 1 else ""

@@ -132,7 +132,7 @@ class Section:
     """All about one Profile in one Experiment.
 
     `alert` is what a reader must know of Runs that are not valid. `not_valid`: none is valid, and what is shown is of
-    such.
+    such. `thinned` says what of it the page leaves out, since it is of many.
     """
 
     title: str
@@ -155,6 +155,7 @@ class Section:
     runs: list[RunLine]
     profile_file: str
     figures: list[Figure] = field(default_factory=list)
+    thinned: str = ""
 
 
 @dataclass
@@ -168,6 +169,7 @@ class Part:
     unfinished: str = ""
     failed: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
+    thinned: str = ""
 
 
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
