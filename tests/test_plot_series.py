@@ -1,5 +1,6 @@
 """What figures are drawn from."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,3 +132,14 @@ def test_ticks_of_a_logarithmic_axis_are_plain_numbers(tmp_path):
     style.save(figure, tmp_path / "tradeoffs.png")
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert {"1", "10", "100", "1000"} <= set(labels)
+
+
+def test_names_in_the_serving_strip_do_not_overlap(tmp_path):
+    """Louvain's gateway and PoP change with the satellite, so their names are three times as long."""
+    path = make_profile("louvain", "london", start_unix_ns=START_UNIX_NS, duration_s=60.0, seed=3)
+    (run,) = race([path], ["reno"], out=tmp_path, duration_s=60.0, phase_s=0.0).runs
+    figure = plot_timeline([run])
+    style.save(figure, tmp_path / "timeline.png")
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert len(boxes) > 2
+    assert all(a.x1 < b.x0 for a, b in pairwise(boxes))

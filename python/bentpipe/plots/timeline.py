@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from bentpipe.profiles.table import Direction
     from bentpipe.runs import Run
 
-NAMED_SHARE = 0.09
-"""A satellite that serves for less of the run has no room for its name. Chosen here: a tenth of the figure's width."""
+LETTER_SHARE = 0.0062
+"""Width of a letter of the serving strip, of the strip's. Measured: 6.5 points in a figure of 9.2 inches."""
 
 BIN_S = 1.0
 """Goodput is drawn in bins of a second: at 100 ms a delayed ACK train already shows as a spike."""
@@ -156,9 +156,11 @@ def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
     if path is None:
         axis.set_yticks([])
         return
-    for i, (start, end, name) in enumerate(path.serving()):
+    for i, (start, end, serving) in enumerate(path.serving()):
         axis.broken_barh([(start, end - start)], (1.1, 0.8), color=style.SERVING[i % 2], linewidth=0)
-        if end - start >= NAMED_SHARE * run.duration_s:
+        letters = (end - start) / run.duration_s / LETTER_SHARE
+        # Of a satellite with its gateway and PoP the satellite alone, where all do not fit.
+        if name := next((each for each in (serving, serving.split(", ")[0]) if len(each) <= letters), ""):
             axis.text((start + end) / 2, 1.5, name, ha="center", va="center", fontsize=6.5, clip_on=True)
     episodes = style.widened(path.loss_episodes(direction), run.duration_s)
     axis.broken_barh([(start, end - start) for start, end in episodes], (0.1, 0.8), color=style.LOSS, linewidth=0)
