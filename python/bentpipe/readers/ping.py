@@ -30,8 +30,8 @@ _HEADING = re.compile(
 #: The same in another language, of which replies are, too.
 _FOREIGN = re.compile(r"PING6? \S{1,255} ?\([0-9A-Fa-f.:%]{2,60}\)|(?:\[[0-9.]{1,20}\] )?\d{1,6} .{1,300}: icmp_seq=\d")
 _COMMA = re.compile(r"time=[0-9]+,[0-9]")
-#: BSD's and busybox's begin to count at 0, iputils' at 1; their headings differ in a colon.
-_FROM_ZERO = re.compile(r"PING6\(|PING .{0,600}\)?: \d+ data bytes")
+#: BSD's and busybox's count from 0; iputils' from 1, whose heading for IPv6 has `from ADDRESS DEVICE:` with -I.
+_FROM_ZERO = re.compile(r"PING6?\(|PING [^\s(]{1,300}(?: ?\([^)]{1,300}\))?(?: from \S{1,300})?: \d+ data bytes")
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
 _REPLY = (
     _STAMP
