@@ -194,6 +194,22 @@ def test_tables_say_their_units(tmp_path):
     assert given.clock == "relative"
 
 
+@pytest.mark.parametrize("timeouts", [1, 2, 3])
+@pytest.mark.parametrize("numbered", [True, False], ids=["each probe has a number", "only answered probes have"])
+def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):
+    rows, at_s, seq = [], START_S, 0
+    for row in range(60):
+        lost = 20 <= row < 20 + timeouts
+        seq += numbered or not lost
+        rows.append(f"{at_s:.3f}\t{seq}\t{-1 if lost else 40.0}\n")
+        at_s += 5.1 if lost else 0.2
+    found = read(tmp_path, "".join(rows).encode())
+    assert found.clock_jumps == 0
+    # Without a timeout the same step is one.
+    kept = [row for row in rows if not row.endswith("-1\n")]
+    assert read(tmp_path, "".join(kept).encode()).clock_jumps == (0 if numbered else 1)
+
+
 def test_times_of_replies_become_those_of_the_probes(tmp_path):
     replies = Said(times="reply")
     # By their replies the second was first.

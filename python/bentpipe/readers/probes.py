@@ -104,12 +104,13 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
     rtt_ms, replied_ns = answers.rtt_ms, answers.sent_ns
     answers = replace(answers, seq=seq[:0], rtt_ms=rtt_ms[:0], sent_ns=None, again=None)
-    silent, silent_ns = seq[:0], None
+    silent, silent_ns, waited = seq[:0], None, None
     if silent_at.any():
         silent, places = np.unique(seq[silent_at], return_index=True)
         silent_ns = replied_ns[silent_at][places] if answers.silent_times and replied_ns is not None else None
         seq, rtt_ms = seq[~silent_at], rtt_ms[~silent_at]
         replied_ns = None if replied_ns is None else replied_ns[~silent_at]
+        waited = np.diff(np.flatnonzero(~silent_at)) > 1 if answers.silent_times else None
     del silent_at
     again = late = None
     first_of: slice | Ints = slice(None)  # the replies, by number
@@ -131,7 +132,7 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
         sent_ns = start_ns + np.round((seq - low) * (every_s * 1e9)).astype(np.int64)
     else:
         sent_ns = replied_ns
-        jumps = _jumps(seq, sent_ns, rtt_ms)
+        jumps = _jumps(seq, sent_ns, rtt_ms, waited)
     del answers
     lost, lost_ns = _lost(seq[first_of], sent_ns[first_of], low, high)
     if silent_ns is not None and silent.size:
@@ -362,8 +363,11 @@ def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
     return found
 
 
-def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
-    """How often the clock stepped, from one line to the next."""
+def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats, waited: NDArray[np.bool_] | None) -> int:
+    """How often the clock stepped, from one reply to the next.
+
+    Between those where the prober `waited` for a reply that did not come, time went by: that is no step forward.
+    """
     if seq.size < 2:
         return 0
     printed_ns = rtt_ms * 1e6
@@ -375,4 +379,6 @@ def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats) -> int:
     steps_ns = np.diff(sent_ns)
     usual_ns = median(steps_ns[next_one]) if next_one.any() else 0.0
     forward = next_one & (steps_ns > max(JUMP_S * 1e9, 10 * usual_ns))
+    if waited is not None:
+        forward &= ~waited
     return int(np.count_nonzero(back | forward))
