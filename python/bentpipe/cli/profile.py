@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -137,6 +137,13 @@ def from_(
             help="Limit of the queue before the capacity, which no measurement knows: packets, or such as 64kb, 100ms."
         ),
     ] = "1000packets",
+    times: Annotated[
+        Literal["probe", "reply"] | None,
+        typer.Option(
+            help="Timestamps of the pings: send times (probe) or reply times (reply). [default: found out]",
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="The Profile's name. [default: site → target]", show_default=False)
     ] = None,
@@ -165,6 +172,7 @@ def from_(
             capacities=[measured.read_capacity(text) for text in capacity or ()],
             queue=parse_queue(queue, "--queue"),
             name=name,
+            times=times,
         ),
     )
     write_profile(made.profile, out)

@@ -43,9 +43,12 @@ def read(
         Literal["up", "down"] | None, typer.Option(help="Which way a trace goes that does not say.", show_default=False)
     ] = None,
     times: Annotated[
-        Literal["probe", "reply"],
-        typer.Option(help="Whose the times of a table are: of a reply its round trip is taken off."),
-    ] = "probe",
+        Literal["probe", "reply"] | None,
+        typer.Option(
+            help="Timestamps of a table: send times (probe) or reply times (reply). [default: found out]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Read what was measured, in any known format, into a measured Run.

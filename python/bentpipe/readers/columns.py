@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -21,6 +22,7 @@ from bentpipe.readers.checked import MAX_BPS, MAX_RTT_MS
 from bentpipe.readers.measurement import Measurement, Said
 from bentpipe.readers.probes import Answers, series
 from bentpipe.readers.restarts import BACK_S, WRAP
+from bentpipe.readers.timestamps import timestamps_of
 
 _S = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 _BPS = MappingProxyType(
@@ -419,6 +421,12 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
         notes: Lines on what was assumed go here.
     """
     keys = [name for name in KEYS if name in frame.columns]
+    every = frame.partition_by(keys, maintain_order=True) if keys else [frame]
+    each = ((part["unix_ns"].to_numpy(), part["rtt_ms"].fill_null(np.nan).to_numpy()) for part in every)
+    found = timestamps_of(each, said.times, notes)
+    notes += [OF_REPLIES] if said.times == "reply" else []
+    said = replace(said, times=found)
+    del every
     if "kind" not in keys:
         frame = frame.with_columns(pl.lit("icmp").alias("kind"))
     if "seq" not in frame.columns:
@@ -426,10 +434,10 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
             notes.append("no row is a lost probe: if they are absent, they are counted as gaps only")
         steps = pl.col("unix_ns").diff()
         back = frame.select((steps.over(keys) if keys else steps) < -BACK_S * 1e9).sum().item()
-        return sent(frame, said, notes).with_columns(
+        return sent(frame, said).with_columns(
             pl.lit(value=False).alias("duplicate"), pl.lit(value=False).alias("out_of_order")
         ), int(back)
-    frame = sent(frame, said, notes)
+    frame = sent(frame, said)
     parts, jumps = [], 0
     for part in frame.partition_by(keys, maintain_order=True) if keys else [frame]:
         if part["rtt_ms"].null_count() == part.height:
@@ -463,14 +471,13 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
     return pl.concat(parts, how="diagonal_relaxed"), jumps
 
 
-def sent(frame: pl.DataFrame, said: Said, notes: list[str]) -> pl.DataFrame:
+def sent(frame: pl.DataFrame, said: Said) -> pl.DataFrame:
     """Rows (`unix_ns`, `rtt_ms`) whose times are those of the probes.
 
     Times of replies lose their round trips; of a lost probe nothing came, and its time stays.
     """
-    if said.times == "probe":
+    if said.times != "reply":
         return frame
-    notes.append(OF_REPLIES)
     trips_ns = (pl.col("rtt_ms").fill_null(0.0) * 1e6).round().cast(pl.Int64)
     times_ns = frame.select(pl.col("unix_ns") - trips_ns).to_series()
     # Without a clock the first reply may have come before a round trip was over since the beginning.

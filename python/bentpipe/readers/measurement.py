@@ -40,14 +40,14 @@ class Said:
         start_unix_ns: When the file begins [ns since 1970], of files without a wall clock.
         units: Names with units of a table's columns, left to right; ``-`` passes one over (docs/reference/read.md).
         direction: Which way a trace goes that does not say.
-        times: Whose the times of a table are: of its probes, or of their replies.
+        times: Whether the timestamps of a table are send times (`probe`) or reply times; None: as they look.
     """
 
     every_s: float | None = None
     start_unix_ns: int | None = None
     units: Sequence[str] | None = None
     direction: Literal["up", "down"] | None = None
-    times: Literal["probe", "reply"] = "probe"
+    times: Literal["probe", "reply"] | None = None
 
 
 @dataclass(frozen=True)

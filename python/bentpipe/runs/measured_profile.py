@@ -10,6 +10,7 @@ from bentpipe.analysis.files import scan_file
 from bentpipe.analysis.tables import KEYS
 from bentpipe.errors import UserError
 from bentpipe.profiles.measured import FromPings, Measured, of_tables, profile_from_pings
+from bentpipe.readers.measurement import Said
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.importing import assembled, read_file
 from bentpipe.runs.measured.opening import trusted
@@ -51,7 +52,9 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     path = Path(source)
     if path.is_file() and _is_parquet(path):
         return profile_from_pings(scan_file(path), replace(wanted, source=path.name))
-    opened = _run(path, wanted) if path.is_dir() else _log(path)
+    opened = _run(path, wanted) if path.is_dir() else _log(path, wanted)
+    if not path.is_dir():  # the reader has made send times of them
+        wanted = replace(wanted, times="probe")
     probes = opened.tables.get("probes")
     if probes is None:
         raise UserError(
@@ -62,7 +65,7 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
         found = of_tables(opened.tables.get("samples"), opened.tables.get("links"), opened.timeless)
         wanted = replace(wanted, capacities=found)
     made = profile_from_pings(probes, replace(wanted, source=opened.source, clock_known=opened.clock_known))
-    return replace(made, notes=[*opened.notes, *made.notes])
+    return replace(made, notes=list(dict.fromkeys([*opened.notes, *made.notes])))
 
 
 def _run(path: Path, wanted: FromPings) -> _Opened:
@@ -87,8 +90,8 @@ def _gave(source: Mapping[str, Any], wanted: FromPings) -> bool:
     return not series or any(all(one.get(name) == value for name, value in asked.items()) for one in series)
 
 
-def _log(path: Path) -> _Opened:
-    part = read_file(path)
+def _log(path: Path, wanted: FromPings) -> _Opened:
+    part = read_file(path, said=Said(times=wanted.times))
     tables = assembled([part], UNKNOWN_SITE)
     notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
     known = part.measurement.clock != "relative"

@@ -21,7 +21,7 @@ from bentpipe.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.blocks import without_cut
 from bentpipe.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, parse_instants, probes_of, sent
+from bentpipe.readers.columns import MOST_SEQ, NO_ZONE, OF_REPLIES, parse_instants, probes_of, sent
 from bentpipe.readers.measurement import PROBES, Measurement, Said
 
 _SQLITE = b"SQLite format 3\x00"
@@ -174,7 +174,8 @@ def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     if flags:  # whoever wrote it has looked
         missing = {"kind": pl.lit("icmp"), "duplicate": pl.lit(value=False), "out_of_order": pl.lit(value=False)}
         more = [value.alias(name) for name, value in missing.items() if name not in rows.columns]
-        return Measurement({"probes": sent(rows.with_columns(more), said, notes)}, notes=tuple(notes))
+        notes += [OF_REPLIES] if said.times == "reply" else []
+        return Measurement({"probes": sent(rows.with_columns(more), said)}, notes=tuple(notes))
     if "seq" in rows.columns and rows["seq"].null_count() == rows.height:
         rows = rows.drop("seq")
     if "seq" in rows.columns and not rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False).all():

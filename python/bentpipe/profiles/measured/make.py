@@ -18,6 +18,7 @@ from bentpipe.profiles.measured.delay import one_way_delays
 from bentpipe.profiles.measured.intervals import unknown_within, until
 from bentpipe.profiles.measured.loss import loss_process
 from bentpipe.profiles.measured.probes import Probes, choose, read_probes
+from bentpipe.readers.timestamps import Times
 from bentpipe.scenarios.units import QueueLimit, parse_queue
 from bentpipe.times import format_utc
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 #: What a measured round trip holds already, so that nothing adds it again.
 INCLUDES = ("queueing", "mac_jitter")
-#: Share of the replies from which on being overtaken is no accident of a path. Chosen here: of a Starlink terminal's,
-#: probed every 10 ms, none is by the times of the probes, and one in five by those of the replies.
-MANY_OVERTAKEN = 0.05
 #: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
 _FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
 
@@ -52,6 +50,7 @@ class FromPings:
         name: The Profile's; None: site and target.
         source: Where the pings come from, in a few words.
         clock_known: Whether the pings' times are those of a wall clock; else only their differences mean anything.
+        times: Whether the pings' timestamps are send times (`probe`) or reply times; None: as they look.
     """
 
     site: str | None = None
@@ -64,6 +63,7 @@ class FromPings:
     name: str | None = None
     source: str = "pings"
     clock_known: bool = True
+    times: Times | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     if not 0 <= wanted.split <= 1:
         raise UserError(f"split: {wanted.split:g}; wanted 0 to 1: the share of the round trip that is up")
     chosen = choose(table, site=wanted.site, target=wanted.target, kind=wanted.kind)
-    probes = read_probes(chosen, silent_is_lost=wanted.silent_is_lost)
+    probes = read_probes(chosen, silent_is_lost=wanted.silent_is_lost, times=wanted.times)
     handovers = analyze_handovers(probes.table(), clock_known=wanted.clock_known)
     edges = _edges(handovers, probes)
     delays = one_way_delays(probes, wanted.split, edges)
@@ -175,11 +175,6 @@ def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
             )
     if overtaken:
         notes.append(f"{overtaken} reply(s) overtaken by later ones: cut to the overtaker's, since a path keeps order")
-        if overtaken > MANY_OVERTAKEN * probes.sent_ns.size:
-            notes.append(
-                "so many are overtaken where the times are those of the replies and not of the probes: of a table, "
-                "`bentpipe read --times reply` takes the round trips off"
-            )
     if probes.up_ms is None:
         notes.append("round trips only: which way was late, or lost, is not known")
     return notes

@@ -14,6 +14,7 @@ from bentpipe.analysis.tables import KEYS, PINGS, check_columns, only_series
 from bentpipe.errors import UserError, shown
 from bentpipe.profiles.build import MAX_DURATION_S
 from bentpipe.readers.checked import MAX_RTT_MS
+from bentpipe.readers.timestamps import Times, timestamps_of
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -116,12 +117,15 @@ def choose(table: pl.DataFrame | pl.LazyFrame, **wanted: str | None) -> pl.LazyF
     return lazy
 
 
-def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = False) -> Probes:
+def read_probes(
+    table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = False, times: Times | None = None
+) -> Probes:
     """The probes of a table of one series (`choose`).
 
     Args:
         table: Columns `tables.PINGS`; `up_ms` and `down_ms`, `seq` and `duplicate` where there are any.
         silent_is_lost: Stretches without rows are probes that were lost: the prober wrote only what was answered.
+        times: Whether `unix_ns` are send times (`probe`) or reply times; None: as they look.
 
     Raises:
         UserError: Several series, none, or fewer replies than `LEAST_REPLIES`; a round trip or a span that is too
@@ -136,6 +140,8 @@ def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = Fa
     frame = rows.collect()
     if not frame.height:
         raise UserError("pings: the table has no rows; wanted one row for each probe")
+    notes: list[str] = []
+    frame = _by_sending(frame, times, notes)
     one = only_series(frame)
     if "seq" in extra:
         _refuse_side_by_side(frame["seq"].to_numpy(), frame["unix_ns"].to_numpy())
@@ -152,7 +158,7 @@ def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = Fa
             "is it in ms?"
         )
     fresh = np.concatenate([[True], np.diff(sent_ns) > 0])
-    notes = [f"{int((~fresh).sum())} probe(s) with the time of another left out"] if not fresh.all() else []
+    notes += [f"{int((~fresh).sum())} probe(s) with the time of another left out"] if not fresh.all() else []
     replies = int((fresh & ~one.lost).sum())
     if replies < LEAST_REPLIES:
         what = "every probe was lost" if replies == 0 else f"only {replies} of {int(fresh.sum())} probes were answered"
@@ -172,6 +178,15 @@ def read_probes(table: pl.DataFrame | pl.LazyFrame, *, silent_is_lost: bool = Fa
         tuple(notes),
     )
     return _with_gaps(found, silent_is_lost)
+
+
+def _by_sending(frame: pl.DataFrame, times: Times | None, notes: list[str]) -> pl.DataFrame:
+    """The rows in order of their send times, which reply times become less the RTT; a lost probe keeps its time."""
+    rtt_ms = frame["rtt_ms"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    if timestamps_of([(frame["unix_ns"].to_numpy(), rtt_ms)], times, notes) == "probe":
+        return frame
+    trips_ns = pl.Series(np.round(np.nan_to_num(rtt_ms) * 1e6).astype(np.int64))
+    return frame.with_columns(frame["unix_ns"] - trips_ns).sort("unix_ns", maintain_order=True)
 
 
 def _one_way(frame: pl.DataFrame, name: str, fresh: Mask, rtt_ms: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
+from bentpipe.readers.measurement import Said
 from bentpipe.runs.measured.importing import read_file
 
 Floats = NDArray[np.float64]
@@ -102,14 +103,13 @@ def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") ->
     Raises:
         UserError: It does not read (the line is named), or nothing in it was answered.
     """
-    probes = read_file(path).measurement.tables.get("probes")
+    said = Said(times="reply" if stamped == "answered" else "probe")
+    probes = read_file(path, said=said).measurement.tables.get("probes")
     answered = probes.drop_nulls("rtt_ms").sort("unix_ns") if probes is not None else None
     if answered is None or not answered.height:
         raise UserError(f"{path}: no replies; wanted a table of round trips")
-    rtt_ms = answered["rtt_ms"].to_numpy()
-    sent_s: Floats = answered["unix_ns"].to_numpy() / 1e9 - (rtt_ms / 1e3 if stamped == "answered" else 0.0)
-    order = np.argsort(sent_s, kind="stable")
-    return sent_s[order], rtt_ms[order]
+    sent_s: Floats = answered["unix_ns"].to_numpy() / 1e9
+    return sent_s, answered["rtt_ms"].to_numpy()
 
 
 def cut(sent_s: Floats, rtt_ms: Floats, *, phase_s: float) -> list[Window]:
