@@ -177,10 +177,11 @@ def from_(
     )
     write_profile(made.profile, out)
     agreement = measured.agreement(made)
+    notes = [*made.notes, *measured.disagreement(agreement)]
     if as_json:
-        print_json({"notes": list(made.notes), "agreement": agreement})
+        print_json({"notes": notes, "agreement": agreement})
         return
-    for line in made.notes:
+    for line in notes:
         note(line)
     table("", list(agreement[0]), [list(row.values()) for row in agreement])
     note(f"{out}: {made.profile.name}, {made.profile.duration_s:g} s; a ping over it sees what the last line says")

@@ -6,7 +6,15 @@ pings over the Profile, to be held against `seen` of the measurement. Definition
 
 from __future__ import annotations
 
-from bentpipe.profiles.measured.agreement import Seen, agreement, given_back, regular_times, same_times, seen
+from bentpipe.profiles.measured.agreement import (
+    Seen,
+    agreement,
+    disagreement,
+    given_back,
+    regular_times,
+    same_times,
+    seen,
+)
 from bentpipe.profiles.measured.capacity import Capacity, of_tables, read_capacity
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 from bentpipe.profiles.measured.probes import Probes
@@ -18,6 +26,7 @@ __all__ = [
     "Probes",
     "Seen",
     "agreement",
+    "disagreement",
     "given_back",
     "of_tables",
     "profile_from_pings",

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from bentpipe.profiles.measured.make import Measured
     from bentpipe.profiles.measured.probes import Probes
 
+#: Share by which a quantile of the delay may differ from what was measured without a warning: that of the claim
+#: `measured-profile`.
+TOLERANCE = 0.05
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -92,4 +96,21 @@ def agreement(made: Measured) -> list[dict[str, Any]]:
     return [
         {"ping": what} | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
         for what, one in rows.items()
+    ]
+
+
+def disagreement(rows: list[dict[str, Any]]) -> list[str]:
+    """Lines on what of the delay a Profile does not give back, from what `agreement` says."""
+    measured, given = rows
+    lines = []
+    for key in ("median_ms", "p95_ms", "p99_ms"):
+        was, now = measured[key], given[key]
+        if was and now is not None and abs(now / was - 1) > TOLERANCE:
+            name = key.removesuffix("_ms")
+            lines.append(f"{name} {now:.4g} ms given back, {was:.4g} ms measured ({100 * (now / was - 1):+.0f} %)")
+    if not lines:
+        return []
+    return [
+        f"the delay is not given back within {100 * TOLERANCE:g} %: {'; '.join(lines)}. A capacity that holds pings up "
+        "(--capacity), or a prober that waits for each reply, does that"
     ]

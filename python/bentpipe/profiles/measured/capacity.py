@@ -17,6 +17,7 @@ from bentpipe.profiles.build import Points
 from bentpipe.profiles.convert.iperf3 import read_iperf3
 from bentpipe.profiles.convert.mahimahi import read_mahimahi
 from bentpipe.profiles.convert.reading import ReadOptions
+from bentpipe.profiles.measured.envelope import envelope
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView, held
 from bentpipe.scenarios.units import parse_rate_bps
@@ -28,6 +29,8 @@ Way = Literal["up", "down"]
 
 #: Intervals whose ends are this close are neighbours [s]; chosen here: programs print milliseconds.
 TOUCH_S = 0.0015
+#: Points of a capacity that repeats, at most; chosen here: a day of tenths of a second, and some.
+MOST_POINTS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def read_capacity(text: str) -> Capacity:
         found = replace(found, down=None)
     elif direction == "down":
         found = replace(found, up=None)
+    if found.achieved and all(way is None or not (way.value > 0).any() for way in (found.up, found.down)):
+        raise UserError(f"--capacity: {value}: the test carried nothing; wanted an interval above 0 bit/s")
     if found.up is None and found.down is None:
         raise UserError(f"--capacity: {value} says nothing about {direction}; leave {direction}= out")
     return found
@@ -224,9 +229,10 @@ def laid_out(
         clock_known: Whether the start is a wall clock's; else nothing is known to lie beside the pings.
     """
     each = [(one, one.up if direction == "up" else one.down) for one in capacities]
-    speaking = [(one, series) for one, series in each if series is not None]
+    carried = [(one, _carried(one, series)) for one, series in each if series is not None]
+    speaking = [(one, series) for one, series in carried if series is not None]
     if not speaking:
-        return Laid(None)
+        return Laid(None, notes=[f"capacity {direction}: no test carried anything; no limit"] if carried else [])
     begins = {
         place: (one.start_unix_ns - start_unix_ns) / 1e9
         for place, (one, _) in enumerate(speaking)
@@ -257,13 +263,23 @@ def laid_out(
         what = "assumed to repeat, moved by whole slots"
     lines = [f"not known to be of the time of the pings ({length_s:g} s); {what}", *over]
     copies = int(np.ceil((duration_s - offset_s) / length_s))
+    if copies * series.t_s.size > MOST_POINTS:
+        raise UserError(
+            f"capacity {direction}: {capacity.source} lasts {length_s:g} s and would repeat {copies} times; wanted at "
+            f"most {MOST_POINTS} points in all: give a longer test, or a rate such as 100mbit"
+        )
     return _laid(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
+
+
+def _carried(one: Capacity, series: Points) -> Points | None:
+    """What the path could carry; None: a transfer carried nothing."""
+    return envelope(series, one.duration_s) if one.achieved and one.duration_s is not None else series
 
 
 def _laid(direction: Way, series: Points, used: Sequence[Capacity], lines: Sequence[str]) -> Laid:
     whose = ", ".join(one.source for one in used[:3]) + (f" and {len(used) - 3} more" if used[3:] else "")
     if any(one.achieved for one in used):
-        whose += ", as one transfer achieved it (its controller and queue included)"
+        whose += ", as one transfer achieved it in bins of 1 s or more, its own stalls bridged"
     return Laid(series, used, [f"capacity {direction}: {line}" for line in (whose, *lines)])
 
 
