@@ -1,4 +1,4 @@
-"""Capacity of measured Profiles: what one transfer achieved does not hold pings up."""
+"""Capacity of measured Profiles: what one transfer achieved does not hold pings up, and a closed end ends."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView
-from bentpipe.profiles.build import Points
+from bentpipe.profiles import PathView, write_profile
+from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.measured import (
     FromPings,
     agreement,
     disagreement,
+    given_back,
     profile_from_pings,
     read_capacity,
 )
@@ -159,3 +160,47 @@ def test_a_capacity_that_would_repeat_for_ever_is_refused():
     tiny = closed(np.arange(10) * 0.001, np.full(10, 1e6), 0.01)
     with pytest.raises(UserError, match=r"would repeat \d+ times"):
         profile_from_pings(days, FromPings(capacities=[tiny]))
+
+
+# --- a capacity that is closed at its end
+
+
+@pytest.mark.parametrize("at_s", [3.9, 3.0, 2.05])
+def test_a_capacity_that_ends_at_0_is_an_outage(at_s):
+    made = profile_from_pings(even(40), FromPings(capacities=[closed([0.0, at_s], [50e6, 0.0], 4.0)]))
+    assert any(f"an outage from {at_s:g} s to the end" in note for note in made.notes)
+    view = PathView(made.profile)
+    assert view.capacity("down").value.min() > 0
+    assert view.loss("down").value[-1] == 1.0
+    assert view.loss("down").t_s[-1] == pytest.approx(at_s)
+    assert view.loss("up").value.max() == 0
+    # A probe in the last step is lost; those before it are as they were.
+    sent_s = np.arange(40) * 0.1 + 0.01
+    now = given_back(made.profile, sent_s)
+    assert now.loss == pytest.approx((sent_s + 0.015 >= at_s).mean(), abs=0.03)
+    assert now.median_ms == pytest.approx(30, abs=0.1)
+
+
+def test_an_end_that_was_not_measured_is_no_outage():
+    one = Capacity(None, Points.of([0.0, 2.0, 3.0], [5e6, 0.0, 0.0], [True, False, False]), 4.0, None, "x")
+    made = profile_from_pings(even(40), FromPings(capacities=[one]))
+    assert not any("outage" in note for note in made.notes)
+    assert given_back(made.profile, np.arange(40) * 0.1).loss == 0
+
+
+def test_a_capacity_of_0_from_beginning_to_end_is_refused():
+    with pytest.raises(UserError, match="is 0 wherever pings are"):
+        profile_from_pings(even(40), FromPings(capacities=[closed([0.0], [0.0], 4.0)]))
+
+
+def test_a_profile_that_ends_closed_closes_its_own_direction_only(tmp_path):
+    delay = Points.constant(0.01)
+    side = Side(delay, Points.of([0.0, 2.0], [5e6, 0.0]))
+    profile = single_hop_profile(
+        name="x", hop="h", start_unix_ns=0, duration_s=4.0, basis="one_way",
+        provenance=Provenance("preset", "x"), up=Side(delay), down=side,
+    )  # fmt: skip
+    write_profile(profile, tmp_path / "c.parquet")
+    made = profile_from_pings(even(40), FromPings(capacities=[read_capacity(str(tmp_path / "c.parquet"))]))
+    assert PathView(made.profile).loss("down").value[-1] == 1.0
+    assert np.isinf(PathView(made.profile).capacity("up").value).all()

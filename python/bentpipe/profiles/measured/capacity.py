@@ -112,7 +112,9 @@ def of_profile(profile: Profile, *, clock: bool) -> Capacity:
         at = np.unique(np.concatenate([steps.t_s, valid.t_s]))
         value = held(steps.t_s, steps.value, at)
         limited = np.isfinite(value)
-        return Points.of(at, np.where(limited, value, 0.0), limited & (held(valid.t_s, valid.value, at) > 0))
+        # Nothing limits the rest, and a value must stand there: that of the limited part before, or the first.
+        last = np.maximum.accumulate(np.where(limited, np.arange(at.size), int(limited.argmax())))
+        return Points.of(at, value[last], limited & (held(valid.t_s, valid.value, at) > 0))
 
     start = profile.start_unix_ns if clock else None
     description = json.loads(profile.metadata_json())["provenance"]["description"]
@@ -198,11 +200,13 @@ class Laid:
         series: The capacity [bit/s]; None: nothing speaks of the direction.
         used: What it comes from.
         notes: Lines about what was assumed.
+        outage_s: From when to the end nothing comes through [s since the start]; None: it does not end so.
     """
 
     series: Points | None
     used: Sequence[Capacity] = ()
     notes: Sequence[str] = ()
+    outage_s: float | None = None
 
 
 def laid_out(
@@ -280,7 +284,20 @@ def _laid(direction: Way, series: Points, used: Sequence[Capacity], lines: Seque
     whose = ", ".join(one.source for one in used[:3]) + (f" and {len(used) - 3} more" if used[3:] else "")
     if any(one.achieved for one in used):
         whose += ", as one transfer achieved it in bins of 1 s or more, its own stalls bridged"
-    return Laid(series, used, [f"capacity {direction}: {line}" for line in (whose, *lines)])
+    carries = np.flatnonzero(series.value > 0)
+    if not carries.size:
+        raise UserError(f"capacity {direction}: {whose}: is 0 wherever pings are; wanted one above 0, or none")
+    outage_s = None
+    after = int(carries[-1]) + 1
+    if after < series.t_s.size:
+        # What waited there would wait for ever: the end is an outage where it was measured, and else as before.
+        value, known = series.value.copy(), series.valid[after:]
+        value[after:] = value[after - 1]
+        series = Points.of(series.t_s, value, series.valid)
+        if known.any():
+            outage_s = float(series.t_s[after + int(known.argmax())])
+            lines = [*lines, f"it ends at 0: an outage from {outage_s:g} s to the end"]
+    return Laid(series, used, [f"capacity {direction}: {line}" for line in (whose, *lines)], outage_s)
 
 
 def _first_known(each: Sequence[Points]) -> Points:

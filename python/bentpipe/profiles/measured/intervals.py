@@ -43,6 +43,15 @@ def unknown_within(series: Points, unknown: Intervals) -> Points:
     return Points.of(times / 1e9, values[order], known & ~inside(times, unknown))
 
 
+def lost_from(loss: Points | None, begin_s: float) -> Points:
+    """A series of loss, all of which passes is lost from a moment on; None: nothing was before."""
+    loss = loss or Points.constant(0.0)
+    kept = loss.t_s < begin_s
+    return Points.of(
+        np.append(loss.t_s[kept], begin_s), np.append(loss.value[kept], 1.0), np.append(loss.valid[kept], True)
+    )
+
+
 def until(series: Points | None, end_s: float, *, linear: bool) -> Points | None:
     """The part of a series up to `end_s`; of straight lines with its value there."""
     if series is None or series.t_s[-1] <= end_s:

@@ -13,9 +13,9 @@ from bentpipe.analysis import analyze_handovers
 from bentpipe.analysis.edges import NEAR_S
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import DEFAULT_QUEUE, Points, Provenance, Side, queue_limit, single_hop_profile
-from bentpipe.profiles.measured.capacity import Capacity, laid_out
+from bentpipe.profiles.measured.capacity import Capacity, Laid, laid_out
 from bentpipe.profiles.measured.delay import one_way_delays
-from bentpipe.profiles.measured.intervals import unknown_within, until
+from bentpipe.profiles.measured.intervals import lost_from, unknown_within, until
 from bentpipe.profiles.measured.loss import loss_process
 from bentpipe.profiles.measured.probes import Probes, choose, read_probes
 from bentpipe.readers.timestamps import Times
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.analysis import Handovers
+    from bentpipe.profiles.measured.intervals import Intervals
 
     Edges = NDArray[np.int64]
 
@@ -130,20 +131,26 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
             _recipe(probes, handovers, wanted, delays.cut_share, delays.overtaken)
             | {"capacity": used, "loss": loss.facts},
         ),
-        # While nothing comes through, nobody knows how late it would be.
-        up=_side(unknown_within(delays.up, loss.outages[0]), up.series, loss.up, limit, duration_ns),
-        down=_side(unknown_within(delays.down, loss.outages[1]), down.series, loss.down, limit, duration_ns),
+        up=_side(delays.up, loss.outages[0], up, loss.up, limit, duration_ns),
+        down=_side(delays.down, loss.outages[1], down, loss.down, limit, duration_ns),
         events=[_edge(int(at)) for at in edges],
     )
     return Measured(profile, probes, handovers, notes)
 
 
-def _side(delay: Points, capacity: Points | None, loss: Points | None, limit: dict[str, int], duration_ns: int) -> Side:
+def _side(
+    delay: Points, outages: Intervals, laid: Laid, loss: Points | None, limit: dict[str, int], duration_ns: int
+) -> Side:
     """A direction; what the far end's clock has behind the last probe is left out."""
+    if laid.outage_s is not None:
+        closed = np.array([[round(laid.outage_s * 1e9), duration_ns]])
+        outages = np.concatenate([outages, closed])
+        loss = lost_from(loss, laid.outage_s)
     end_s = duration_ns / 1e9
-    whole = until(delay, end_s, linear=True)
+    # While nothing comes through, nobody knows how late it would be.
+    whole = until(unknown_within(delay, outages), end_s, linear=True)
     assert whole is not None
-    return Side(whole, capacity, until(loss, end_s, linear=False), limit)
+    return Side(whole, laid.series, until(loss, end_s, linear=False), limit)
 
 
 def _edges(handovers: Handovers, probes: Probes) -> Edges:
