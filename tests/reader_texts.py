@@ -81,6 +81,29 @@ TRACEROUTE = b"""traceroute to example.org (192.0.2.1), 30 hops max, 60 byte pac
  3  * * *
  4  192.0.2.1  40.0 ms  41.0 ms  42.0 ms
 """
+WINDOWS_PING = b"""\r
+Pinging pop.example [192.0.2.1] with 32 bytes of data:\r
+Reply from 192.0.2.1: bytes=32 time=41ms TTL=57\r
+Request timed out.\r
+Reply from 192.168.1.2: Destination host unreachable.\r
+Reply from 192.0.2.1: bytes=32 time<1ms TTL=57\r
+\r
+Ping statistics for 192.0.2.1:\r
+    Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),\r
+Approximate round trip times in milli-seconds:\r
+    Minimum = 0ms, Maximum = 41ms, Average = 20ms\r
+"""
+TRACERT = b"""\r
+Tracing route to pop.example [192.0.2.1]\r
+over a maximum of 30 hops:\r
+\r
+  1    <1 ms    <1 ms     1 ms  192.168.1.1 \r
+  2    28 ms     *       31 ms  100.64.0.1 \r
+  3     *        *        *     Request timed out.\r
+  4    40 ms    41 ms    42 ms  pop.example [192.0.2.1] \r
+\r
+Trace complete.\r
+"""
 MTR = json.dumps(
     {
         "report": {
@@ -193,6 +216,7 @@ TEXTS = {
     "ping": (PING, "ping"),
     "ping of macOS": (MACOS, "ping"),
     "ping of busybox": (TOOL_TEXTS["busybox"], "ping"),
+    "ping of Windows": (WINDOWS_PING, "ping"),
     "irtt": (TOOL_TEXTS["irtt"], "irtt"),
     "iperf3": (TOOL_TEXTS["iperf3"], "iperf3"),
     "iperf3 stream": (TOOL_TEXTS["iperf3 stream"], "iperf3"),
@@ -201,6 +225,7 @@ TEXTS = {
     "fping JSON": (FPING_JSON, "fping"),
     "Atlas": (ATLAS, "ripe-atlas"),
     "traceroute": (TRACEROUTE, "traceroute"),
+    "tracert": (TRACERT, "traceroute"),
     "mtr": (MTR, "mtr"),
     "mahimahi": (b"".join(b"%d\n" % (ms // 2) for ms in range(1, 2001)), "mahimahi"),
     "LeoReplayer": (b"11\n10\n12.5\n11\n", "leoreplayer"),

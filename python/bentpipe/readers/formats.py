@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bentpipe.readers import atlas, columns, fping, iperf3, irtt, long_tables, ping, routes, traces
+from bentpipe.readers import atlas, columns, fping, iperf3, irtt, long_tables, routes, traces, windows
 from bentpipe.readers.measurement import Measurement, Said
 
 #: As much of a file as is looked at to know its format; chosen here: each says itself in its first kilobytes.
@@ -36,11 +36,18 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "irtt": Format("JSON of irtt client -o", irtt.is_irtt, irtt.measure),
         "ripe-atlas": Format("results of RIPE Atlas, ping and traceroute", atlas.is_atlas, atlas.measure),
         "mtr": Format("mtr --json", routes.is_mtr, routes.measure_mtr),
-        "traceroute": Format("text of traceroute", routes.is_traceroute, routes.measure),
+        "traceroute": Format(
+            "text of traceroute and tracert", windows.is_any_traceroute, windows.measure_any_traceroute
+        ),
         "fping": Format("fping -c, -l, -C, -J; best with -D", fping.is_fping, None, fping.measure),
         "mahimahi": Format("packet-delivery trace of mm-link", traces.is_mahimahi, traces.measure_mahimahi),
         "leoreplayer": Format("LeoReplayer's delays, one each 10 ms", traces.is_delays, traces.measure_delays),
-        "ping": Format("text of ping: Linux, busybox, BSD and macOS; best with -D", ping.is_ping, None, ping.measure),
+        "ping": Format(
+            "text of ping: Linux, busybox, BSD, macOS, Windows; best with -D",
+            windows.is_any_ping,
+            None,
+            windows.measure_any_ping,
+        ),
         "csv": Format("a table whose columns name their units", columns.is_table, None, long_tables.measure),
     }
 )

@@ -21,7 +21,7 @@ _WORD = re.compile(
     r"|\[[^\]]{1,60}\]|(?P<word>\S{1,255})"
 )
 _MTR = (b'"report"', b'"mtr"', b'"hubs"')
-_SCHEMA = {"target": pl.String, "unix_ns": pl.Int64, "ttl": pl.Int64, "address": pl.String, "rtt_ms": pl.Float64}
+SCHEMA = {"target": pl.String, "unix_ns": pl.Int64, "ttl": pl.Int64, "address": pl.String, "rtt_ms": pl.Float64}
 
 
 def is_traceroute(head: bytes) -> bool:
@@ -41,7 +41,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
         UserError: A line that traceroute does not print; it is named.
     """
     rows: list[tuple[Any, ...]] = []
-    notes = [_no_times(said)]
+    notes = [no_times(said)]
     target = None
     traces, ttl = -1, 0
     lines = data.decode("utf-8", "replace").split("\n")
@@ -66,8 +66,8 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
             notes.append(f"line {count} is cut off; left out")
     if not rows:
         raise UserError(f"{where}: holds no hop")
-    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    return Measurement({"hops": table}, _clock(said), notes=tuple(notes), counted=True)
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return Measurement({"hops": table}, clock_of(said), notes=tuple(notes), counted=True)
 
 
 def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
@@ -82,9 +82,9 @@ def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
             if rtt_ms > MAX_RTT_MS or address is None:
                 raise UserError(f"{place}: {shown(match[0])} is out of place; wanted an address before it")
             found.append((address, rtt_ms))
-        elif match["inside"] or _is_address(match["word"]):
+        elif match["inside"] or is_address(match["word"]):
             address = (match["inside"] or match["word"]).partition("%")[0]
-            if not _is_address(address):
+            if not is_address(address):
                 raise UserError(f"{place}: {shown(address)} is no address")
     if not found:
         raise UserError(f"{place}: {shown(text)} has neither a round trip nor a `*`")
@@ -106,14 +106,14 @@ def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
         for index, hub in enumerate(member(here, report, "hubs", list)):
             place = f"{here}: hubs[{index}]"
             host = text_of(place, hub, "host")
-            answered = _is_address(host)
+            answered = is_address(host)
             rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
             rows.append((target, at_ns, _ttl(place, hub, index + 1), host if answered else None, rtt_ms))
     if not rows:
         raise UserError(f"{where}: has no hub of a report")
-    notes = (_no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
+    notes = (no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
     return Measurement(
-        {"hops": pl.DataFrame(rows, schema=_SCHEMA, orient="row")}, _clock(said), notes=notes, counted=True
+        {"hops": pl.DataFrame(rows, schema=SCHEMA, orient="row")}, clock_of(said), notes=notes, counted=True
     )
 
 
@@ -124,7 +124,8 @@ def _ttl(place: str, hub: Any, at: int) -> int:  # noqa: ANN401 - JSON is anythi
     return int(number(f"{place}.count", number_of_it, 1, 255, "hops"))
 
 
-def _is_address(text: str | None) -> bool:
+def is_address(text: str | None) -> bool:
+    """Whether a text is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text or "")
     except ValueError:
@@ -132,11 +133,13 @@ def _is_address(text: str | None) -> bool:
     return True
 
 
-def _no_times(said: Said) -> str:
+def no_times(said: Said) -> str:
+    """The note on traceroutes as text."""
     return "no times in it: its traceroutes are put a second apart" + (
         "" if said.start_unix_ns is not None else ", from 1970 on (--start says when)"
     )
 
 
-def _clock(said: Said) -> Any:  # noqa: ANN401 - a Literal
+def clock_of(said: Said) -> Any:  # noqa: ANN401 - a Literal
+    """The clock of what has no times: a wall clock's only if the user says when it began."""
     return "relative" if said.start_unix_ns is None else "utc"
