@@ -194,6 +194,21 @@ def test_tables_say_their_units(tmp_path):
     assert given.clock == "relative"
 
 
+@pytest.mark.parametrize("name", ["", '""', "Unnamed: 0"])
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_an_index_column_is_passed_over(tmp_path, name, mark):
+    """As `DataFrame.to_csv` of pandas and `write.csv` of R write one."""
+    rows = [f"{n}{mark}{START_S + n}{mark}{'' if n == 2 else 40.5}{mark}{n + 1}" for n in range(4)]
+    text = "\n".join([mark.join([name, "unix_s", "rtt_ms", "seq"]), *rows, ""])
+    found = read(tmp_path, text.encode())
+    assert found.tables["probes"]["rtt_ms"].to_list() == [40.5, 40.5, None, 40.5]
+    assert since(found.tables["probes"]) == [0, 1, 2, 3]
+    assert any("columns passed over" in note for note in found.notes)
+    # An instant, whose rows are read another way.
+    words = f"{name},timestamp,rtt_ms\n0,2026-05-10 09:00:00,40\n1,2026-05-10 09:00:01,lost\n"
+    assert read(tmp_path, words.encode()).tables["probes"]["rtt_ms"].to_list() == [40.0, None]
+
+
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
 @pytest.mark.parametrize("numbered", [True, False], ids=["each probe has a number", "only answered probes have"])
 def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):

@@ -556,7 +556,8 @@ def _split(line: str, separator: str) -> list[str]:
 def is_heading(text: bytes) -> bool:
     """Whether the first line of a table that begins so is a heading."""
     lines = (line.decode("utf-8", "replace") for line in text.split(b"\n"))
-    return _is_heading([next((line for line in lines if not is_aside(line)), "").strip()])
+    first = next((line for line in lines if not is_aside(line)), "").strip("\r ")
+    return _is_heading(_split(first, separator_of(first)))
 
 
 def is_aside(line: str) -> bool:
@@ -565,7 +566,9 @@ def is_aside(line: str) -> bool:
 
 
 def _is_heading(fields: list[str]) -> bool:
-    return bool(fields) and bool(re.match(r"[\"']?[@A-Za-z_]", fields[0]))
+    # pandas and R write an index as a first column without a name.
+    unnamed = len(fields) > 2 and fields[0].strip("\"'") == ""
+    return bool(fields) and bool(re.match(r"[\"']?[@A-Za-z_]", fields[1 if unnamed else 0]))
 
 
 def era(text: str) -> str | None:
