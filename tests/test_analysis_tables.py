@@ -142,6 +142,29 @@ def test_another_carriers_nat_is_no_bent_pipe():
     assert path_segments(hops(slow_wifi)).traces["bent_pipe"].to_list() == [False]
 
 
+@pytest.mark.parametrize("gateway", ["129.224.201.1", "188.92.254.1", "98.97.32.1"])
+@pytest.mark.parametrize("home", [True, False], ids=["behind a router", "on the dish"])
+def test_a_gateway_may_have_a_public_address(gateway, home):
+    route = [(1, "192.168.1.1", 1.0)] if home else []
+    route += [(2, gateway, 31.0), *ROUTE[2:]]
+    rows = [("p", "8.8.8.8", 0, *hop) for hop in route]
+    traces = path_segments(hops(rows)).traces
+    wanted = (True, True, 1.0 if home else None, 31.0, 33.0, 35.0, 36.0, 50.0)
+    columns = ["reached", "bent_pipe", *(f"S{n}_end_ms" for n in range(1, 7))]
+    assert traces.select(columns).row(0) == wanted
+    # Its target may be in Starlink's network, and what is near is no satellite.
+    inside = [(*row[:1], "206.224.65.178", *row[2:]) for row in rows[: 4 + home]]
+    assert path_segments(hops(inside)).traces.select("reached", "bent_pipe").row(0) == (True, True)
+    near = [(*row[:5], row[5] / 10) if row[5] else row for row in rows]
+    assert path_segments(hops(near)).traces["bent_pipe"].to_list() == [False]
+
+
+def test_a_path_of_another_carrier_to_starlink_has_no_bent_pipe():
+    route = [(1, "192.168.1.1", 1.0), (2, "216.194.71.1", 15.0), (3, "10.1.1.1", 16.0), (4, "80.81.194.52", 17.0)]
+    rows = [("f", "206.224.65.178", 0, *hop) for hop in [*route, (5, "206.224.65.178", 20.0)]]
+    assert path_segments(hops(rows)).traces["bent_pipe"].to_list() == [False]
+
+
 def test_a_slow_router_at_home_hides_no_bent_pipe():
     """The terminal's own router answers late; what it passes on is no later for that."""
     slow = [("r", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 1.0), (2, "192.168.100.1", 25.0), *ROUTE[1:])]

@@ -6,7 +6,8 @@ S6 the wide area. The paper tells them apart by mapping addresses to AS numbers;
 - S1 ends at the last private address before the gateway; a host that sits on the dish has none;
 - S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway), if the way there from the private address
   that answered soonest takes as long as one over a satellite at least (`LEAST_BENT_PIPE_MS`): other carriers' NATs have
-  such addresses too, a few milliseconds away;
+  such addresses too, a few milliseconds away. A terminal with a public address has a gateway with one: it counts if its
+  range is known, or if the next address that is not private is one of Starlink's network;
 - S3 ends at the last private address behind it (172.16.0.0/12: the PoP);
 - S4 ends at the first public address of Starlink's network, S5 at the last;
 - S6 ends at the target.
@@ -124,8 +125,11 @@ def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, 
     state = "home"
     home_ms: list[float] = []
     least = trace.group_by("ttl", "address", maintain_order=True).agg(pl.col("rtt_ms").min())
-    for address, rtt_ms in least.select("address", "rtt_ms").iter_rows():
+    answers = list(least.select("address", "rtt_ms").iter_rows())
+    for place, (address, rtt_ms) in enumerate(answers):
         part = parts[address]
+        if part == "outside" and state == "home" and _leads_inside([parts[a] for a, _ in answers[place + 1 :]]):
+            part = "access"
         if address == target:
             ends |= {"reached": True, "S6_end_ms": rtt_ms}
             break
@@ -147,6 +151,11 @@ def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, 
         elif part == "outside":
             state = "outside"
     return ends
+
+
+def _leads_inside(behind: list[str]) -> bool:
+    """Whether the next hop that is not private is in Starlink's network, by the parts of those behind one."""
+    return next((part for part in behind if part != "private"), None) == "inside"
 
 
 def _shares(traces: pl.DataFrame) -> pl.DataFrame:
