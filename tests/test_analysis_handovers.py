@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from bentpipe.analysis import analyze_handovers
 from bentpipe.analysis.evidence import Evidence
+from bentpipe.analysis.handovers import NO_CLOCK, SIGNIFICANCE
 from bentpipe.analysis.period import search
 from bentpipe.errors import UserError
-from bentpipe.validation.slots import NULLS, as_table, sources
+from bentpipe.validation.slots import NULLS, as_table, sources, stretch
 
 
 def apart(a, b, period_s):
@@ -151,6 +152,25 @@ def test_none_is_no_answer_of_a_record_that_is_too_short(span_s, every_s, enough
     told = found.to_dict()
     assert (told["found"], told["undecided"], told["enough_s"]) == (False, said is not None, enough_s)
     assert found.reason.startswith(said or "no period from 5")
+
+
+@pytest.mark.parametrize(("step_ms", "seed"), [(1.0, 4), (1.5, 3)])
+def test_a_chance_between_the_levels_decides_nothing(step_ms, seed):
+    """A record that is long enough, with slots of small steps: too unlikely for none, too likely for some."""
+    found = analyze_handovers(slotted(seed, every_s=0.02, span_s=650.0, step_ms=step_ms))
+    assert SIGNIFICANCE < found.p_value <= NO_CLOCK
+    assert (found.found, found.undecided, found.enough_s) == (False, True, 600.0)
+    assert found.reason.startswith("undecided: no period from 5 to 60 s stands out")
+    assert found.reason.endswith("above 0.01, but not above 0.1")
+
+
+def test_the_campaigns_slots_are_never_denied():
+    """Stretches of ten minutes and more at 10 ms, by send times: slots are found, or it is undecided."""
+    rng = np.random.default_rng(1)
+    for name in ("victoria 2", "victoria 3"):
+        found = [analyze_handovers(as_table(stretch(campaigns()[name], 700.0, rng))) for _ in range(6)]
+        assert all(one.found or one.undecided for one in found)
+        assert sum(one.found for one in found) >= 3
 
 
 def test_what_was_found_is_decided():

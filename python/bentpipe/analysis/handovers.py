@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 SHORTEST_S, LONGEST_S = 5.0, 60.0
 #: Largest chance of a false alarm at which slots are said to be found.
 SIGNIFICANCE = 0.01
+#: Up to this chance nothing is said of a record in which no slots are found, however long it is. Chosen here: of 180
+#: stretches long enough (`ENOUGH_S`) of the two Victoria campaigns and Seattle, in which there are slots, one in ten is
+#: above `SIGNIFICANCE` and none above 0.04; of 252 null series (`bentpipe validate slots`) none is from 0.01 to 0.1.
+NO_CLOCK = 0.1
 #: A long record is searched in windows of about this length [s], so that a host's drifting clock does not blur edges:
 #: 100 ppm, a bad crystal, is 0.4 s in an hour.
 WINDOW_S = 3600.0
@@ -78,8 +82,8 @@ class Handovers:
             day.
         enough_s: How long a record with such a spacing is in which slots are mostly found [s]: see `ENOUGH_S`; None:
             none that was tried is long enough.
-        undecided: Whether nothing was found in a record that was not searched or is shorter than `enough_s`: there may
-            be slots, and there may be none.
+        undecided: Whether nothing was found in a record that was not searched, is shorter than `enough_s`, or has a
+            `p_value` between `SIGNIFICANCE` and `NO_CLOCK`: there may be slots, and there may be none.
     """
 
     found: bool
@@ -321,10 +325,16 @@ def _none(
     windows: pl.DataFrame | None = None,
 ) -> Handovers:
     enough_s = _enough_s(spacing)
-    undecided = p_value is None or enough_s is None or one.duration_s < NEARLY * enough_s
+    short = p_value is None or enough_s is None or one.duration_s < NEARLY * enough_s
+    between = p_value is not None and p_value <= NO_CLOCK
+    undecided = short or between
+    if between:
+        reason = f"{reason}, but not above {NO_CLOCK:g}"
+    if undecided:
+        reason = f"{_short_of(one.duration_s, spacing) if short else 'undecided'}: {reason}"
     return Handovers(
         found=False,
-        reason=f"{_short_of(one.duration_s, spacing)}: {reason}" if undecided else reason,
+        reason=reason,
         p_value=p_value,
         period_s=None,
         phase_s=None,

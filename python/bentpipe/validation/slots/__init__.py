@@ -90,11 +90,12 @@ def false_alarms(kind: str, whole: Mapping[str, Pings], series: int, on_progress
     return np.array([1.0 if p is None else p for p in p_values])
 
 
-def power(pings: Pings, slots: int, stretches: int, seed: int) -> float:
-    """Share of stretches of so many slots in which the right period is found."""
+def power(pings: Pings, slots: int, stretches: int, seed: int) -> tuple[float, float]:
+    """Shares of stretches of so many slots in which the right period is found, and in which it is denied."""
     rng = np.random.default_rng(seed)
     found = [analyze_handovers(as_table(stretch(pings, slots * 15.0, rng))) for _ in range(stretches)]
-    return float(np.mean([_is_right(handovers) for handovers in found]))
+    denied = [not handovers.found and not handovers.undecided for handovers in found]
+    return float(np.mean([_is_right(handovers) for handovers in found])), float(np.mean(denied))
 
 
 def _is_right(handovers: Handovers) -> bool:
@@ -129,11 +130,14 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         alarms = int((p <= SIGNIFICANCE).sum())
         ours = f"{alarms} of {SERIES} ({100 * alarms / SERIES:.1f} %)"
         rows.append(Row(f"false alarms: {kind}", ours, f"p ≤ {SIGNIFICANCE:g}", "≤ 1 %", alarms <= 0.01 * SERIES))
-    cases = {"victoria (13 ms)": whole["victoria 3"], "seattle (150 ms)": whole["seattle"], "joint": whole["joint"]}
+    cases = {f"victoria {k} (13 ms)": whole[f"victoria {k}"] for k in (2, 3)}
+    cases |= {"seattle (150 ms)": whole["seattle"], "joint": whole["joint"]}
     cases |= {f"seattle, every {every:g} s": thinned(whole["seattle"], every) for every in (0.5, 1.0, 2.0)}
     for k, (name, pings) in enumerate(cases.items()):
         span = (pings[0][-1] - pings[0][0]) / 15.0
-        found = [f"{n}: {power(pings, n, STRETCHES, n):.2f}" for n in LENGTHS if n <= span]
-        notes.append(f"power, {name}, by slots: {', '.join(found)}")
+        shares = {n: power(pings, n, STRETCHES, n) for n in LENGTHS if n <= span}
+        found = ", ".join(f"{n}: {right:.2f}" for n, (right, _) in shares.items())
+        denied = max(denied for _, denied in shares.values())
+        notes.append(f"power, {name}, by slots: {found}; denied: {denied:.2f} at most")
         on_progress(0.8 + 0.2 * (k + 1) / len(cases))
     return Outcome("slots", rows, notes)
