@@ -192,7 +192,10 @@ def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
     ("command", "keys"),
     [
         ("cc", {"name", "status", "description", "source", "needs", "tunables"}),
-        ("sites", {"name", "lat_deg", "lon_deg", "alt_m", "pop", "description", "source"}),
+        (
+            "sites",
+            {"name", "lat_deg", "lon_deg", "alt_m", "pop", "gateways", "coverage_percent", "description", "source"},
+        ),
         ("constellations", {"name", "satellites", "shells", "description", "source"}),
         ("presets", {"name", "parameters", "description", "source"}),
     ],

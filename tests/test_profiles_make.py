@@ -11,10 +11,11 @@ import pytest
 from bentpipe import orbit
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, summarise
+from bentpipe.profiles.coverage import SLOT_NS, SLOT_PHASE_NS, SLOTS, coverage
 from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning
 from bentpipe.profiles.origin import geometry, slots
 from bentpipe.profiles.show import as_rows
-from bentpipe.scenarios import Place
+from bentpipe.scenarios import Place, load_gateways, load_sites
 from bentpipe.times import format_utc, parse_utc
 
 START = parse_utc("2026-05-10T09:00:00Z")
@@ -84,6 +85,65 @@ def test_where_nobody_serves_is_an_outage_and_said(place: str) -> None:
     with pytest.warns(OutageWarning, match=r"serves it for 20 of 20 s"):
         profile = make_profile(place, "london", duration_s=20.0)
     assert summarise(profile)["no_path_s"] == 20.0
+
+
+def own_gateways(folder: Path) -> Path:
+    path = folder / "own.toml"
+    path.write_text(
+        'source = "assumed"\npop_rule = "nearest-by-fibre"\nmin_elevation_deg = 30\ngateways = [\n'
+        '{ name = "Nairobi", country = "KE", lat_deg = -1.29, lon_deg = 36.82, bands = ["Ka"], antennas = [8] },\n'
+        '{ name = "Perth", country = "AU", lat_deg = -31.9, lon_deg = 115.9, bands = ["Ka"], antennas = [8] }]\n'
+    )
+    return path
+
+
+def test_a_gateway_list_of_ones_own_gives_a_site_service(tmp_path: Path) -> None:
+    with pytest.warns(OutageWarning, match=r"20 of 20 s: an outage; `bentpipe sites` shows coverage"):
+        make_profile("nairobi", "nairobi", duration_s=20.0)
+    path = own_gateways(tmp_path)
+    made = make_profile("nairobi", "nairobi", duration_s=20.0, gateways=path)
+    # Drawn again, the Profile still says which list it was made with.
+    for profile in (made, made.reseed(5)):
+        summary = summarise(profile)
+        assert summary["no_path_s"] == 0
+        assert summary["geometry"]["rules"]["gateway_min_elevation_deg"] == 30
+        assert summary["geometry"]["gateway_list"] == {
+            "file": "own.toml",
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "source": "assumed",
+            "listed": 2,
+            "in_reach": [{"name": "Nairobi KE", "lat_deg": -1.29, "lon_deg": 36.82}],
+        }
+        assert "1 of its 2 in reach" in dict(as_rows(summary)[0])["gateway list"]
+
+
+def test_the_packaged_list_leaves_a_recipe_as_it_was() -> None:
+    profile = make_profile("melbourne", "sydney", duration_s=20.0)
+    assert "gateways" not in json.loads(profile.metadata_json())["provenance"]["recipe"]["origin"]
+    assert summarise(profile)["geometry"]["gateway_list"] is None
+
+
+def test_coverage_is_the_share_of_slots_in_which_the_scheduler_has_a_candidate() -> None:
+    """Around Reykjavik, Lima and Hong Kong some slots have a candidate and some have none."""
+    places = [load_sites()[name] for name in ("reykjavik", "lima", "hong-kong", "nairobi", "louvain")]
+    found = coverage(places)
+    assert [one.gateways > 0 for one in found] == [True, True, True, False, True]
+    assert (found[3].share, found[4].share) == (0.0, 1.0)
+    assert 0 < found[1].share < 0.2 < found[0].share < found[2].share < 1
+    day = parse_utc("2026-05-10T00:00:00Z")
+    satellites = orbit.load_satellites(None, None, day)
+    for place, one in zip(places[:3], found[:3], strict=True):
+        served = 0
+        for k in range(SLOTS):
+            text = orbit.schedule(
+                satellites,
+                place,
+                [(g.label, Place(g.label, g.lat_deg, g.lon_deg), 0.0) for g in load_gateways().gateways],
+                start_unix_ns=day + SLOT_PHASE_NS + k * 900 * 10**9,
+                duration_ns=SLOT_NS,
+            )
+            served += any(slot["candidates"] for slot in json.loads(text)["slots"])
+        assert served / SLOTS == one.share
 
 
 def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:

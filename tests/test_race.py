@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.runs import (
-    PathWarning,
     compare,
     find_runs,
     race,
@@ -148,11 +148,24 @@ def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key,
     assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
 
 
-def test_a_path_that_is_one_outage_is_said(tmp_path):
+def test_a_race_on_a_path_without_service_is_refused(tmp_path):
     path = outage()
-    with pytest.warns(PathWarning, match="'mid-ocean' is an outage from beginning to end"):
-        (run,) = race([path], ["reno"], out=tmp_path, duration_s=2.0).runs
-    assert run.flows[0]["goodput_bps"] == 0
+    with pytest.raises(UserError, match=r"'mid-ocean' has no service from beginning to end.*--gateways") as caught:
+        race([bell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0)
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_in_an_outage_counts_where_another_run_has_service(tmp_path):
+    whole = bell()
+    metadata = json.loads(whole.metadata_json())
+    metadata["routes"] = [{"at_ns": 0, "hops": []}, {"at_ns": 2_000_000_000, "hops": [0]}]
+    path = Profile.from_table(json.dumps(metadata), *whole.table().values())
+    with pytest.raises(UserError, match="has no service in the time that is raced"):
+        race([path], ["reno"], out=tmp_path / "none", duration_s=1.0, phase_s=0.0)
+    runs = race([path], ["reno"], out=tmp_path / "some", duration_s=1.0, seeds=4).runs
+    goodput = [run.flows[0]["goodput_bps"] for run in runs]
+    assert min(goodput) == 0 < max(goodput)
 
 
 def test_a_damaged_run_is_run_again_and_said(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tomllib
 from importlib import resources
@@ -28,6 +29,7 @@ from bentpipe.scenarios import (
     parse_place,
     parse_preset,
     pop_by_code,
+    read_gateways,
 )
 from bentpipe.scenarios.fibre import load_fibre, parse_fibre
 from bentpipe.scenarios.ground import parse_gateways, parse_pops
@@ -117,6 +119,49 @@ def test_gateway_labels_are_unique_and_bands_have_their_antennas():
     assert len(gateways) > 200
     assert len({g.label for g in gateways}) == len(gateways)
     assert all(len(g.bands) == len(g.antennas) for g in gateways)
+
+
+OWN_GATEWAYS = """
+source = "assumed"
+pop_rule = "nearest-by-fibre"
+min_elevation_deg = 25.0
+gateways = [{ name = "Nairobi", country = "KE", lat_deg = -1.29, lon_deg = 36.82, bands = ["Ka"], antennas = [8] }]
+"""
+
+
+def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(OWN_GATEWAYS, encoding="utf-8-sig")
+    found = read_gateways(path)
+    assert [gateway.label for gateway in found.gateways] == ["Nairobi KE"]
+    assert (found.file, found.sha256) == ("own.toml", hashlib.sha256(path.read_bytes()).hexdigest())
+    assert load_gateways().file is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("lat_deg = -1.29", "lat_deg = -91", "gateways[0]: lat_deg is -91; wanted a number from -90 to 90"),
+        ("lat_deg = -1.29", "lat_deg = nan", "gateways[0]: lat_deg is nan; wanted a number from -90 to 90"),
+        ("lat_deg", "latitude", "gateways[0]: key 'lat_deg' is missing"),
+        ('bands = ["Ka"]', 'bands = ["Ku"]', "gateways[0]: bands ['Ku'] with antennas [8]"),
+        ("antennas = [8] }", "antennas = [8], height = 3 }", "gateways[0]: unknown key 'height'"),
+        ('"nearest-by-fibre"', '"mine"', "pop_rule is 'mine'; wanted 'nearest-by-fibre'"),
+        ('source = "assumed"', "", "key 'source' is missing"),
+        ("gateways = [", "gateways = 3 #", "gateways is 3; wanted a list of tables"),
+        ("source", "[", "not valid TOML"),
+        ("source", "\udcff", "own.toml:2: is not UTF-8 text"),
+        ("source", "#" * (1 << 20), "is too large"),
+    ],
+)
+def test_what_is_no_gateway_list_is_refused_in_one_line(tmp_path, old, new, said):
+    path = tmp_path / "own.toml"
+    path.write_bytes(OWN_GATEWAYS.replace(old, new, 1).encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError) as caught:
+        read_gateways(path)
+    assert_one_line(caught)
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
 
 
 def test_published_pops_of_sites_exist():

@@ -120,7 +120,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
     Raises:
         UserError: As `read_bytes`; or the file is not text (the line is named).
     """
-    data = read_bytes(path)
+    return text_of(read_bytes(path), path)
+
+
+def text_of(data: bytes, path: str | os.PathLike[str]) -> str:
+    """Decode the bytes of a file as UTF-8, with or without a byte-order mark; `path` names it in messages.
+
+    Raises:
+        UserError: They are not UTF-8 (the line is named).
+    """
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

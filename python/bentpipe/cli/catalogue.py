@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bentpipe.cli import options
 from bentpipe.errors import UserError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
@@ -41,14 +42,20 @@ def cc(
                 table(f"{entry['name']}: tunables", ["tunable", *columns[1:]], rows)
 
 
-def sites(as_json: AsJson = False) -> None:
-    """List the places that --site and --to take by name.
+def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
+    """List the places that --site and --to take by name, with their gateways in reach and their coverage.
+
+    Cover is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway: 0 % is an outage from
+    beginning to end.
 
     Example:
         bentpipe sites
     """
-    from bentpipe.scenarios import load_sites, sites_source
+    from bentpipe.profiles.coverage import SLOTS, coverage
+    from bentpipe.scenarios import load_sites, read_gateways, sites_source
 
+    places = list(load_sites().values())
+    covered = coverage(places, None if gateways is None else read_gateways(gateways))
     rows = [
         {
             "name": place.name,
@@ -56,13 +63,22 @@ def sites(as_json: AsJson = False) -> None:
             "lon_deg": place.lon_deg,
             "alt_m": place.alt_m,
             "pop": place.pop,
+            "gateways": found.gateways,
+            "coverage_percent": round(100 * found.share),
             "description": place.description,
             "source": sites_source(),
         }
-        for place in load_sites().values()
+        for place, found in zip(places, covered, strict=True)
     ]
-    _print(["name", "lat_deg", "lon_deg", "alt_m", "pop", "description"], rows, as_json)
-    if not as_json:
+    if as_json:
+        _print([], rows, as_json)
+    else:
+        # Altitudes are in the JSON alone: a terminal of 80 columns has no room for them.
+        for row in rows:
+            row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
+            row["cover"] = f"{row['coverage_percent']} %"
+        _print(["name", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
+        typer.echo(f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway")
         typer.echo(f"Source: {sites_source()}")
 
 

@@ -26,6 +26,13 @@ Start = Annotated[
         show_default=False,
     ),
 ]
+Gateways = Annotated[
+    Path | None,
+    typer.Option(
+        help="A gateway list of your own (TOML, as in docs/reference/scenarios.md). [default: Starlink's of 2024]",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

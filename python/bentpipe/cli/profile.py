@@ -36,6 +36,7 @@ def make(
     duration: Annotated[float, typer.Option(help="How long it lasts [s].")] = 300.0,
     elements: options.Elements = None,
     constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
+    gateways: options.Gateways = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -70,6 +71,7 @@ def make(
             "--to": to,
             "--elements": elements,
             "--constellation": constellation,
+            "--gateways": gateways,
             "--policy": policy,
         }
         if also := [option for option, value in given.items() if value is not None]:
@@ -89,6 +91,7 @@ def make(
                 duration_s=duration,
                 elements=elements,
                 constellation=constellation,
+                gateways=gateways,
                 policy=policy,
                 seed=seed,
                 name=name,

@@ -7,25 +7,24 @@ Who serves the terminal slot by slot comes from `bentpipe.orbit`, the fibre from
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bentpipe import orbit
-from bentpipe._native import Profile, Satellites
+from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles.access import build_profile
 from bentpipe.profiles.build import duration_to_ns
-from bentpipe.profiles.origin import constellation_source, elements_source
+from bentpipe.profiles.coverage import gso_exclusion_deg, reach_km
+from bentpipe.profiles.origin import constellation_source, elements_source, gateways_source
 from bentpipe.scenarios import (
     FibreDelay,
     Gateway,
     GatewayList,
     Place,
     Pop,
-    Shell,
     fibre_one_way_ms,
     great_circle_km,
     load_constellation,
@@ -33,9 +32,9 @@ from bentpipe.scenarios import (
     nearest_pop,
     parse_place,
     pop_by_code,
+    read_gateways,
 )
 from bentpipe.scenarios.fibre import load_fibre
-from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
 
 #: Part of the progress that choosing satellites takes; the access model takes the rest.
 _SCHEDULE_SHARE = 0.8
@@ -61,6 +60,7 @@ def make_profile(
     duration_s: float = 300.0,
     elements: str | os.PathLike[str] | None = None,
     constellation: str | None = None,
+    gateways: str | os.PathLike[str] | None = None,
     policy: str | None = None,
     seed: int = 0,
     name: str | None = None,
@@ -69,8 +69,9 @@ def make_profile(
 ) -> Profile:
     """The path from a terminal at `site` to a server at `to`, over the satellites that serve it.
 
-    Gateways are the packaged ones of Starlink, whatever the constellation. The traffic of a gateway leaves through the
-    terminal's own PoP if the site names one, otherwise through the PoP with the least fibre delay from the gateway.
+    Gateways are the packaged ones of Starlink, whatever the constellation, unless `gateways` names a list. The traffic
+    of a gateway leaves through the terminal's own PoP if the site names one, otherwise through the PoP with the least
+    fibre delay from the gateway.
 
     Args:
         site: The terminal: a known name, or ``lat,lon[,alt_m]``.
@@ -81,6 +82,8 @@ def make_profile(
         elements: A file of orbital elements (TLE or OMM, plain or gzipped); the terminal's lowest elevation and angle
             from the geostationary arc are then those of the shells of `bentpipe.orbit.DEFAULT_SKY`.
         constellation: Built-in shells instead; by default `bentpipe.orbit.DEFAULT_SKY`.
+        gateways: A gateway list of your own, a TOML file in the form of ``scenarios/gateways/starlink.toml``. The
+            gateways in reach and the file's hash are kept in the Profile's recipe.
         policy: How the scheduler chooses a satellite for a slot; by default `bentpipe.orbit.DEFAULT_POLICY`.
         seed: Decides everything that is drawn.
         name: The Profile's name; by default ``SITE-TO``.
@@ -116,8 +119,8 @@ def make_profile(
             stacklevel=2,
         )
     min_elevation_deg = min(shell.min_elevation_deg for shell in shells)
-    ground = load_gateways()
-    exits = _exits(ground, terminal, _reach_km(satellites, min_elevation_deg, ground.min_elevation_deg))
+    ground = load_gateways() if gateways is None else read_gateways(gateways)
+    exits = _exits(ground, terminal, reach_km(satellites, min_elevation_deg, ground.min_elevation_deg))
     schedule = orbit.schedule(
         satellites,
         terminal,
@@ -126,7 +129,7 @@ def make_profile(
         duration_ns=duration_ns,
         min_elevation_deg=min_elevation_deg,
         gateway_min_elevation_deg=ground.min_elevation_deg,
-        gso_exclusion_deg=_gso_exclusion_deg(shells),
+        gso_exclusion_deg=gso_exclusion_deg(shells),
         policy=policy or orbit.DEFAULT_POLICY,
         seed=seed,
         on_progress=lambda done: on_progress(done * _SCHEDULE_SHARE),
@@ -143,8 +146,9 @@ def make_profile(
             "satellites": elements_source(elements, satellites)
             if elements is not None
             else constellation_source(constellation or orbit.DEFAULT_SKY, start_unix_ns),
+            "gateways": gateways_source(ground, [gateway for gateway, _ in exits]),
             "gateway_min_elevation_deg": ground.min_elevation_deg,
-            "gso_exclusion_deg": _gso_exclusion_deg(shells),
+            "gso_exclusion_deg": gso_exclusion_deg(shells),
             "schedule_seed": seed,
         },
     )
@@ -157,8 +161,10 @@ def _warn_of_outages(schedule: str, terminal: Place) -> None:
     unserved_s = sum(slot["end_ns"] - slot["start_ns"] for slot in slots if slot["serving"] is None) / 1e9
     if unserved_s > 0:
         of_s = slots[-1]["end_ns"] / 1e9
+        way_out = "" if unserved_s < of_s else "; `bentpipe sites` shows coverage, --gateways FILE adds gateways"
         warnings.warn(
-            f"{terminal.name}: no satellite that a gateway sees serves it for {unserved_s:g} of {of_s:g} s: an outage",
+            f"{terminal.name}: no satellite that a gateway sees serves it for {unserved_s:g} of {of_s:g} s: an outage"
+            f"{way_out}",
             OutageWarning,
             stacklevel=3,
         )
@@ -185,28 +191,6 @@ def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[
     here = (terminal.lat_deg, terminal.lon_deg)
     near = [g for g in ground.gateways if great_circle_km(here, (g.lat_deg, g.lon_deg)) <= reach_km]
     return [(gateway, own or nearest_pop(gateway.lat_deg, gateway.lon_deg)) for gateway in near]
-
-
-def _reach_km(satellites: Satellites, min_elevation_deg: float, gateway_min_elevation_deg: float) -> float:
-    """The farthest a gateway can be from a terminal that uses the same satellite, along the ground [km].
-
-    Both stand in the circle under the highest satellite at its apogee; 2 % and 100 km for the ellipsoid and heights.
-    """
-    columns = satellites.elements()
-    motion_rad_s = columns["mean_motion_rev_day"] * 2 * math.pi / 86_400
-    apogee_km = float(((WGS72_MU_KM3_S2 / motion_rad_s**2) ** (1 / 3) * (1 + columns["eccentricity"])).max())
-
-    def half_angle_rad(elevation_deg: float) -> float:
-        elevation = math.radians(elevation_deg)
-        return math.acos(min(1.0, WGS72_RADIUS_KM / apogee_km * math.cos(elevation))) - elevation
-
-    angle = half_angle_rad(min_elevation_deg) + half_angle_rad(gateway_min_elevation_deg)
-    return angle * WGS72_RADIUS_KM * 1.02 + 100.0
-
-
-def _gso_exclusion_deg(shells: Sequence[Shell]) -> float:
-    """The widest exclusion of the shells; none where no shell has one."""
-    return max((shell.gso_exclusion_deg or 0.0 for shell in shells), default=0.0)
 
 
 def _ground_legs(exits: Sequence[tuple[Gateway, Pop]], server: Place) -> dict[str, Any]:

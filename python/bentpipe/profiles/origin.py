@@ -7,7 +7,7 @@ legs, the access model's parameters and the *origin*: which satellites, by which
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from bentpipe import orbit
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError
-from bentpipe.scenarios import load_constellation
+from bentpipe.scenarios import Gateway, GatewayList, load_constellation
 from bentpipe.times import format_utc
 
 #: How the detail of a plain great circle begins (`bentpipe.scenarios.fibre`).
@@ -65,11 +65,28 @@ def constellation_source(name: str, start_unix_ns: int) -> dict[str, Any]:
     }
 
 
+def gateways_source(ground: GatewayList, in_reach: Sequence[Gateway]) -> dict[str, Any] | None:
+    """Return a user's gateway list as the recipe keeps it: its file, its hash and the gateways in reach.
+
+    None for the packaged list, which every bentpipe of that version has.
+    """
+    if ground.file is None:
+        return None
+    return {
+        "file": ground.file,
+        "sha256": ground.sha256,
+        "source": ground.source,
+        "listed": len(ground.gateways),
+        "in_reach": [{"name": g.label, "lat_deg": g.lat_deg, "lon_deg": g.lon_deg} for g in in_reach],
+    }
+
+
 def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a Profile's geometry was computed from, ready for JSON; None unless the access model made it.
 
     Returns:
         ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if nobody said),
+        ``gateway_list`` (as `gateways_source`; None for the packaged list),
         ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many), ``gateways`` and
         ``pops`` in use: each with its one-way fibre delay towards the server, what the delay rests on, and the slots
         it serves.
@@ -84,6 +101,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
         schedule, origin = recipe["schedule"], recipe.get("origin")
         return {
             "satellites": None if origin is None else _readable(origin["satellites"]),
+            "gateway_list": None if origin is None else origin.get("gateways"),
             "rules": {
                 "policy": schedule["policy"],
                 "schedule_seed": None if origin is None else origin["schedule_seed"],
@@ -132,6 +150,14 @@ def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("satellites", _satellites(found["satellites"])),
         ("chosen by", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
     ]
+    if (listed := found["gateway_list"]) is not None:
+        facts.append(
+            (
+                "gateway list",
+                f"{listed['file']} (SHA-256 {listed['sha256'][:16]}…), {len(listed['in_reach'])} of its "
+                f"{listed['listed']} in reach; source: {listed['source']}",
+            )
+        )
     for kind, key in (("gateway", "gateways"), ("PoP", "pops")):
         for leg in found[key]:
             # A great circle's detail says what it is.

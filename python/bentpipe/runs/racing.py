@@ -177,6 +177,7 @@ def _execute(
         jobs = 1
     elif capture:
         raise UserError("--capture: the simulator's packets have no content; wanted it with --on-kernel")
+    _check_service(work)
     store.check_folder(out)
     finished: dict[Path, store.Run] = {}
     try:
@@ -222,8 +223,35 @@ def _execute(
     return RaceResult(out, runs, resumed, failed)
 
 
+def _check_service(work: Sequence[planning.Work]) -> None:
+    """Refuse a Profile over which no Run of the race could send anything.
+
+    A Run in an outage is a result where other Runs of the Profile have service; a race without any has none.
+    """
+    routes: dict[str, list[tuple[float, float, list[int]]]] = {}
+    served: dict[str, bool] = {}
+    for item in work:
+        begin, end = item.experiment.offset_ns / 1e9, (item.experiment.offset_ns + item.experiment.duration_ns) / 1e9
+        used = {flow.profile for flow in item.experiment.flows}
+        for base in (base for base in item.bases if base.role in used):
+            if base.label not in routes:
+                routes[base.label] = PathView(base.profile).routes()
+            here = any(hops and a < end and b > begin for a, b, hops in routes[base.label])
+            served[base.label] = served.get(base.label, False) or here
+    for label in (label for label, has_service in served.items() if not has_service):
+        if any(hops for _, _, hops in routes[label]):
+            raise UserError(
+                f"the Profile {label!r} has no service in the time that is raced; expected a satellite in at least one "
+                "Run; try a longer --duration or another --phase"
+            )
+        raise UserError(
+            f"the Profile {label!r} has no service from beginning to end; expected a satellite in at least one slot; "
+            "try a site that `bentpipe sites` shows covered, or make the Profile with --gateways FILE"
+        )
+
+
 def _warn_of_paths(work: Sequence[planning.Work]) -> None:
-    """Say, once for each Profile, that it has no capacity or no path where its data go."""
+    """Warn, once for each Profile, that it has no capacity where its data go."""
     ways = {
         (base.label, flow.direction): base.profile
         for item in work
@@ -232,14 +260,12 @@ def _warn_of_paths(work: Sequence[planning.Work]) -> None:
         if flow.profile == base.role
     }
     for (label, direction), profile in ways.items():
-        view = PathView(profile)
-        if all(not hops for _, _, hops in view.routes()):
-            said = "is an outage from beginning to end; nothing can be sent over it"
-        elif not np.isfinite(view.capacity(direction).value).all():
-            said = f"has no capacity {direction}wards: there windows and buffers alone limit its flows"
-        else:
-            continue
-        warnings.warn(f"the Profile {label!r} {said}", PathWarning, stacklevel=4)
+        if not np.isfinite(PathView(profile).capacity(direction).value).all():
+            warnings.warn(
+                f"the Profile {label!r} has no capacity {direction}wards: there windows and buffers alone limit its flows",
+                PathWarning,
+                stacklevel=4,
+            )
 
 
 def _warn_of_machine() -> None:

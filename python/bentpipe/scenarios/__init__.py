@@ -4,7 +4,7 @@ The TOML files lie beside this module and are part of the wheel. ``docs/referenc
 
 - `load_constellation`, `constellation_names`: Walker shells from published filings.
 - `load_sites`, `parse_place`: named places, and ``lat,lon[,alt_m]``.
-- `load_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
+- `load_gateways`, `read_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
 - `country_at`: the country of the nearest site, gateway or PoP.
 - `fibre_one_way_ms`: delay between two points over fibre.
 - `load_presets`, `parse_preset`: static paths. `load_services`: published paths over satellites.
@@ -23,6 +23,7 @@ from bentpipe.scenarios.ground import (
     load_pops,
     nearest_pop,
     pop_by_code,
+    read_gateways,
 )
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.presets import Preset, PresetPath, load_presets, parse_preset
@@ -68,5 +69,6 @@ __all__ = [
     "parse_place",
     "parse_preset",
     "pop_by_code",
+    "read_gateways",
     "sites_source",
 ]

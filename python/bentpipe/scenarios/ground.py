@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 from bentpipe.errors import UserError
+from bentpipe.files import read_bytes, text_of
 from bentpipe.scenarios.fibre import FibreTable, fibre_one_way_ms, great_circle_km
 from bentpipe.scenarios.sites import Place, load_sites
 from bentpipe.scenarios.tables import Table, packaged_names, packaged_text, unknown_name
+
+#: Largest gateway list that is read [bytes]: the packaged one has 30 kB.
+MAX_GATEWAYS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,16 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class GatewayList:
-    """One operator's gateways with what the file says about all of them (angles in degrees)."""
+    """One operator's gateways with what the file says about all of them (angles in degrees).
+
+    `file` and `sha256` are the name and the hash of a user's own file, and None for a packaged list.
+    """
 
     gateways: tuple[Gateway, ...]
     min_elevation_deg: float
     source: str
+    file: str | None = None
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,17 @@ def load_gateways(operator: str = "starlink") -> GatewayList:
     if operator not in known:
         raise unknown_name("gateway list", operator, known, f"known: {', '.join(known)}")
     return parse_gateways(packaged_text(f"gateways/{operator}.toml"), f"gateways/{operator}.toml")
+
+
+def read_gateways(path: str | os.PathLike[str]) -> GatewayList:
+    """Read a user's own gateway list, a TOML file in the form of ``gateways/starlink.toml``.
+
+    Raises:
+        UserError: The file is missing, too large, not TOML, or not a gateway list; the message names file and key.
+    """
+    data = read_bytes(path, MAX_GATEWAYS_BYTES)
+    found = parse_gateways(text_of(data, path), str(path))
+    return replace(found, file=Path(path).name, sha256=hashlib.sha256(data).hexdigest())
 
 
 @cache

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Origin {
     /// The orbits.
     pub satellites: SatelliteSource,
+    /// A gateway list of the user's own; `None` for the packaged one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateways: Option<GatewaySource>,
     /// Lowest elevation at which a gateway may use a satellite [deg].
     pub gateway_min_elevation_deg: f64,
     /// Smallest angle to the geostationary arc at the terminal [deg].
@@ -48,6 +51,34 @@ pub enum SatelliteSource {
         /// The shells.
         shells: Vec<ShellSource>,
     },
+}
+
+/// A user's gateway list: its file, and the gateways that the scheduler chose from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewaySource {
+    /// Its name, without the folder.
+    pub file: String,
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+    /// Where the file says its gateways are from.
+    pub source: String,
+    /// How many gateways the file lists.
+    pub listed: usize,
+    /// Those in reach of the terminal's satellites.
+    pub in_reach: Vec<GatewayPlace>,
+}
+
+/// A gateway and its position.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayPlace {
+    /// Its name, as the schedule and the ground legs have it.
+    pub name: String,
+    /// Geodetic latitude [deg].
+    pub lat_deg: f64,
+    /// Longitude [deg].
+    pub lon_deg: f64,
 }
 
 /// A shell as its filing has it.

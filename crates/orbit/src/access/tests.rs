@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::ground::{Fibre, GroundLeg};
-use crate::access::origin::SatelliteSource;
+use crate::access::origin::{GatewayPlace, GatewaySource, SatelliteSource};
 use crate::site::Site;
 use bentpipe_profile::Direction;
 use bentpipe_profile::series::Cursor;
@@ -68,6 +68,13 @@ fn origin() -> Origin {
             first_epoch_unix_ns: EDGE,
             last_epoch_unix_ns: EDGE + 1,
         },
+        gateways: Some(GatewaySource {
+            file: "own.toml".to_owned(),
+            sha256: "11".to_owned(),
+            source: "a test".to_owned(),
+            listed: 2,
+            in_reach: vec![GatewayPlace { name: "A".to_owned(), lat_deg: -1.5, lon_deg: 36.5 }],
+        }),
         gateway_min_elevation_deg: 25.0,
         gso_exclusion_deg: 18.0,
         schedule_seed: 1,
