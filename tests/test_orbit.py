@@ -243,6 +243,8 @@ def test_built_in_orbits_stay_round_for_years(shell):
 
 def test_a_way_from_a_place_to_itself_has_no_links(shell):
     found = orbit.route(MELBOURNE, MELBOURNE, duration_s=2)
+    here = (MELBOURNE.lat_deg, MELBOURNE.lon_deg, MELBOURNE.alt_m)
+    assert orbit.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == found.to_rows()
     assert found.to_rows()[1] == {"t_s": 1.0, "rtt_ms": 0.0, "hops": 0, "satellites": []}
     assert found.to_csv().splitlines()[1] == "0,0.000000,0,"
     pairs = orbit.constellation([MELBOURNE, MELBOURNE], [AT], shell)

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles import make_profile, preset_profile
+from bentpipe.report import write_report
 from bentpipe.runs import (
     compare,
     find_runs,
     race,
     read_experiment,
+    read_run,
     run_experiment,
     store,
     summarise,
@@ -63,6 +65,25 @@ def test_one_run_per_profile_entrant_and_seed(tmp_path):
         assert run.record["experiment"]["seed"] == run.seed
         assert [flow["controller"] for flow in run.flows] == run.entrant.split("+")
         assert run.record["valid"]
+
+
+def test_folders_may_be_text_and_a_result_is_shown_in_one_line(tmp_path):
+    out = str(tmp_path / "out")
+    result = race([bell()], ["reno"], out=out, duration_s=1.0, seeds=3)
+    assert repr(result) == f"RaceResult(out={out!r}, runs=3, resumed=0)"
+    assert repr(result.runs[0]) == f"Run(path={result.runs[0].path!r})"
+    assert write_report(out) == tmp_path / "out" / "report.html"
+    assert read_run(str(result.runs[0].path)).seed == 0
+
+
+def test_pandas_is_an_extra_and_a_table_without_it_says_so(tmp_path, monkeypatch):
+    (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=1.0).runs
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"to_pandas needs (pandas|pyarrow): pip install 'bentpipe\[pandas\]'"):
+        run.to_pandas()
+    with pytest.raises(UserError, match="table 'sample'; expected samples, links, events"):
+        run.to_pandas("sample")
 
 
 def test_what_race_json_promises(tmp_path):

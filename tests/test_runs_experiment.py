@@ -1,6 +1,7 @@
 """Entrants from the command line, and Experiments from TOML."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.profiles import preset_profile
 from bentpipe.runs import cross_traffic, race
-from bentpipe.runs.experiment import ProfileRef, for_entrant
+from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, for_entrant
 from bentpipe.runs.experiment_file import parse_experiment, read_experiment
 
 GOOD = """
@@ -56,6 +57,9 @@ def test_an_entrant_is_flows_that_share_the_path():
         ("bbr", "up", "path"),
     ]
     assert made["warmup_ns"] == 5_000_000_000  # a quarter of a short race
+    alone = Experiment("by hand", 0, 20_000_000_000, (ProfileRef("path", "p", "00"),), (Flow("cubic"),))
+    assert alone.warmup_ns == 5_000_000_000
+    assert replace(alone, warmup_ns=0).to_dict()["warmup_ns"] == 0
     assert made["seed"] == 3
 
 

@@ -17,6 +17,7 @@ from bentpipe.errors import BentpipeError, UserError
 from bentpipe.profiles.access import default_parameters
 from bentpipe.runs.traffic import traffic_share
 from bentpipe.scenarios import (
+    as_place,
     fibre_one_way_ms,
     great_circle_km,
     load_constellation,
@@ -550,3 +551,39 @@ def test_a_misspelt_key_is_an_error_and_not_a_default():
     text = packaged_text("constellations/starlink-s1.toml").replace("gso_exclusion_deg", "gso_exclusion_dge")
     with pytest.raises(UserError, match="did you mean 'gso_exclusion_deg'"):
         parse_constellation(text, "mine", "mine.toml")
+
+
+# -- places as a program gives them ------------------------------------------------------------------------------------
+
+
+def test_a_place_may_be_a_name_a_text_a_tuple_or_itself():
+    melbourne = load_sites()["melbourne"]
+    assert as_place("Melbourne") == as_place(melbourne) == melbourne
+    assert as_place((-37.85, 145.11)) == as_place("-37.85,145.11") == as_place([-37.85, 145.11])
+    assert as_place((40.44, 280, 100)) == as_place("40.44,280,100")
+
+
+@given(st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()), max_size=4).map(tuple))
+def test_what_is_no_place_is_refused_in_one_line(values):
+    found = result_or_message(as_place, values)
+    if isinstance(found, str):
+        assert len(found.splitlines()) == 1
+    else:
+        assert -90 <= found.lat_deg <= 90
+        assert -180 < found.lon_deg <= 180
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ((91.0, 0.0), "place '(91.0, 0.0)': latitude is 91.0; wanted -90 to 90 degrees"),
+        ((0.0, math.nan), "longitude is nan"),
+        (3, "place 3: expected a site name"),
+        (("a", "b"), "place ('a', 'b'): expected a site name"),
+    ],
+)
+def test_a_refused_place_says_why(place, said):
+    with pytest.raises(UserError) as caught:
+        as_place(place)
+    assert_one_line(caught)
+    assert said in str(caught.value)

@@ -27,7 +27,7 @@ from bentpipe import _native
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_bytes, unpacked
-from bentpipe.scenarios import Constellation, Place, load_constellation
+from bentpipe.scenarios import Constellation, Place, PlaceLike, as_place, load_constellation
 from bentpipe.times import DEFAULT_START_UTC, format_utc, parse_utc
 
 __all__ = [
@@ -247,7 +247,7 @@ def built_in_epoch_unix_ns(shells: Constellation, at_unix_ns: int) -> int:
 
 
 def sky(
-    satellites: Satellites, place: Place, at_unix_ns: int, *, min_elevation_deg: float = 25.0
+    satellites: Satellites, place: PlaceLike, at_unix_ns: int, *, min_elevation_deg: float = 25.0
 ) -> list[dict[str, Any]]:
     """Who stands above `min_elevation_deg` at a place and moment, highest first.
 
@@ -261,7 +261,7 @@ def sky(
     return satellites.sky(_point(place), at_unix_ns, min_elevation_deg)
 
 
-def look_angles(satellites: Satellites, place: Place, times_unix_ns: ArrayLike) -> LookAngles:
+def look_angles(satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike) -> LookAngles:
     """Where every satellite stands at every time, SGP4 at each step, on all cores.
 
     Args:
@@ -278,7 +278,7 @@ def look_angles(satellites: Satellites, place: Place, times_unix_ns: ArrayLike) 
 
 
 def look_angle_blocks(
-    satellites: Satellites, place: Place, times_unix_ns: ArrayLike, *, satellites_per_block: int = 128
+    satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike, *, satellites_per_block: int = 128
 ) -> Iterator[tuple[slice, LookAngles]]:
     """`look_angles` in portions: which satellites, and theirs.
 
@@ -297,8 +297,8 @@ def look_angle_blocks(
 
 
 def route(
-    origin: Place,
-    to: Place,
+    origin: PlaceLike,
+    to: PlaceLike,
     *,
     start_unix_ns: int | None = None,
     duration_s: float = 6000.0,
@@ -312,7 +312,7 @@ def route(
     """The shortest way between two places through a constellation, at every step from the start until before the end.
 
     Args:
-        origin: One end.
+        origin: One end: a `Place`, a site's name, ``"lat,lon[,alt_m]"`` or ``(lat, lon)``.
         to: The other.
         start_unix_ns: The first step [ns since 1970, UTC]. Needed with `elements`; otherwise `DEFAULT_START_UTC`.
         duration_s: How long [s].
@@ -352,7 +352,7 @@ def route(
 
 
 def constellation(
-    places: Sequence[Place],
+    places: Sequence[PlaceLike],
     times_unix_ns: ArrayLike,
     satellites: Satellites,
     *,
@@ -380,7 +380,7 @@ def constellation(
 
 def schedule(
     satellites: Satellites,
-    place: Place,
+    place: PlaceLike,
     gateways: Sequence[tuple[str, Place, float]],
     *,
     start_unix_ns: int,
@@ -532,5 +532,6 @@ def _times(times_unix_ns: ArrayLike) -> NDArray[np.int64]:
     return times.astype(np.int64)
 
 
-def _point(place: Place) -> tuple[float, float, float]:
+def _point(given: PlaceLike) -> tuple[float, float, float]:
+    place = as_place(given)
     return place.lat_deg, place.lon_deg, place.alt_m

@@ -24,13 +24,14 @@ from bentpipe.scenarios import (
     Gateway,
     GatewayList,
     Place,
+    PlaceLike,
     Pop,
+    as_place,
     fibre_one_way_ms,
     great_circle_km,
     load_constellation,
     load_gateways,
     nearest_pop,
-    parse_place,
     pop_by_code,
     read_gateways,
 )
@@ -53,8 +54,8 @@ class OutageWarning(UserWarning):
 
 
 def make_profile(
-    site: str | Place,
-    to: str | Place,
+    site: PlaceLike,
+    to: PlaceLike,
     *,
     start_unix_ns: int | None = None,
     duration_s: float = 300.0,
@@ -74,7 +75,7 @@ def make_profile(
     fibre delay from the gateway.
 
     Args:
-        site: The terminal: a known name, or ``lat,lon[,alt_m]``.
+        site: The terminal: a known name, ``"lat,lon[,alt_m]"``, ``(lat, lon)``, ``(lat, lon, alt_m)`` or a `Place`.
         to: The server: likewise.
         start_unix_ns: When it begins [ns since 1970, UTC]. Needed with `elements`; otherwise
             `bentpipe.times.DEFAULT_START_UTC`.
@@ -99,8 +100,7 @@ def make_profile(
     Raises:
         UserError: An unknown place, constellation or policy, an unreadable file, a duration that is not above zero.
     """
-    terminal = parse_place(site) if isinstance(site, str) else site
-    server = parse_place(to) if isinstance(to, str) else to
+    terminal, server = as_place(site), as_place(to)
     duration_ns = duration_to_ns(duration_s)
     if not 0 <= seed < 2**64:
         raise UserError(f"seed: {seed}; wanted 0 to 2^64 - 1")

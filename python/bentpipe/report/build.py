@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,8 +22,8 @@ from bentpipe.runs.flow_names import is_command
 from bentpipe.runs.store import safe_name, storing
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from matplotlib.figure import Figure
 
@@ -38,7 +39,7 @@ class ReportInterruptedError(StoppedError):
     """Ctrl-C while the page was being made."""
 
 
-def write_report(out: Path, on_progress: Callable[[float], None] | None = None) -> Path:
+def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], None] | None = None) -> Path:
     """Write report.html, figures/*.png and results.csv from the Runs in `out`, into it; return the page's path.
 
     The same Runs give the same page: there is no clock in it. `on_progress` is told the share done (0 … 1).
@@ -48,6 +49,7 @@ def write_report(out: Path, on_progress: Callable[[float], None] | None = None) 
         StoreError: the disk refuses.
         ReportInterruptedError: Ctrl-C; an earlier page, if there was one, is still there.
     """
+    out = Path(out)
     runs = content.in_order(by_command(find_runs(out)))
     try:
         return _write(out, runs, on_progress)

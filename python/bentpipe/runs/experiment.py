@@ -90,7 +90,8 @@ class Experiment:
     `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`,
     `wmem_segment_bytes`, `fq`, `gro_segments`, `ecn`. `queues` are rules for other queues than the Profiles' own, as
     `bentpipe.profiles.queues.parse_queue` makes them. `offset_ns` is the start phase: where in the Profiles the run
-    begins.
+    begins. `warmup_ns` is left out of steady figures; None stands for `default_warmup_ns` of the duration, as in a race
+    and an Experiment's file, and is replaced by it.
     """
 
     name: str
@@ -98,12 +99,17 @@ class Experiment:
     duration_ns: int
     profiles: tuple[ProfileRef, ...]
     flows: tuple[Flow, ...]
-    warmup_ns: int = 0
+    warmup_ns: int = None  # type: ignore[assignment]  # an int from __post_init__ on
     sample_step_ns: int = SAMPLE_STEP_NS
     offset_ns: int = 0
     hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     queues: tuple[Mapping[str, Any], ...] = ()
     cross: tuple[CrossTraffic, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in the default warm-up."""
+        if self.warmup_ns is None:
+            object.__setattr__(self, "warmup_ns", default_warmup_ns(self.duration_ns))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the order of the simulator's record; what asks for nothing new is left out of it."""
@@ -146,7 +152,6 @@ def for_entrant(
     duration_ns: int,
     seed: int,
     offset_ns: int = 0,
-    warmup_ns: int | None = None,
     sample_step_ns: int = SAMPLE_STEP_NS,
     queues: tuple[Mapping[str, Any], ...] = (),
     cross: tuple[CrossTraffic, ...] = (),
@@ -164,7 +169,6 @@ def for_entrant(
         name=name or f"race-{direction}",
         seed=seed,
         duration_ns=duration_ns,
-        warmup_ns=default_warmup_ns(duration_ns) if warmup_ns is None else warmup_ns,
         sample_step_ns=sample_step_ns,
         offset_ns=offset_ns,
         profiles=(profile,),

@@ -18,7 +18,6 @@ from bentpipe.runs.experiment import (
     Experiment,
     Flow,
     ProfileRef,
-    default_warmup_ns,
 )
 from bentpipe.runs.guests import is_guest
 from bentpipe.scenarios.tables import Table, did_you_mean
@@ -70,7 +69,7 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
         name=document.text("name"),
         seed=document.integer("seed", 0, LARGEST) if document.has("seed") else 0,
         duration_ns=duration_ns,
-        warmup_ns=_nanoseconds(document, "warmup_s") if document.has("warmup_s") else default_warmup_ns(duration_ns),
+        warmup_ns=_nanoseconds(document, "warmup_s") if document.has("warmup_s") else None,  # type: ignore[arg-type]  # the default
         sample_step_ns=_nanoseconds(document, "sample_step_s") if document.has("sample_step_s") else SAMPLE_STEP_NS,
         offset_ns=_nanoseconds(document, "offset_s") if document.has("offset_s") else 0,
         profiles=tuple(ProfileRef(role, file.stem, "") for role, file in files.items()),

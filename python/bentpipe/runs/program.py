@@ -50,7 +50,7 @@ def run_program(
     command: Sequence[str],
     *,
     server: str | None = None,
-    out: Path | None = None,
+    out: str | os.PathLike[str] | None = None,
     seed: int = 0,
     offset_s: float | None = None,
     at_end: AtEnd = "loop",
@@ -90,6 +90,7 @@ def run_program(
         raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
     if capture and out is None:
         raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
+    out = None if out is None else Path(out)
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)
     missing = []

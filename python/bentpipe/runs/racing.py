@@ -8,6 +8,7 @@ import threading
 import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from bentpipe.runs.kept_profiles import keep_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from bentpipe._native import Profile
     from bentpipe.runs.experiment import Direction, Experiment
@@ -68,6 +68,11 @@ class RaceResult:
     resumed: int = 0
     failed: tuple[failing.FailedRun, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: the Runs themselves are in `runs`."""
+        failed = f", failed={len(self.failed)}" if self.failed else ""
+        return f"RaceResult(out={str(self.out)!r}, runs={len(self.runs)}, resumed={self.resumed}{failed})"
+
     def to_dict(self) -> dict[str, Any]:
         """What ``race --json`` prints."""
         rows = {"runs": [record.race_row(run) for run in self.runs]}
@@ -78,7 +83,7 @@ def race(
     paths: Sequence[Profile],
     entrants: Sequence[str],
     *,
-    out: Path,
+    out: str | os.PathLike[str],
     direction: Direction = "down",
     duration_s: float | None = None,
     seeds: int = 1,
@@ -127,6 +132,7 @@ def race(
     bases = planning.label_profiles(paths)
     rules = tuple(parse_queue(text) for text in queues)
     world = _world(on_kernel)
+    out = Path(out)
     work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, world, rules, traffic)
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
@@ -135,7 +141,7 @@ def run_experiment(
     file: ExperimentFile,
     paths: Sequence[Profile],
     *,
-    out: Path,
+    out: str | os.PathLike[str],
     seeds: int = 1,
     on_kernel: bool = False,
     careful: bool = True,
@@ -150,6 +156,7 @@ def run_experiment(
     """
     roles = [reference.role for reference in file.experiment.profiles]
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
+    out = Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, out, _world(on_kernel))
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 

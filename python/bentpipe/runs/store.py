@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,7 +68,7 @@ class Run:
     """A Run on disk. `record` is its `run.json`; the tables are read, and checked, when asked for."""
 
     path: Path
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(repr=False)
 
     @property
     def label(self) -> str:
@@ -141,6 +141,19 @@ class Run:
     def links(self) -> pl.DataFrame:
         """`links.parquet`."""
         return self._table("links")
+
+    def to_pandas(self, table: str = "samples") -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
+        """One table, ``samples``, ``links`` or ``events``, as a pandas DataFrame.
+
+        Raises:
+            UserError: There is no such table, or the extra ``bentpipe[pandas]`` is not installed.
+        """
+        if table not in TABLES:
+            raise UserError(f"table {shown(table)}; expected {', '.join(TABLES)}")
+        try:
+            return self._table(table).to_pandas()
+        except ModuleNotFoundError as error:
+            raise UserError(f"to_pandas needs {error.name}: pip install 'bentpipe[pandas]'") from error
 
     def events(self) -> pl.DataFrame:
         """`events.parquet`."""
@@ -253,11 +266,12 @@ class DamagedRunWarning(UserWarning):
     """A damaged Run was left out or is replaced."""
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: str | os.PathLike[str]) -> Run:
     """Read a Run's `run.json`.
 
     Raises `UserError` saying which file, what was found and what to do; `DamagedRunError` if that is to run it again.
     """
+    folder = Path(folder)
     record = read_record(folder, "run the race again")
     file = folder / "run.json"
     if record.get("world") == MEASURED:

@@ -3,7 +3,7 @@
 The TOML files lie beside this module and are part of the wheel. ``docs/reference/scenarios.md`` describes their keys.
 
 - `load_constellation`, `constellation_names`: Walker shells from published filings.
-- `load_sites`, `parse_place`: named places, and ``lat,lon[,alt_m]``.
+- `load_sites`, `parse_place`, `as_place`: named places, and ``lat,lon[,alt_m]``.
 - `load_gateways`, `read_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
 - `country_at`: the country of the nearest site, gateway or PoP.
 - `fibre_one_way_ms`: delay between two points over fibre.
@@ -25,7 +25,7 @@ from bentpipe.scenarios.ground import (
     pop_by_code,
     read_gateways,
 )
-from bentpipe.scenarios.places import parse_place
+from bentpipe.scenarios.places import PlaceLike, as_place, parse_place
 from bentpipe.scenarios.presets import Preset, PresetPath, load_presets, parse_preset
 from bentpipe.scenarios.services import Service, load_services
 from bentpipe.scenarios.shells import (
@@ -45,6 +45,7 @@ __all__ = [
     "Gateway",
     "GatewayList",
     "Place",
+    "PlaceLike",
     "Pop",
     "Preset",
     "PresetPath",
@@ -52,6 +53,7 @@ __all__ = [
     "Service",
     "Shell",
     "Traffic",
+    "as_place",
     "constellation_names",
     "country_at",
     "fibre_one_way_ms",

@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from numbers import Real
 
 from bentpipe.errors import UserError, shown
 from bentpipe.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
 from bentpipe.scenarios.tables import unknown_name
 
+#: What each coordinate is called, its bounds and its unit.
+_BOUNDS = (
+    ("latitude", (-90.0, 90.0), "degrees"),
+    ("longitude", (-180.0, 360.0), "degrees"),
+    ("altitude", ALTITUDE_RANGE_M, "metres"),
+)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")
 _LOOKS_NUMERIC = re.compile(r"[\s0-9.,+eE-]+\Z")
+
+
+PlaceLike = str | Place | tuple[float, float] | tuple[float, float, float]
+"""A place as a caller may give it: a `Place`, what `parse_place` takes, or ``(lat, lon)`` or ``(lat, lon, alt_m)``."""
+
+
+def as_place(given: PlaceLike) -> Place:
+    """Return the place that a caller means. Raise `UserError` if it is none."""
+    if isinstance(given, Place):
+        return given
+    if isinstance(given, str):
+        return parse_place(given)
+    if isinstance(given, (tuple, list)) and len(given) in (2, 3) and all(_is_number(value) for value in given):
+        lat_deg, lon_deg, alt_m = (float(value) for value in (*given, 0.0)[:3])
+        return _place(repr(tuple(given)), lat_deg, lon_deg, alt_m)
+    raise UserError(
+        f"place {shown(given)}: expected a site name, 'lat,lon[,alt_m]', (lat, lon), (lat, lon, alt_m) or a Place"
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def parse_place(text: str, sites: Mapping[str, Place] | None = None) -> Place:
@@ -39,9 +68,19 @@ def _coordinates(text: str) -> Place:
         raise UserError(f"place {shown(text)}: has no comma; wanted {','.join(words)}")
     if len(parts) not in (2, 3):
         raise UserError(f"place {shown(text)}: {len(parts)} number(s); wanted lat,lon or lat,lon,alt_m")
-    lat_deg = _number(text, "latitude", parts[0], (-90.0, 90.0), "degrees")
-    lon_deg = _number(text, "longitude", parts[1], (-180.0, 360.0), "degrees")
-    alt_m = _number(text, "altitude", parts[2], ALTITUDE_RANGE_M, "metres") if len(parts) == 3 else 0.0
+    for part, (what, bounds, unit) in zip(parts, _BOUNDS, strict=False):
+        if not _NUMBER.match(part):
+            raise _bad(text, what, part, bounds, unit)
+    lat_deg, lon_deg, alt_m = (float(part) for part in (*parts, "0")[:3])
+    return _place(text, lat_deg, lon_deg, alt_m, parts)
+
+
+def _place(given: str, lat_deg: float, lon_deg: float, alt_m: float, parts: Sequence[str] = ()) -> Place:
+    """Coordinates as a place; messages name `given`, and each coordinate as it stands in `parts`, if there are any."""
+    values = (lat_deg, lon_deg, alt_m)
+    for number, (value, (what, bounds, unit)) in enumerate(zip(values, _BOUNDS, strict=True)):
+        if not bounds[0] <= value <= bounds[1]:
+            raise _bad(given, what, parts[number] if parts else value, bounds, unit)
     lon_deg = normalised_lon_deg(lon_deg)
     return Place(name=_name(lat_deg, lon_deg, alt_m), lat_deg=lat_deg, lon_deg=lon_deg, alt_m=alt_m)
 
@@ -52,8 +91,5 @@ def _name(lat_deg: float, lon_deg: float, alt_m: float) -> str:
     return f"{abs(lat_deg):.9g}{north}{abs(lon_deg):.9g}{east}" + (f"{alt_m:.9g}m" if alt_m else "")
 
 
-def _number(whole: str, what: str, text: str, bounds: tuple[float, float], unit: str) -> float:
-    low, high = bounds
-    if not _NUMBER.match(text) or not low <= float(text) <= high:
-        raise UserError(f"place {shown(whole)}: {what} is {shown(text)}; wanted {low:g} to {high:g} {unit}")
-    return float(text)
+def _bad(given: str, what: str, found: object, bounds: tuple[float, float], unit: str) -> UserError:
+    return UserError(f"place {shown(given)}: {what} is {shown(found)}; wanted {bounds[0]:g} to {bounds[1]:g} {unit}")

@@ -89,6 +89,7 @@ def _run(request: Request) -> Result:
                     name=f"apnic-2022-{path.name}",
                     seed=seed,
                     duration_ns=_ns(path.ends_s),
+                    warmup_ns=0,  # iperf3 leaves nothing out
                     profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
                     flows=(first, second),
                     hosts=hosts,

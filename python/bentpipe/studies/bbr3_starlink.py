@@ -74,6 +74,7 @@ def _run(request: Request) -> Result:
                 name=f"bbr3-starlink-{direction}",
                 seed=seed,
                 duration_ns=round(plan.duration_s * NS_PER_S),
+                warmup_ns=0,  # iperf3 leaves nothing out
                 profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
                 flows=(
                     Flow(controller, direction="up" if direction == "up" else "down", sender="host", receiver="host"),

@@ -57,6 +57,7 @@ def _run(request: Request) -> Result:
                 name=f"huston-2024-{traffic}",
                 seed=seed,
                 duration_ns=round(duration_s * NS_PER_S),
+                warmup_ns=0,  # iperf3 leaves nothing out
                 profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
                 flows=(Flow(controller, sender="linux", receiver="linux"),),
                 hosts=hosts,

@@ -48,6 +48,7 @@ def _run(request: Request) -> Result:
             name=f"t3p-cc-{where}",
             seed=seed,
             duration_ns=round(duration_s * SECOND_NS),
+            warmup_ns=0,  # iperf3 leaves nothing out
             profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
             flows=(Flow(controller, direction="up"),),
             sample_step_ns=SECOND_NS,
