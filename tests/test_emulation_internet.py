@@ -62,7 +62,10 @@ def through(outside, path, tmp_path):
 
     def run(code, *options):
         program = [sys.executable, "-c", PRELUDE + code]
-        done = bentpipe("run", path, "-o", tmp_path, "--offset", 0, *options, "--", *program, before=outside)
+        # The test's Internet is on the machine's own addresses.
+        reach = () if "--no-internet" in options or "--public" in options else ("--allow-local",)
+        given = [option for option in options if option != "--public"]
+        done = bentpipe("run", path, "-o", tmp_path, "--offset", 0, *reach, *given, "--", *program, before=outside)
         assert done.returncode == 0, done.stderr
         (record,) = tmp_path.rglob("run.json")
         return json.loads(done.stdout), json.loads(record.read_text(encoding="utf-8"))
@@ -236,11 +239,56 @@ say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
     assert gateway(record)["dropped_forbidden"] == 3
 
 
+def test_the_machines_own_addresses_are_reached_only_if_that_is_allowed(through):
+    """Behind 192.0.2.10, an address of this machine's, are services that take their neighbours for this user."""
+    said, record = through(
+        f"""
+places = [{internet.V4!r}, {internet.V6!r}, "10.0.0.1", "fd00::1"]
+found = [connect(address, 80)[1] for address in places]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(10)
+s.connect(({internet.V4!r}, 7))
+s.send(b"x")
+try:
+    s.recv(10)
+except OSError as e:
+    found.append(errno.errorcode[e.errno])
+names = [a[4][0] for a in socket.getaddrinfo({internet.NAME!r}, 80, socket.AF_INET, socket.SOCK_STREAM)]
+say(found=found, names=names)
+""",
+        "--public",
+    )
+    refused = ["EHOSTUNREACH", "EACCES", "EHOSTUNREACH", "EACCES", "EHOSTUNREACH"]
+    assert said["found"] == refused
+    assert said["names"] == [internet.V4], "the machine's nameserver is asked"
+    assert gateway(record)["dropped_by_policy"] == 5
+    assert gateway(record)["connections"] == 0
+    assert record["valid"] or "late" in record["why_invalid"]
+
+
+def test_without_an_internet_only_the_server_is_reached(outside, path, tmp_path):
+    code = f"""
+s, error, _ = connect({internet.V4!r}, 80)
+try:
+    socket.getaddrinfo({internet.NAME!r}, 80)
+    name = "known"
+except OSError:
+    name = "unknown"
+say(error=error, name=name, server=connect("server", 8000)[1])
+"""
+    program = [sys.executable, "-c", PRELUDE + code]
+    server = f"{sys.executable} -m http.server --bind :: 8000"
+    done = bentpipe("run", path, "--offset", 0, "--no-internet", "--server", server, "--", *program, before=outside)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"error": "EHOSTUNREACH", "name": "unknown", "server": None}
+    assert "times to reach more than the server (--no-internet)" in done.stderr
+
+
 def test_translated_addresses_are_reached_as_any(outside, path, tmp_path):
     """A network with IPv6 only and NAT64 has its IPv4 Internet there."""
     subprocess.run([*outside, "ip", "-6", "addr", "replace", NAT64, "dev", "lo", "nodad"], check=True)
     code = f"say(found=[connect(a, 80)[1] for a in ({NAT64!r}, '64:ff9b::7f00:1')])"
-    done = bentpipe("run", path, "--", sys.executable, "-c", PRELUDE + code, before=outside)
+    done = bentpipe("run", path, "--allow-local", "--", sys.executable, "-c", PRELUDE + code, before=outside)
     assert json.loads(done.stdout) == {"found": [None, "EHOSTUNREACH"]}
 
 
@@ -260,7 +308,7 @@ say(kept=len(kept), soft=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 def many(outside, path, tmp_path, count, limit):
     before = [*outside, "sh", "-c", f'ulimit {limit}; exec "$@"', "sh"]
     command = [sys.executable, "-c", PRELUDE + MANY.format(count=count)]
-    done = bentpipe("run", path, "-o", tmp_path, "--", *command, before=before)
+    done = bentpipe("run", path, "-o", tmp_path, "--allow-local", "--", *command, before=before)
     assert done.returncode == 0, done.stderr
     (record,) = tmp_path.rglob("run.json")
     return json.loads(done.stdout), json.loads(record.read_text(encoding="utf-8"))
@@ -332,7 +380,7 @@ def test_a_controller_that_the_kernel_lacks_is_one_line(outside, path):
 def test_an_emulation_inside_another_has_both_paths(outside, path):
     code = f"s, _, rtt = connect({internet.V4!r}, 80)\nsay(rtt=rtt, size=len(everything(s)))"
     inner = [sys.executable, "-m", "bentpipe", "run", str(path), "--", sys.executable, "-c", PRELUDE + code]
-    done = bentpipe("run", path, "--", *inner, before=outside)
+    done = bentpipe("run", path, "--allow-local", "--", *inner, before=outside)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["rtt"] >= 2 * RTT_MS

@@ -486,10 +486,17 @@ def test_a_program_without_a_flow_is_told_of_in_its_own_words(raced):
     assert again[3:] == ["--server", "irtt server", "-o", "again", "--", "ping", "-c", "9", "my server"]
     asked = {"at_end": "loop", "mtu": 1500, "gateway_controller": None, "queues": []}
     assert program.repeat(run([], program={**ping, **asked}))[3:] == ["-o", "again", "--", *ping["command"]]
-    asked = {"at_end": "stop", "mtu": 1280, "gateway_controller": "bbr", "queues": ["codel", "up=red"]}
+    asked = {
+        "at_end": "stop",
+        "mtu": 1280,
+        "gateway_controller": "bbr",
+        "internet": "none",
+        "queues": ["codel", "up=red"],
+    }
     how = program.repeat(run([], program={**ping, **asked, "listen_within_s": 30.0}))
     assert (
-        shlex.join(how[3:-7]) == "--at-end stop --mtu 1280 --gateway-cc bbr --aqm codel --aqm up=red --listen-within 30"
+        shlex.join(how[3:-7])
+        == "--at-end stop --mtu 1280 --gateway-cc bbr --no-internet --aqm codel --aqm up=red --listen-within 30"
     )
     for unknown in ({}, {"queues": 5}, {"queues": [None]}):  # how it was asked for
         assert program.repeat(run([], program={**ping, **unknown})) == []

@@ -153,7 +153,8 @@ fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<End
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
         Workload::Program { .. } => {
-            let (gateway, counters) = office::open(&hosts[1], [client, server], spec.mtu, spec.gateway_controller.as_deref())?;
+            let (gateway, counters) =
+                office::open(&hosts[1], [client, server], spec.mtu, spec.gateway_controller.as_deref(), spec.internet)?;
             (Some(gateway), Some(counters))
         }
         Workload::Race { .. } => (None, None), // its flows have both ends here

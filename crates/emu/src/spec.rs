@@ -1,6 +1,7 @@
 //! What the parent process asks for, and how it arrives: lengths, JSON, the Profile's table.
 
 use crate::error::EmuError;
+use crate::gateway::destinations::Reach;
 use bentpipe_profile::experiment::{EcnMode, Experiment, HostSpec};
 use bentpipe_profile::table::Table;
 use bentpipe_profile::{Nanos, Profile, QueueRule, Time, Utc};
@@ -101,6 +102,8 @@ pub struct Spec {
     pub grace_ns: Nanos,
     /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
     pub gateway_controller: Option<String>,
+    /// Which destinations a program reaches behind the gateway; a race has no gateway.
+    pub internet: Reach,
     /// Folder for what passes the two ends ([`crate::capture`]); `None`: not captured.
     pub capture: Option<OsString>,
     /// Settings of both hosts; `None`: the kernel's own.

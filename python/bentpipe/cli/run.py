@@ -56,7 +56,18 @@ GatewayCc = Annotated[
         show_default=False,
     ),
 ]
-
+NoInternet = Annotated[
+    bool,
+    typer.Option("--no-internet", help="Let PROGRAM reach the server at the other end only, and no other address."),
+]
+AllowLocal = Annotated[
+    bool,
+    typer.Option(
+        "--allow-local",
+        help="Let PROGRAM reach private addresses and this machine's own, as you on this machine. [default: public "
+        "addresses only]",
+    ),
+]
 Aqm = Annotated[
     list[str] | None,
     typer.Option(
@@ -94,6 +105,8 @@ def run(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    no_internet: NoInternet = False,
+    allow_local: AllowLocal = False,
     aqm: Aqm = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
@@ -101,7 +114,8 @@ def run(
     """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
 
     Needs no root where the kernel allows user namespaces (`bentpipe kernel check` tells). The program runs as you, with
-    your files and terminal; only its network is another: whatever it sends, to the Internet too, goes over the path.
+    your files and terminal, in no sandbox; only its network is another: whatever it sends, to the Internet too, goes
+    over the path.
 
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
@@ -116,6 +130,8 @@ def run(
     from bentpipe.profiles import read_profile
     from bentpipe.runs.program import run_program
 
+    if no_internet and allow_local:
+        raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
     if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 wants, so inside there is IPv4 only")
     if not profile.exists():
@@ -133,11 +149,12 @@ def run(
             at_end=at_end,
             mtu=mtu,
             gateway_controller=gateway_cc,
+            internet="none" if no_internet else "any" if allow_local else "public",
             queues=aqm or [],
             capture=capture,
             listen_within_s=listen_within,
         )
-    _tell(result)
+    _tell(result, allow_local_helps=not no_internet)
     raise typer.Exit(result.exit_code)
 
 
@@ -150,6 +167,8 @@ def shell(
     at_end: End = "loop",
     mtu: Mtu = 1500,
     gateway_cc: GatewayCc = None,
+    no_internet: NoInternet = False,
+    allow_local: AllowLocal = False,
     aqm: Aqm = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
@@ -163,7 +182,8 @@ def shell(
 
     note("a shell behind the path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
-    run(profile, program, server, out, seed, offset, at_end, mtu, gateway_cc, aqm, capture, listen_within)
+    network = (mtu, gateway_cc, no_internet, allow_local, aqm)
+    run(profile, program, server, out, seed, offset, at_end, *network, capture, listen_within)
 
 
 def note_if_fast(paths: Iterable[Profile]) -> None:
@@ -180,7 +200,7 @@ def note_if_fast(paths: Iterable[Profile]) -> None:
             )
 
 
-def _tell(result: ProgramRun) -> None:
+def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
     from bentpipe.cli.console import note, warn
 
     note(summary_line(result.emulated))
@@ -190,6 +210,12 @@ def _tell(result: ProgramRun) -> None:
         warn(f"this run is not valid: {result.emulated.why_invalid}")
     if result.emulated.warning:
         warn(result.emulated.warning)
+    if refused := ((result.emulated.done or {}).get("gateway") or {}).get("dropped_by_policy"):
+        warn(
+            f"refused {refused} times to reach private addresses or this machine's own; --allow-local allows it"
+            if allow_local_helps
+            else f"refused {refused} times to reach more than the server (--no-internet)"
+        )
     if result.note is not None:
         note(result.note)
     if result.emulated.why_incomplete:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
 
 AtEnd = Literal["loop", "hold", "stop"]
+Internet = Literal["public", "any", "none"]
+"""What a program reaches beside the server: public addresses; private ones and this machine's own too; nothing."""
 
 LATENESS_BOUND_MS = 1.0
 """A 99th percentile above this means a disturbed machine.
@@ -115,6 +117,7 @@ class Spec:
         mtu: Largest IP packet [bytes].
         gateway_controller: Congestion controller of the gateway's TCP towards the program, for what comes from the
             Internet; None: the kernel's default.
+        internet: What a program reaches behind the gateway, as `Internet` has it.
         hosts: Settings of both ends as `HostSpec` has them; None: the kernel's own.
         capture: Folder, which exists, for what passes the two ends (`CAPTURES`); None: not captured.
         queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` makes them, where a
@@ -131,6 +134,7 @@ class Spec:
     at_end: AtEnd = "loop"
     mtu: int = 1500
     gateway_controller: str | None = None
+    internet: Internet = "public"
     hosts: Mapping[str, Any] | None = None
     capture: Path | None = None
     queues: tuple[Mapping[str, Any], ...] = ()
@@ -155,6 +159,7 @@ class Spec:
                 "listen_within_ns": round(self.listen_within_s * 1e9),
                 "grace_ns": round(self.grace_s * 1e9),
                 "gateway_controller": self.gateway_controller,
+                "internet": self.internet,
                 "hosts": self.hosts,
                 "capture": self.capture and _bytes(str(self.capture.absolute())),
                 "queues": [dict(rule) for rule in self.queues],

@@ -55,6 +55,7 @@ def repeat(run: Run) -> list[str]:
     how += ["--at-end", str(program["at_end"])] if program.get("at_end", Spec.at_end) != Spec.at_end else []
     how += ["--mtu", str(program["mtu"])] if program.get("mtu", Spec.mtu) != Spec.mtu else []
     how += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
+    how += {"any": ["--allow-local"], "none": ["--no-internet"]}.get(str(program.get("internet")), [])
     how += [word for queue in queues for word in ("--aqm", queue)]
     how += ["--server", str(program["server"])] if program.get("server") else []
     within_s = program.get("listen_within_s", Spec.listen_within_s)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe._native import Profile
-    from bentpipe.emulation import AtEnd
+    from bentpipe.emulation import AtEnd, Internet
 
 NAME = "program"
 """The Experiment's name."""
@@ -56,6 +56,7 @@ def run_program(
     at_end: AtEnd = "loop",
     mtu: int = 1500,
     gateway_controller: str | None = None,
+    internet: Internet = "public",
     queues: Sequence[str] = (),
     capture: bool = False,
     listen_within_s: float = 10.0,
@@ -76,6 +77,8 @@ def run_program(
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+        internet: What the program reaches beside the server: ``public`` addresses; ``any``: private ones and this
+            machine's own too, as this user on this machine; ``none``: nothing. This is no sandbox.
         queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` reads them.
         capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
         listen_within_s: How long the server may take until it listens [s].
@@ -107,6 +110,7 @@ def run_program(
         at_end=at_end,
         mtu=mtu,
         gateway_controller=gateway_controller,
+        internet=internet,
         queues=tuple(parse_queue(text) for text in queues),
         listen_within_s=listen_within_s,
     )
@@ -184,6 +188,7 @@ def _keep(
             "at_end": spec.at_end,
             "mtu": spec.mtu,
             "gateway_controller": spec.gateway_controller,
+            "internet": spec.internet,
             "queues": list(queues),
             "listen_within_s": spec.listen_within_s,
         },

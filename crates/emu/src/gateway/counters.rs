@@ -41,6 +41,8 @@ pub struct Counters {
     pub flows_evicted: Count,
     /// Packets to where no packet goes from here (loopback, link-local, multicast …).
     pub dropped_forbidden: Count,
+    /// Packets to where the asked reach does not allow any: private addresses and the machine's own, or all.
+    pub dropped_by_policy: Count,
     /// Packets with a source address that is not the client's.
     pub dropped_foreign: Count,
     /// TCP segments of no connection, answered with a reset.

@@ -2,7 +2,7 @@
 
 use super::answers::Speaker;
 use super::counters::Counters;
-use super::destinations::Destinations;
+use super::destinations::{Destinations, Refusal};
 use super::outside::Outside;
 use super::proxy::{is_limit, unreachable_by};
 use super::reassembly::{Carried, GivenUp, Reassembly};
@@ -119,9 +119,16 @@ impl Datagrams {
 
     /// `None`: dropped and counted.
     fn open(self: &Rc<Self>, key: FlowKey) -> io::Result<Option<Rc<Flow>>> {
-        let Some(outside) = self.destinations.outside(key.server) else {
-            self.counters.dropped_forbidden.add();
-            return Err(Errno::EHOSTUNREACH.into());
+        let outside = match self.destinations.outside(key.server) {
+            Ok(outside) => outside,
+            Err(Refusal::Forbidden) => {
+                self.counters.dropped_forbidden.add();
+                return Err(Errno::EHOSTUNREACH.into());
+            }
+            Err(Refusal::Policy) => {
+                self.counters.dropped_by_policy.add();
+                return Err(Errno::EACCES.into());
+            }
         };
         while self.flows.borrow().len() >= self.most {
             self.evict();
@@ -232,7 +239,7 @@ fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
 mod tests {
     use super::*;
     use crate::gateway::answers::{Answer, channel};
-    use crate::gateway::destinations::resolver;
+    use crate::gateway::destinations::{Reach, resolver};
     use crate::interface::addresses;
     use proptest::prelude::*;
 
@@ -264,7 +271,7 @@ mod tests {
         let (client, server) = addresses(0);
         let counters = Arc::<Counters>::default();
         let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
-        let destinations = Destinations::new(server, nameserver.local_addr().unwrap());
+        let destinations = Destinations::new(server, nameserver.local_addr().unwrap(), Reach::Any);
         let asked = SocketAddr::new(resolver(server).v4.into(), 53);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, async {

@@ -4,7 +4,7 @@
 use super::answers::{Speaker, channel};
 use super::counters::Counters;
 use super::datagrams::Datagrams;
-use super::destinations::{Destinations, resolver};
+use super::destinations::{Destinations, Reach, resolver};
 use super::proxy::{Proxy, listeners};
 use super::{Gateway, resolver as names};
 use crate::descriptors;
@@ -45,13 +45,19 @@ pub enum Request {
 ///
 /// # Errors
 /// [`EmuError::Controller`]; [`EmuError::System`], [`EmuError::Interface`].
-pub fn open(host: &Host, ends: [Addresses; 2], mtu: u16, controller: Option<&str>) -> Result<(Gateway, Arc<Counters>), EmuError> {
+pub fn open(
+    host: &Host,
+    ends: [Addresses; 2],
+    mtu: u16,
+    controller: Option<&str>,
+    reach: Reach,
+) -> Result<(Gateway, Arc<Counters>), EmuError> {
     let [client, server] = ends;
     let listeners = listeners(host, server, controller)?;
     // The server has no way out, and so no use for names: it is told so at once rather than after the C library's 10 s.
     let end = host.end();
     host.run(move || shut_off(end, resolver(server)))?;
-    let destinations = Destinations::new(server, names::take_over(server, mtu)?);
+    let destinations = Destinations::new(server, names::take_over(server, mtu)?, reach);
     let counters = Arc::<Counters>::default();
     let (speaker, listener) = channel(Arc::clone(&counters))?;
     let (sender, receiver) = requests(ROOM);

@@ -3,7 +3,7 @@
 
 use super::answers::{Answer, Failure, Speaker};
 use super::counters::Counters;
-use super::destinations::Destinations;
+use super::destinations::{Destinations, Refusal};
 use super::replies::Unreachable;
 use crate::error::EmuError;
 use crate::host::Host;
@@ -94,9 +94,16 @@ impl Proxy {
 
     /// Connects to `destination` for the client that is known as `alias`.
     pub fn connect(self: &Rc<Self>, alias: SocketAddr, destination: SocketAddr) {
-        let Some(outside) = self.destinations.outside(destination) else {
-            self.counters.dropped_forbidden.add();
-            return self.failed(alias, Failure::Unreachable(Unreachable::Host));
+        let outside = match self.destinations.outside(destination) {
+            Ok(outside) => outside,
+            Err(Refusal::Forbidden) => {
+                self.counters.dropped_forbidden.add();
+                return self.failed(alias, Failure::Unreachable(Unreachable::Host));
+            }
+            Err(Refusal::Policy) => {
+                self.counters.dropped_by_policy.add();
+                return self.failed(alias, Failure::Unreachable(Unreachable::Prohibited));
+            }
         };
         if self.count.get() >= self.most {
             return self.no_place(alias);
@@ -211,13 +218,14 @@ pub fn unreachable_by(error: &io::Error) -> Option<Unreachable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::destinations::Reach;
 
     #[test]
     fn what_finds_no_place_is_counted_and_not_taken_for_silence_of_the_outside() {
         let counters = Arc::<Counters>::default();
         let (speaker, listener) = crate::gateway::answers::channel(Arc::clone(&counters)).unwrap();
         let (_, server) = crate::interface::addresses(0);
-        let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap()), speaker, Arc::clone(&counters), 0);
+        let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap(), Reach::Any), speaker, Arc::clone(&counters), 0);
         proxy.connect("100.64.0.2:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
         assert!(matches!(listener.next(), Some(Answer::Failed(_, Failure::Silence))));
         let counts = serde_json::to_value(&*counters).unwrap();
