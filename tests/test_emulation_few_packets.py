@@ -1,48 +1,114 @@
-"""What is said of a Run with few packets, of which there is no 99th percentile."""
+"""When a Run is valid: how late its packets were, how many are enough to tell, and what was lost beside the path."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bentpipe.cli.run import summary_line
+from bentpipe.emulation import lateness
 from bentpipe.emulation.check import Lateness
-from bentpipe.emulation.engine import FEW_PACKETS, Emulated
+from bentpipe.emulation.engine import Emulated
 
 
-def run_of(delivered, p50_ms, most_ms, waking_ms=0.1, waited_ms=0.1):
-    """With few packets the relay's 99th percentile is the latest one."""
+def run_of(delivered, p50_ms, most_ms, late=0, wakings_late=0, waited_ms=0.1):
     relay = {
         "delivered": delivered,
         "lost": 0,
         "refused": 0,
         "not_taken": 0,
+        "lateness_n": delivered,
+        "late": late,
         "lateness_p50_ms": p50_ms,
         "lateness_p99_ms": most_ms,
         "lateness_max_ms": most_ms,
-        "waking_p99_ms": waking_ms,
+        "wakings": delivered,
+        "wakings_late": wakings_late,
+        "waking_p99_ms": 0.1,
         "entrance_wait_p99_ms": waited_ms,
     }
     return Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
 
-def test_one_late_packet_of_a_few_does_not_make_a_run_invalid():
-    ping = run_of(18, 0.04, 2.345, waking_ms=2.4)
-    assert ping.why_invalid is None
-    assert summary_line(ping) == "18 packets through the path, 0 lost on it; the latest 2.35 ms late"
-
-
-def test_if_half_of_a_few_were_late_it_is_not_valid():
-    assert run_of(18, 1.5, 12.0).why_invalid == (
-        "half of 18 packets were over 1.5 ms late (bound 1 ms), the latest 12 ms: the machine is too busy or too slow "
-        "for this path"
-    )
+@pytest.mark.parametrize(
+    ("n", "most_late"),
+    [(1, 0), (5, 0), (6, 1), (18, 1), (50, 2), (99, 3), (100, 3), (299, 6), (1000, 15), (1_000_000, 10_164)],
+)
+def test_a_run_is_late_when_its_count_refutes_one_percent(n, most_late):
+    """The numbers are those of scipy.stats.binomtest(k, n, 0.01, "greater") at 5 %."""
+    assert lateness.verdict(most_late, n) != "late"
+    assert lateness.verdict(most_late + 1, n) == "late"
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "waking_ms", "says"), [(2.0, 0.1, "1 % of the packets"), (0.2, 2.0, "the relay awoke")]
+    ("late", "n", "verdict"),
+    [
+        (0, 0, "too few"),
+        (0, 298, "too few"),
+        (0, 299, "in time"),
+        (1, 299, "undecided"),
+        (1, 473, "in time"),
+        (10_000, 1_000_000, "undecided"),
+        (9_836, 1_000_000, "in time"),
+        (10**7, 10**9, "undecided"),
+        (10**9, 10**9, "late"),
+    ],
 )
-def test_of_many_the_99th_percentile_counts(late_ms, waking_ms, says):
-    many = run_of(FEW_PACKETS, 0.04, late_ms, waking_ms)
-    assert many.why_invalid.startswith(says)
-    assert f"99 % of them at most {late_ms:.3g} ms late" in summary_line(many)
+def test_what_a_count_says(late, n, verdict):
+    assert lateness.verdict(late, n) == verdict
+
+
+def test_enough_is_the_least_number_of_which_none_late_bears_the_claim_out():
+    assert (
+        (1 - lateness.SHARE) ** lateness.ENOUGH
+        <= 1 - lateness.CONFIDENCE
+        < (1 - lateness.SHARE) ** (lateness.ENOUGH - 1)
+    )
+
+
+@given(st.integers(0, 3000), st.data())
+def test_one_more_late_packet_never_makes_a_run_better(n, data):
+    late = data.draw(st.integers(0, n))
+    order = ["in time", "too few", "undecided", "late"]
+    found = [order.index(lateness.verdict(k, n)) for k in sorted({late, min(n, late + 1), n})]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("n", [99, 100, 101])
+def test_one_late_packet_decides_no_more_in_100_packets_than_in_99(n):
+    assert run_of(n, 0.04, 2.345, late=1).why_invalid is None
+    assert run_of(n, 0.04, 2.345, late=4).why_invalid == (
+        f"4 of {n} packets were over 1 ms late, with 95% confidence more than 1% of such packets, the latest 2.35 ms: "
+        "the machine is too busy or too slow for this path"
+    )
+
+
+def test_of_a_few_packets_it_is_said_that_they_tell_little():
+    ping = run_of(6, 0.04, 2.69, late=1)
+    assert ping.why_invalid is None
+    assert ping.verdict == "too few"
+    assert summary_line(ping) == (
+        "6 packets through the path, 0 lost on it; the latest 2.69 ms late, too few packets to judge this machine by "
+        "(299 would do)"
+    )
+    late = run_of(6, 2.0, 2.69, late=6)
+    assert late.why_invalid.startswith("6 of 6 packets were over 1 ms late")
+    assert summary_line(late) == "6 packets through the path, 0 lost on it; the latest 2.69 ms late"
+
+
+@pytest.mark.parametrize(("n", "bound_ms"), [(6, 10), (298, 10), (299, 100), (10_000_000, 100)])
+def test_one_packet_that_is_very_late_makes_a_run_invalid(n, bound_ms):
+    assert run_of(n, 0.04, bound_ms, late=1).why_invalid is None
+    assert run_of(n, 0.04, bound_ms + 1, late=1).why_invalid == (
+        f"one of {n} packets was {bound_ms + 1} ms late (bound {bound_ms} ms): the machine stalled"
+    )
+
+
+def test_a_relay_that_wakes_late_makes_a_run_invalid():
+    assert run_of(100, 0.04, 0.2, wakings_late=3).why_invalid is None
+    assert run_of(100, 0.04, 0.2, wakings_late=4).why_invalid.startswith(
+        "the relay awoke over 1 ms late 4 of 100 times"
+    )
+    assert "99 % of them at most 0.2 ms late" in summary_line(run_of(1000, 0.04, 0.2))
 
 
 def test_packets_that_wait_before_the_path_make_a_run_invalid():
@@ -76,7 +142,7 @@ def test_a_flow_that_begins_late_is_told():
 
 
 def test_without_a_packet_there_is_nothing_to_be_late():
-    assert run_of(0, None, None, None).why_invalid is None
+    assert run_of(0, None, None).why_invalid is None
 
 
 def test_what_a_kernel_refuses_is_said_and_what_is_lost_by_it_makes_a_run_invalid():
@@ -159,8 +225,8 @@ def test_what_a_capture_lacks_is_said():
     ("delivered", "ms", "says"),
     [
         (0, None, "no packet passed"),
-        (FEW_PACKETS - 1, 0.04, "half of 99 packets at most 0.04 ms late"),
-        (FEW_PACKETS, 2.3, "99 % of 100 packets at most 2.3 ms late"),
+        (lateness.ENOUGH - 1, 0.04, "half of 298 packets at most 0.04 ms late"),
+        (lateness.ENOUGH, 2.3, "99 % of 299 packets at most 2.3 ms late"),
         (1990, 2.3, "99 % of 1990 packets at most 2.3 ms late"),
     ],
 )

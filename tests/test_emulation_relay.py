@@ -101,7 +101,7 @@ def test_a_run_says_what_the_hypervisor_took(bell):
         assert share is None
     else:
         assert 0.0 <= share <= 1.0
-    emulated.done["relay"] |= {"delivered": 1000, "lateness_p99_ms": 2.0}
+    emulated.done["relay"] |= {"lateness_n": 1000, "late": 20, "lateness_max_ms": 2.0}
     emulated.stolen_share = 0.134
     assert emulated.why_invalid.endswith("the hypervisor took 13% of the processors' time")
     emulated.stolen_share = 0.0

@@ -219,7 +219,7 @@ def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator)
     assert run.record["versions"]["kernel"] == f"{platform.system()} {platform.release()}"
     found = dict(world.facts(runs))
     assert found["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
-    assert found["1 % of packets late by more than"] == "0.21 ms (valid up to 1 ms)"
+    assert found["1 % of packets late by more than"] == "0.21 ms (bound 1 ms)"
     assert "Processor time the host took" not in found
     record = json.loads(json.dumps(run.record))
     record["summary"]["emulator"]["stolen_share"] = 0.043

@@ -5,7 +5,7 @@
 //! | [`isolation`] | user, mount and PID namespaces |
 //! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
 //! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
-//! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`]) |
+//! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`], [`lateness`]) |
 //! | [`ecn`] | congestion notification in a packet's header |
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
@@ -35,6 +35,7 @@ pub mod gateway;
 pub mod host;
 pub mod interface;
 pub mod isolation;
+pub mod lateness;
 pub mod lines;
 pub mod merge;
 pub mod names;

@@ -15,6 +15,7 @@ use crate::ecn;
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
+use crate::lateness::Lateness;
 use crate::merge::Merge;
 use crate::priority::Urgency;
 use crate::spec::{AtEnd, Begin};
@@ -79,6 +80,10 @@ pub struct RelayReport {
     pub malformed: u64,
     /// Packets that were handed on in one buffer with the one before, since both were due within 10 µs.
     pub joined: u64,
+    /// Packets of which is known how long after their logical time they were handed on.
+    pub lateness_n: u64,
+    /// … and how many of them it was by more than [`crate::lateness::BOUND`].
+    pub late: u64,
     /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
     pub lateness_p50_ms: Option<f64>,
     /// 99th percentile.
@@ -90,6 +95,10 @@ pub struct RelayReport {
     /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, but for
     /// the time that it slept (a packet that came then woke it: `waking_p99_ms`). An upper bound, 99th percentile of reads; `None`: there were none.
     pub entrance_wait_p99_ms: Option<f64>,
+    /// How often an alarm rang.
+    pub wakings: u64,
+    /// … and how often by more than [`crate::lateness::BOUND`] after its time.
+    pub wakings_late: u64,
     /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
     /// rang.
     pub waking_p99_ms: Option<f64>,
@@ -156,10 +165,10 @@ pub struct Relay {
     arrived: Vec<Buffer>,
     next_window: Time,
     ended: bool,
-    lateness: DelayHistogram,
+    lateness: Lateness,
     urgency: Urgency,
     entrance_wait: DelayHistogram,
-    waking: DelayHistogram,
+    waking: Lateness,
     /// When each device was last found empty, later by what the relay has slept since.
     empty_at: [Time; 2],
     report: RelayReport,
@@ -211,10 +220,10 @@ impl Relay {
             arrived: Vec::new(),
             next_window: Time::ZERO,
             ended: false,
-            lateness: DelayHistogram::default(),
+            lateness: Lateness::default(),
             urgency: Urgency::default(),
             entrance_wait: DelayHistogram::default(),
-            waking: DelayHistogram::default(),
+            waking: Lateness::default(),
             empty_at: [Time::ZERO; 2],
             report: RelayReport::default(),
             tap: None,
@@ -569,15 +578,14 @@ impl Relay {
         }
         let inside = |course: &Course| course.network.packets() as u64;
         self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
-        if self.lateness.n() > 0 {
-            self.report.lateness_p50_ms = Some(self.lateness.quantile_ms(50, 100));
-            self.report.lateness_p99_ms = Some(self.lateness.quantile_ms(99, 100));
-            self.report.lateness_p999_ms = Some(self.lateness.quantile_ms(999, 1000));
-            self.report.lateness_max_ms = Some(self.lateness.max_ms());
-        }
-        let p99 = |h: &DelayHistogram| (h.n() > 0).then(|| h.quantile_ms(99, 100));
-        self.report.entrance_wait_p99_ms = p99(&self.entrance_wait);
-        self.report.waking_p99_ms = p99(&self.waking);
+        (self.report.lateness_n, self.report.late) = (self.lateness.n(), self.lateness.late());
+        self.report.lateness_p50_ms = self.lateness.quantile_ms(50, 100);
+        self.report.lateness_p99_ms = self.lateness.quantile_ms(99, 100);
+        self.report.lateness_p999_ms = self.lateness.quantile_ms(999, 1000);
+        self.report.lateness_max_ms = self.lateness.max_ms();
+        self.report.entrance_wait_p99_ms = (self.entrance_wait.n() > 0).then(|| self.entrance_wait.quantile_ms(99, 100));
+        (self.report.wakings, self.report.wakings_late) = (self.waking.n(), self.waking.late());
+        self.report.waking_p99_ms = self.waking.quantile_ms(99, 100);
         self.report
     }
 }

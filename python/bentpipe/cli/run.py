@@ -226,7 +226,7 @@ def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
 
 def summary_line(emulated: Emulated) -> str:
     """What passed, what was lost, and how late the emulator was."""
-    from bentpipe.emulation import FEW_PACKETS
+    from bentpipe.emulation.lateness import ENOUGH
 
     if emulated.done is None:
         return "the emulation ended before its end"
@@ -234,8 +234,10 @@ def summary_line(emulated: Emulated) -> str:
     late_ms, most_ms = relay["lateness_p99_ms"], relay["lateness_max_ms"]
     if late_ms is None:
         lateness = ""
-    elif relay["delivered"] < FEW_PACKETS:  # of which there is no 99th percentile
+    elif relay["lateness_n"] < ENOUGH:
         lateness = f"; the latest {most_ms:.3g} ms late"
+        if emulated.verdict == "too few":
+            lateness += f", too few packets to judge this machine by ({ENOUGH} would do)"
     else:
         lateness = f"; 99 % of them at most {late_ms:.3g} ms late"
     refused = f", {relay['refused']} found no path" if relay["refused"] else ""

@@ -2,7 +2,6 @@
 
 from bentpipe.emulation.engine import (
     CAPTURES,
-    FEW_PACKETS,
     AtEnd,
     Emulated,
     EmulationError,
@@ -11,4 +10,4 @@ from bentpipe.emulation.engine import (
     emulate,
 )
 
-__all__ = ["CAPTURES", "FEW_PACKETS", "AtEnd", "Emulated", "EmulationError", "Internet", "Spec", "emulate"]
+__all__ = ["CAPTURES", "AtEnd", "Emulated", "EmulationError", "Internet", "Spec", "emulate"]

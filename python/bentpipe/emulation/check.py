@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation.engine import FEW_PACKETS, LATENESS_BOUND_MS, Emulated, EmulationError, Spec, emulate
+from bentpipe.emulation.engine import Emulated, EmulationError, Spec, emulate
+from bentpipe.emulation.lateness import BOUND_MS, ENOUGH
 from bentpipe.emulation.send_memory import wmem_segment_bytes
 from bentpipe.errors import UserError
 
@@ -98,7 +99,7 @@ def check_kernel(trial: Profile) -> KernelReport:
 class Lateness:
     """How late `part` of so many packets were at most, and the `rest` at least [ms]; None: none passed.
 
-    Of fewer than `FEW_PACKETS` there is no 99th percentile, and it is half of them, as of every Run.
+    Of fewer than `ENOUGH` a 99th percentile is nearly the latest, and it is half of them.
     """
 
     ms: float | None
@@ -110,7 +111,7 @@ class Lateness:
     def of(cls, relay: Mapping[str, Any]) -> Lateness:
         """As the relay counted them."""
         packets = int(relay.get("delivered") or 0)
-        few = packets < FEW_PACKETS
+        few = packets < ENOUGH
         late_ms = relay.get("lateness_p50_ms" if few else "lateness_p99_ms")
         part, rest = ("half", "half") if few else ("99 %", "1 %")
         return cls(None if late_ms is None else float(late_ms), packets, part, rest)
@@ -153,9 +154,9 @@ def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
         ),
         Check(
             "lateness",
-            late.ms is not None and late.ms <= LATENESS_BOUND_MS,
+            late.ms is not None and late.ms <= BOUND_MS,
             str(late),
-            f"a run with more than {LATENESS_BOUND_MS:g} ms is marked invalid",
+            f"a Run with more than 1 % of its packets over {BOUND_MS:g} ms late is not valid",
         ),
         Check(
             "realtime",

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
+from bentpipe.emulation import lateness
 from bentpipe.emulation.load import BOUND_SHARE, Bound, Second, Watch, bound
 from bentpipe.emulation.processors import ProcessorTime
 from bentpipe.errors import BentpipeError, UserError
@@ -35,17 +36,11 @@ AtEnd = Literal["loop", "hold", "stop"]
 Internet = Literal["public", "any", "none"]
 """What a program reaches beside the server: public addresses; private ones and this machine's own too; nothing."""
 
-LATENESS_BOUND_MS = 1.0
-"""A 99th percentile above this means a disturbed machine.
-
-Chosen: an idle one keeps a tenth of it, a busy one is ten times over.
-"""
-
 ENTRANCE_BOUND_MS = 10.0
 """A 99th percentile of the time since the relay last found a device's queue empty that a machine which keeps up does
 not reach.
 
-Chosen: the figure is an upper bound of how long packets waited there; Runs that were within `LATENESS_BOUND_MS` had up
+Chosen: the figure is an upper bound of how long packets waited there; Runs that kept `lateness.BOUND_MS` had up
 to 2 ms, and of a path that is faster than the machine it grows without end.
 """
 
@@ -58,9 +53,6 @@ START_BOUND_MS = 1.0
 
 Chosen: flows that had their processor came within a tenth of it; over a path of grants, 4 ms were another slow start.
 """
-
-FEW_PACKETS = 100
-"""With fewer a 99th percentile is the latest packet, and one moment's delay would make a Run not valid."""
 
 WORTH_SAYING = 0.01
 """A share of stolen processor time that a message about a disturbed machine names. Chosen here."""
@@ -277,29 +269,26 @@ class Emulated:
         return [f"{found} {what}" for found, what in causes if found]
 
     def _lateness(self) -> list[str]:
-        """What the relay's lateness makes untrustworthy. Of few packets (`FEW_PACKETS`) the median decides."""
+        """What the relay's lateness makes untrustworthy."""
         relay = (self.done or {})["relay"]
-        bound = f"(bound {LATENESS_BOUND_MS:g} ms)"
-        if (count := relay["delivered"]) < FEW_PACKETS:
-            median_ms = relay["lateness_p50_ms"]
-            if median_ms is None or median_ms <= LATENESS_BOUND_MS:
-                return []
-            return [
-                f"half of {count} packets were over {median_ms:.3g} ms late {bound}, the latest "
-                f"{relay['lateness_max_ms']:.3g} ms: the machine is too busy or too slow for this path"
-            ]
+        n, late, most_ms = relay["lateness_n"], relay["late"], relay["lateness_max_ms"]
+        sure = f"with {lateness.CONFIDENCE:.0%} confidence more than {lateness.SHARE:.0%}"
         reasons = []
-        late_ms, waking_ms = relay["lateness_p99_ms"], relay["waking_p99_ms"]
-        if late_ms is not None and late_ms > LATENESS_BOUND_MS:
+        if lateness.verdict(late, n) == "late":
             reasons.append(
-                f"1 % of the packets were over {late_ms:.3g} ms late {bound}: the machine is too busy or too slow for "
-                "this path"
+                f"{late} of {n} packets were over {lateness.BOUND_MS:g} ms late, {sure} of such packets, the latest "
+                f"{most_ms:.3g} ms: the machine is too busy or too slow for this path"
             )
-        if waking_ms is not None and waking_ms > LATENESS_BOUND_MS:
+        elif most_ms is not None and most_ms > (bound_ms := lateness.largest_bound_ms(n)):
+            reasons.append(f"one of {n} packets was {most_ms:.3g} ms late (bound {bound_ms:g} ms): the machine stalled")
+        wakings, wakings_late = relay["wakings"], relay["wakings_late"]
+        if lateness.verdict(wakings_late, wakings) == "late":
             reasons.append(
-                f"the relay awoke over {waking_ms:.3g} ms late 1 % of the time {bound}, and packets that waited for it "
-                "came in late: the machine is too busy"
+                f"the relay awoke over {lateness.BOUND_MS:g} ms late {wakings_late} of {wakings} times, {sure} of the "
+                "time, and packets that waited for it came in late: the machine is too busy"
             )
+        if n < lateness.ENOUGH:
+            return reasons
         waited_ms = relay["entrance_wait_p99_ms"]
         if waited_ms is not None and waited_ms > ENTRANCE_BOUND_MS:
             reasons.append(
@@ -307,6 +296,12 @@ class Emulated:
                 f"{ENTRANCE_BOUND_MS:g} ms): the programs send more than this machine can carry"
             )
         return reasons
+
+    @property
+    def verdict(self) -> lateness.Verdict | None:
+        """What the packets' lateness says about this machine; None: it ended before its end."""
+        relay = (self.done or {}).get("relay")
+        return None if relay is None else lateness.verdict(relay["late"], relay["lateness_n"])
 
     @property
     def capture_failed(self) -> str | None:
@@ -396,6 +391,7 @@ class Emulated:
         why = self.why_invalid
         measured = {name: done.get(name) for name in MEASURED}
         machine = {
+            "lateness_verdict": self.verdict,
             "stolen_share": self.stolen_share,
             "machine_bound": None if self.bound is None else asdict(self.bound),
         }

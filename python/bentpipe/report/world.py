@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation.engine import LATENESS_BOUND_MS, LOOPED
+from bentpipe.emulation.engine import LOOPED
+from bentpipe.emulation.lateness import BOUND_MS
 from bentpipe.runs.text import number
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     found[1] = ("TCP", f"the kernel's own: {', '.join(kernels(runs)) or 'which kernel is not recorded'}")
     relays = [_emulator(run).get("relay") or {} for run in runs]
     if late_ms := _known(relay.get("lateness_p99_ms") for relay in relays):
-        found.append(
-            ("1 % of packets late by more than", f"{_span(late_ms)} ms (valid up to {LATENESS_BOUND_MS:g} ms)")
-        )
+        found.append(("1 % of packets late by more than", f"{_span(late_ms)} ms (bound {BOUND_MS:g} ms)"))
     if stolen := _known(_emulator(run).get("stolen_share") for run in runs):
         found.append(("Processor time the host took", f"{_span([100 * share for share in stolen])} %"))
     if loops := [loops for relay in relays if (loops := relay.get("loops"))]:

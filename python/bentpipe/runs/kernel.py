@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.emulation.check import try_lateness
-from bentpipe.emulation.engine import LATENESS_BOUND_MS
+from bentpipe.emulation.lateness import BOUND_MS
 from bentpipe.errors import UserError
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs import linux
@@ -45,11 +45,11 @@ def too_late() -> str | None:
     Raises `UserError` where no emulation runs here.
     """
     late = try_lateness(trial_path())
-    if late.ms is None or late.ms <= LATENESS_BOUND_MS:
+    if late.ms is None or late.ms <= BOUND_MS:
         return None
     return (
         f"this machine does not keep time now: in a trial {late.rest} of {late.packets} packets were over "
-        f"{late.ms:.3g} ms late (bound {LATENESS_BOUND_MS:g} ms), so Runs will hardly be valid; other work on it, or "
+        f"{late.ms:.3g} ms late (bound {BOUND_MS:g} ms), so Runs will hardly be valid; other work on it, or "
         "its host, takes the processors away; going on"
     )
 

@@ -1,0 +1,61 @@
+//! How late things were: quantiles, and how many were later than the bound by which a Run is judged.
+
+use bentpipe_link::stats::DelayHistogram;
+use bentpipe_profile::Nanos;
+
+/// What is later than this counts as late. `LATENESS_BOUND_MS` of `bentpipe.emulation` is the same.
+pub const BOUND: Nanos = Nanos(1_000_000);
+
+/// See the module.
+#[derive(Default)]
+pub struct Lateness {
+    histogram: DelayHistogram,
+    late: u64,
+}
+
+impl Lateness {
+    /// One more.
+    pub fn record(&mut self, late: Nanos) {
+        self.histogram.record(late);
+        self.late += u64::from(late > BOUND);
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn n(&self) -> u64 {
+        self.histogram.n()
+    }
+
+    /// How many were later than [`BOUND`].
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// A quantile [ms]; `None`: there were none.
+    #[must_use]
+    pub fn quantile_ms(&self, num: u64, den: u64) -> Option<f64> {
+        (self.n() > 0).then(|| self.histogram.quantile_ms(num, den))
+    }
+
+    /// The largest [ms]; `None`: there were none.
+    #[must_use]
+    pub fn max_ms(&self) -> Option<f64> {
+        (self.n() > 0).then(|| self.histogram.max_ms())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_later_than_the_bound_is_counted_exactly() {
+        let mut lateness = Lateness::default();
+        assert_eq!((lateness.n(), lateness.late(), lateness.quantile_ms(1, 2), lateness.max_ms()), (0, 0, None, None));
+        for late in [0, BOUND.0 - 1, BOUND.0, BOUND.0 + 1, 20 * BOUND.0] {
+            lateness.record(Nanos(late));
+        }
+        assert_eq!((lateness.n(), lateness.late(), lateness.max_ms()), (5, 2, Some(20.0)));
+    }
+}
