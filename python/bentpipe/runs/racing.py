@@ -269,7 +269,7 @@ def _warn_of_paths(work: Sequence[planning.Work]) -> None:
     for (label, direction), profile in ways.items():
         if not np.isfinite(PathView(profile).capacity(direction).value).all():
             warnings.warn(
-                f"the Profile {label!r} has no capacity {direction}wards: there windows and buffers alone limit its flows",
+                f"the Profile {label!r} has no capacity {direction}wards: windows and buffers alone limit its flows",
                 PathWarning,
                 stacklevel=4,
             )
