@@ -241,7 +241,7 @@ def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
     )
     done = bentpipe("race", "-x", tmp_path / "e.toml", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    assert "has no capacity downwards: there windows and buffers alone limit its flows" in done.stderr
+    assert "has no capacity downwards: windows and buffers alone limit its flows" in done.stderr
     assert bentpipe("report", tmp_path / "out").exit_code == 0
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "knows no capacity" in page
