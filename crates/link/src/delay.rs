@@ -12,7 +12,10 @@ use std::collections::VecDeque;
 pub struct Delay {
     series: Series,
     cursor: Cursor,
+    /// No packet that enters now leaves before the packets that are inside, or before `floor`.
     last_due: Time,
+    /// The latest of the floors that apply to what enters now.
+    floor: Time,
     /// Floors for what enters the hop from a time on, in order: (entering, floor).
     floors: VecDeque<(Time, Time)>,
     flying: VecDeque<Packet>,
@@ -28,6 +31,7 @@ impl Delay {
             series,
             cursor: Cursor::default(),
             last_due: Time::ZERO,
+            floor: Time::ZERO,
             floors: VecDeque::new(),
             flying: VecDeque::new(),
             lost: VecDeque::new(),
@@ -40,10 +44,10 @@ impl Element for Delay {
     fn push(&mut self, _port: Port, mut packet: Packet) {
         while let Some(&(_, floor)) = self.floors.front().filter(|(entering, _)| *entering <= packet.hop_entered) {
             self.floors.pop_front();
-            self.last_due = self.last_due.max(floor);
+            self.floor = self.floor.max(floor);
         }
         let due = packet.at + Nanos(self.series.at(&mut self.cursor, packet.at));
-        self.last_due = self.last_due.max(due);
+        self.last_due = self.last_due.max(self.floor).max(due);
         packet.at = self.last_due;
         self.flying.push_back(packet);
     }
@@ -68,7 +72,7 @@ impl Element for Delay {
 
     fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
         let flying = self.flying.back().map(|packet| packet.at);
-        let floor = self.floors.iter().map(|(_, floor)| *floor).fold(self.last_due, Time::max);
+        let floor = self.floors.iter().map(|(_, floor)| *floor).fold(self.last_due.max(self.floor), Time::max);
         last_in.map(|at| (at + Nanos(self.series.at(&mut self.cursor.clone(), at))).max(floor)).max(flying)
     }
 
@@ -82,6 +86,8 @@ impl Element for Delay {
                         self.drops.count(DropCause::Event);
                         self.lost.push_back(packet);
                     }
+                    // Nothing waits for a dropped packet.
+                    self.last_due = self.flying.back().map_or(Time::ZERO, |packet| packet.at);
                 }
             }
             PathEvent::NotBefore { entering, floor } => self.floors.push_back((*entering, *floor)),
@@ -94,5 +100,38 @@ impl Element for Delay {
 
     fn packets(&self) -> usize {
         self.flying.len() + self.lost.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::{Direction, Fate, OrderFate, QueueFate};
+
+    fn delivered(delay: &mut Delay, now: Time) -> Vec<(u32, u64)> {
+        let mut out = Vec::new();
+        while let Some((exit, packet)) = delay.pop(now) {
+            if exit == Exit::Out {
+                out.push((packet.body, packet.at.0));
+            }
+        }
+        out
+    }
+
+    /// The delay falls from 100 to 10 ns in an outage that drops what flies: the next packet takes 10 ns, or leaves at the floor that it has to keep.
+    #[test]
+    fn a_dropped_packet_holds_nothing_back() {
+        for (floor, wanted) in [(0, 20), (60, 60)] {
+            let mut delay = Delay::new(Series::steps("d", &[(Time(0), 100), (Time(5), 10)]).unwrap());
+            if floor > 0 {
+                delay.on_event(&PathEvent::NotBefore { entering: Time(0), floor: Time(floor) });
+            }
+            let send = |delay: &mut Delay, at, body| delay.push(Port::In, Packet::new(Time(at), 0, Direction::Up, 0, 100, body));
+            send(&mut delay, 0, 0);
+            let fate = Fate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
+            delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate });
+            send(&mut delay, 10, 1);
+            assert_eq!(delivered(&mut delay, Time(1000)), [(1, wanted)]);
+        }
     }
 }
