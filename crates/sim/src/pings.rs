@@ -8,7 +8,7 @@ use bentpipe_profile::{Direction, Nanos, Profile, ProfileError, Streams, Time};
 ///
 /// Requests of `bytes` (IP header included) leave the terminal at `sent_s` [s since the Profile's start, any order], pass every hop, turn round at
 /// once and come back. They are on the path together: one that waits holds up those behind it, as it would in a queue. After the Profile's end
-/// the last values hold until the last reply is home. `seed` decides the per-packet draws, as it does in a run.
+/// the last values hold until the last reply is home; where the last capacity is zero, what waits for it is lost. `seed` decides the per-packet draws, as it does in a run.
 ///
 /// # Errors
 /// A time outside the Profile, more than 2^32 requests, or what [`Network::new`] refuses.
@@ -21,6 +21,9 @@ pub fn ping(profile: &Profile, sent_s: &[f64], bytes: u32, seed: u64) -> Result<
     while next < sends.len() || network.packets() > 0 {
         let send_at = sends.get(next).map_or(Time::MAX, |&(at, _)| at);
         let wake_at = network.wake_at().unwrap_or(Time::MAX);
+        if send_at.min(wake_at) == Time::MAX {
+            break; // the packets inside wait for a capacity that stays zero
+        }
         // Of one instant, the network goes first, as in a run.
         if send_at < wake_at {
             let (at, number) = sends[next];
@@ -57,6 +60,7 @@ fn request(profile: &Profile, t_s: f64, number: usize) -> Result<(Time, u32), Pr
 mod tests {
     use super::*;
     use crate::testing::handover_path;
+    use bentpipe_profile::Series;
 
     const MS: f64 = 1e6;
 
@@ -79,6 +83,21 @@ mod tests {
     fn what_is_under_way_at_a_handover_that_drops_it_is_lost() {
         let trips = ping(&handover_path(10, 0), &[4.998], 84, 0).unwrap();
         assert_eq!(trips, [None]);
+    }
+
+    #[test]
+    fn a_capacity_that_ends_in_zero_is_an_outage() {
+        let path = handover_path(10, 0);
+        let mut hops = path.hops().to_vec();
+        for direction in Direction::BOTH {
+            hops[1].side_mut(direction).capacity = Some(Series::steps("c", &[(Time(0), 20_000_000), (Time(8_000_000_000), 0)]).unwrap());
+        }
+        let (routes, events) = (path.routes().to_vec(), path.events().to_vec());
+        let (name, provenance) = (path.name().to_owned(), path.provenance().clone());
+        let path = Profile::new(name, path.start(), path.duration(), path.basis(), provenance, hops, routes, events).unwrap();
+        let trips = ping(&path, &[7.0, 7.985, 9.0, 10.0], 84, 0).unwrap();
+        // The second request passes; its reply comes too late.
+        assert_eq!(trips.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, false]);
     }
 
     #[test]
