@@ -89,10 +89,16 @@ impl Chain {
         self.elements.iter().filter_map(|e| e.wake_at()).min()
     }
 
-    /// When the last packet inside will have left downstream, if nothing else enters; `None`: none will.
+    /// What is inside, and then `arrivals`, as it will leave downstream ([`Element::departures`]).
     #[must_use]
-    pub fn drained_at(&self) -> Option<Time> {
-        self.elements.iter().fold(None, |last_in, element| element.drained_at(last_in))
+    pub fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        self.elements.iter().fold(arrivals, |arrivals, element| element.departures(arrivals))
+    }
+
+    /// What is on its way to another hop's queue, and then `arrivals`, as it will arrive there ([`Element::migrating`]).
+    #[must_use]
+    pub fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
+        self.elements[0].migrating(arrivals)
     }
 
     /// Tells every element.

@@ -11,44 +11,47 @@ use std::collections::VecDeque;
 /// ([`PathEvent::NotBefore`], or packets of the shorter path arrive first).
 pub struct Delay {
     series: Series,
-    cursor: Cursor,
-    /// No packet that enters now leaves before the packets that are inside, or before `floor`.
-    last_due: Time,
-    /// The latest of the floors that apply to what enters now.
-    floor: Time,
-    /// Floors for what enters the hop from a time on, in order: (entering, floor).
-    floors: VecDeque<(Time, Time)>,
+    due: Due,
     flying: VecDeque<Packet>,
     lost: VecDeque<Packet>,
     drops: DropCounts,
+}
+
+/// What decides when the next packet leaves.
+#[derive(Clone, Default)]
+struct Due {
+    cursor: Cursor,
+    /// No packet that enters now leaves before the packets that are inside, or before `floor`.
+    last: Time,
+    /// The latest of the floors that apply to what enters now.
+    floor: Time,
+    /// Floors for what follows a route from some number on, in order: (route, floor).
+    floors: VecDeque<(u16, Time)>,
+}
+
+impl Due {
+    fn next(&mut self, series: &Series, packet: &Packet) -> Time {
+        while let Some(&(_, floor)) = self.floors.front().filter(|(route, _)| *route <= packet.route) {
+            self.floors.pop_front();
+            self.floor = self.floor.max(floor);
+        }
+        let due = packet.at + Nanos(series.at(&mut self.cursor, packet.at));
+        self.last = self.last.max(self.floor).max(due);
+        self.last
+    }
 }
 
 impl Delay {
     /// By a series of one-way delays [ns].
     #[must_use]
     pub fn new(series: Series) -> Self {
-        Self {
-            series,
-            cursor: Cursor::default(),
-            last_due: Time::ZERO,
-            floor: Time::ZERO,
-            floors: VecDeque::new(),
-            flying: VecDeque::new(),
-            lost: VecDeque::new(),
-            drops: DropCounts::default(),
-        }
+        Self { series, due: Due::default(), flying: VecDeque::new(), lost: VecDeque::new(), drops: DropCounts::default() }
     }
 }
 
 impl Element for Delay {
     fn push(&mut self, _port: Port, mut packet: Packet) {
-        while let Some(&(_, floor)) = self.floors.front().filter(|(entering, _)| *entering <= packet.hop_entered) {
-            self.floors.pop_front();
-            self.floor = self.floor.max(floor);
-        }
-        let due = packet.at + Nanos(self.series.at(&mut self.cursor, packet.at));
-        self.last_due = self.last_due.max(self.floor).max(due);
-        packet.at = self.last_due;
+        packet.at = self.due.next(&self.series, &packet);
         self.flying.push_back(packet);
     }
 
@@ -70,10 +73,10 @@ impl Element for Delay {
         self.lost.front().or(self.flying.front()).map(|packet| packet.at)
     }
 
-    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
-        let flying = self.flying.back().map(|packet| packet.at);
-        let floor = self.floors.iter().map(|(_, floor)| *floor).fold(self.last_due.max(self.floor), Time::max);
-        last_in.map(|at| (at + Nanos(self.series.at(&mut self.cursor.clone(), at))).max(floor)).max(flying)
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        let mut due = self.due.clone();
+        let arrivals = arrivals.into_iter().map(|packet| Packet { at: due.next(&self.series, &packet), ..packet });
+        self.flying.iter().copied().chain(arrivals).collect()
     }
 
     fn on_event(&mut self, event: &PathEvent) {
@@ -87,10 +90,11 @@ impl Element for Delay {
                         self.lost.push_back(packet);
                     }
                     // Nothing waits for a dropped packet.
-                    self.last_due = self.flying.back().map_or(Time::ZERO, |packet| packet.at);
+                    self.due.last = self.flying.back().map_or(Time::ZERO, |packet| packet.at);
                 }
             }
-            PathEvent::NotBefore { entering, floor } => self.floors.push_back((*entering, *floor)),
+            PathEvent::NotBefore { route, floor } => self.due.floors.push_back((*route, *floor)),
+            PathEvent::Join | PathEvent::Await { .. } => {}
         }
     }
 
@@ -124,7 +128,7 @@ mod tests {
         for (floor, wanted) in [(0, 20), (60, 60)] {
             let mut delay = Delay::new(Series::steps("d", &[(Time(0), 100), (Time(5), 10)]).unwrap());
             if floor > 0 {
-                delay.on_event(&PathEvent::NotBefore { entering: Time(0), floor: Time(floor) });
+                delay.on_event(&PathEvent::NotBefore { route: 0, floor: Time(floor) });
             }
             let send = |delay: &mut Delay, at, body| delay.push(Port::In, Packet::new(Time(at), 0, Direction::Up, 0, 100, body));
             send(&mut delay, 0, 0);

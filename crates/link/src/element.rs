@@ -132,7 +132,7 @@ impl MarkCounts {
 /// What an element hears of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// The path moved to another hop; this one keeps, loses or hands over what it holds.
+    /// The path moved to another hop; this one keeps, loses or hands over what it holds, and what still arrives.
     Leave {
         /// When.
         at: Time,
@@ -148,11 +148,18 @@ pub enum PathEvent {
         /// What becomes of the packets.
         fate: Fate,
     },
-    /// What enters the hop from `entering` on may not leave before `floor`: the last packet of the hop that a handover left.
+    /// The path uses the hop, again perhaps: what arrives is served here.
+    Join,
+    /// A queue moves here: what comes over the path itself is not served before `until`, when the last packet of it will be here.
+    Await {
+        /// When.
+        until: Time,
+    },
+    /// What follows route number `route` or a newer one may not leave before `floor`: the last packet of the old route.
     NotBefore {
-        /// When the path moved here.
-        entering: Time,
-        /// When the hop it left is empty, as known then (a later closing of that hop is not foreseen).
+        /// Number of the new route.
+        route: u16,
+        /// When the hops of the old route are empty, as known then (a later closing of one of them is not foreseen).
         floor: Time,
     },
 }
@@ -165,9 +172,13 @@ pub trait Element: Send {
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)>;
     /// When to call `pop` again; `None`: idle until the next `push` or event.
     fn wake_at(&self) -> Option<Time>;
-    /// When the last packet will have left, if the last one from upstream comes at `last_in` (`None`: none does) and nothing else enters; `None`:
-    /// there is none.
-    fn drained_at(&self, last_in: Option<Time>) -> Option<Time>;
+    /// What is inside, and then `arrivals` (in order of time), as it will leave downstream if nothing else happens. What would be lost or never leave is
+    /// not in it.
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet>;
+    /// What is on its way to another hop's queue, and then `arrivals` if they follow it, as it will arrive there.
+    fn migrating(&self, _arrivals: &[Packet]) -> Vec<Packet> {
+        Vec::new()
+    }
     /// What the packet that `pop` gave last, which left at `left`, spent its time on in here: parts in order, each with its end.
     fn stages(&self, _left: Time) -> [Option<(Part, Time)>; 2] {
         [None; 2]

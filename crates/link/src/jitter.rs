@@ -48,9 +48,10 @@ impl Element for Jitter {
         self.lost.front().or(self.held.front()).map(|packet| packet.at)
     }
 
-    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
-        let held = self.held.back().map(|packet| packet.at);
-        last_in.map(|at| self.schedule.release(&mut self.cursor.clone(), at)).max(held)
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        let mut cursor = self.cursor;
+        let released = arrivals.into_iter().map(|packet| Packet { at: self.schedule.release(&mut cursor, packet.at), ..packet });
+        self.held.iter().copied().chain(released).collect()
     }
 
     fn on_event(&mut self, event: &PathEvent) {

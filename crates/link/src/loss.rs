@@ -66,8 +66,9 @@ impl Element for Loss {
         self.out.front().map(|(_, packet)| packet.at)
     }
 
-    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
-        last_in
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        let passed = self.out.iter().filter(|(exit, _)| *exit == Exit::Out).map(|(_, packet)| *packet);
+        passed.chain(arrivals).collect()
     }
 
     fn drops(&self) -> &DropCounts {

@@ -6,16 +6,20 @@
 //!   terminal ◀─────── [◂ hop 0] ◀─ [◂ hop 1] ◀─ … ◀─ [◂ hop n] ◀────── server
 //!            outcome(down)        routes: which hops, from when        send(down)
 //! ```
-//! Each `[hop]` is a [`Chain`]. A packet follows the newest route that holds the hop it stands in, so what is on its way when the path moves
-//! goes on over what is left of the old one.
+//! Each `[hop]` is a [`Chain`]. A packet moves with the path for as long as the path uses the hop that the packet stands in; where the
+//! path has left that hop, the packet goes on over the rest of the old route. What events do is in `changes`.
 
+mod changes;
+mod path;
+
+use self::path::{ABSENT, HopChains, Path, Route};
 use crate::chain::Chain;
-use crate::element::{DropCause, Exit, PathEvent, Port};
+use crate::element::{DropCause, Exit, Port};
 use crate::packet::Packet;
 use crate::shared::SharedHops;
 use crate::stages::Stage;
 use crate::stats::LinkStats;
-use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, OrderFate, Profile, QueueFate, Streams, Time};
+use bentpipe_profile::{Direction, EventKind, Profile, QueueFate, Streams, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -58,35 +62,6 @@ pub enum Outcome {
     Delivered,
     /// It was lost.
     Dropped(DropCause),
-}
-
-/// Not in this route.
-const ABSENT: u16 = u16::MAX;
-
-struct Route {
-    at: Time,
-    hops: Vec<u16>,
-    /// Place of each hop in `hops`, or `ABSENT`.
-    position: Vec<u16>,
-}
-
-struct HopChains {
-    /// Where packets enter, by direction.
-    entry: [u32; 2],
-    /// What follows the shared queue, by direction; equal to `entry` where nothing is shared.
-    exit: [u32; 2],
-}
-
-struct Path {
-    routes: Vec<Route>,
-    current: usize,
-    hops: Vec<HopChains>,
-    events: Vec<Event>,
-    next_event: usize,
-    /// Statistics by hop and direction.
-    stats: Vec<[LinkStats; 2]>,
-    /// Packets refused at the door, since there was no path.
-    refused: [u64; 2],
 }
 
 /// See the module.
@@ -183,7 +158,17 @@ impl Network {
             })
             .collect();
         let stats = (0..hops.len()).map(|_| Default::default()).collect();
-        Ok(Path { routes, current: 0, hops, events: profile.events().to_vec(), next_event: 0, stats, refused: [0; 2] })
+        Ok(Path {
+            routes,
+            current: 0,
+            hops,
+            events: profile.events().to_vec(),
+            next_event: 0,
+            stats,
+            refused: [0; 2],
+            stragglers: Default::default(),
+            floor: [Time::ZERO; 2],
+        })
     }
 
     #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 hops
@@ -293,10 +278,9 @@ impl Network {
         }
         path.stats[hop][direction].delivered(packet.flow.min(self.counted), packet.bytes, packet.at.since(packet.hop_entered));
         path.stats[hop][direction].marked(packet.flow.min(self.counted), &packet);
-        let current = &path.routes[path.current];
-        if usize::from(packet.route) != path.current && current.position[hop] != ABSENT {
-            packet.route = path.current as u16;
-            packet.position = current.position[hop];
+        if usize::from(packet.route) != path.current {
+            let route = path.follow(usize::from(packet.route), hop);
+            (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
         }
         let end = path.routes[usize::from(packet.route)].hops.len() as u16 - 1;
         match packet.direction {
@@ -318,25 +302,16 @@ impl Network {
         self.reschedule(chain);
     }
 
-    /// A packet of a moved queue arrives at the hop that a handover named.
+    /// A packet of a moved queue, or one that follows it, arrives at the hop that the event named.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn migrate(&mut self, from: u32, mut packet: Packet) {
         let path = &self.paths[usize::from(packet.path)];
         let to = self.migrate_to[from as usize];
-        let direction = packet.direction as usize;
-        // The hop it joins, in the newest route that holds it: the one the path moved to.
-        let hop = path.hops.iter().position(|h| h.entry[direction] == to);
-        let place = hop.and_then(|hop| {
-            let route = (0..=path.current).rev().find(|&r| path.routes[r].position[hop] != ABSENT)?;
-            Some((route as u16, path.routes[route].position[hop]))
-        });
-        if let Some((route, position)) = place {
-            (packet.route, packet.position) = (route, position);
-            self.enter(packet, Port::Migrated);
-        } else {
-            // The path moved on before the queue arrived: it stays where it was and drains there.
-            self.enter(packet, Port::Migrated);
+        let joined = path.hops.iter().position(|hop| hop.entry[packet.direction as usize] == to);
+        if let Some((hop, route)) = joined.and_then(|hop| Some((hop, path.newest_with(hop)?))) {
+            (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
         }
+        self.enter(packet, Port::Migrated);
     }
 
     fn reschedule(&mut self, chain: u32) {
@@ -345,73 +320,6 @@ impl Network {
             self.due[chain as usize] = wake;
             self.pushes += 1;
             self.wakes.push(Reverse((wake, self.pushes, chain)));
-        }
-    }
-
-    /// Routes and events at `at`.
-    fn change(&mut self, at: Time) {
-        for i in 0..self.paths.len() {
-            let path = &mut self.paths[i];
-            while path.routes.get(path.current + 1).is_some_and(|r| r.at <= at) {
-                path.current += 1;
-            }
-            while let Some(event) = self.paths[i].events.get(self.paths[i].next_event).filter(|e| e.at_ns <= at) {
-                let event = event.clone();
-                self.paths[i].next_event += 1;
-                for direction in Direction::BOTH {
-                    self.apply(i, &event, direction);
-                }
-            }
-        }
-    }
-
-    fn apply(&mut self, path: usize, event: &Event, direction: Direction) {
-        let d = direction as usize;
-        let fate = *event.fate(direction);
-        let until = event.at_ns + event.interruption_ns;
-        let hops = &self.paths[path].hops;
-        if let QueueFate::Migrate(migration) = fate.queue {
-            self.migrate_to[hops[event.hop].entry[d] as usize] = hops[migration.to_hop].entry[d];
-        }
-        if let QueueFate::Migrate(migration) = fate.queue {
-            let (from, to) = (hops[event.hop].entry[d], hops[migration.to_hop].entry[d]);
-            self.go_on(from, to);
-        }
-        let hops = &self.paths[path].hops;
-        match event.kind {
-            EventKind::Handover { to_hop, .. } if to_hop != event.hop => {
-                let (from, to) = (hops[event.hop].exit[d], hops[to_hop].exit[d]);
-                self.tell(path, event.hop, d, &PathEvent::Leave { at: event.at_ns, fate });
-                if event.interruption_ns.0 > 0 {
-                    self.tell(path, to_hop, d, &PathEvent::Close { at: event.at_ns, until, fate: Fate::GENTLE });
-                }
-                if fate.order == OrderFate::Clamp
-                    && let Some(empty) = self.chains[from as usize].drained_at()
-                {
-                    // A nanosecond later: of one instant, chains go in any order.
-                    self.chains[to as usize].on_event(&PathEvent::NotBefore { entering: event.at_ns, floor: empty + Nanos(1) });
-                }
-            }
-            _ => self.tell(path, event.hop, d, &PathEvent::Close { at: event.at_ns, until, fate }),
-        }
-    }
-
-    /// A queue that moves is the same machine's as before: what its discipline has learnt goes with it.
-    fn go_on(&mut self, from: u32, to: u32) {
-        if from != to
-            && let Some(queue) = self.chains[from as usize].queue().cloned()
-        {
-            self.chains[to as usize].go_on_from(&queue);
-        }
-    }
-
-    fn tell(&mut self, path: usize, hop: usize, direction: usize, event: &PathEvent) {
-        let chains = BTreeSet::from([self.paths[path].hops[hop].entry[direction], self.paths[path].hops[hop].exit[direction]]);
-        for chain in chains {
-            self.chains[chain as usize].on_event(event);
-            // What was due may be due later now: the old entry is void.
-            self.due[chain as usize] = Time::MAX;
-            self.reschedule(chain);
         }
     }
 
@@ -462,21 +370,6 @@ impl Network {
     #[must_use]
     pub fn packets(&self) -> usize {
         self.chains.iter().map(Chain::inside).sum()
-    }
-}
-
-impl Path {
-    fn hop_of(&self, packet: &Packet) -> usize {
-        usize::from(self.routes[usize::from(packet.route)].hops[usize::from(packet.position)])
-    }
-
-    fn next_change(&self) -> Option<Time> {
-        let route = self.routes.get(self.current + 1).map(|r| r.at);
-        let event = self.events.get(self.next_event).map(|e| e.at_ns);
-        match (route, event) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
     }
 }
 

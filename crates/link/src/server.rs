@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::queue::{Lost, Queue};
 use crate::rate::RateClock;
 use crate::stages::Part;
-use bentpipe_profile::{Bytes, Fate, QueueFate, QueueSpec, Rate, Series, Time};
+use bentpipe_profile::{Bytes, Fate, Migration, QueueFate, QueueSpec, Series, Time};
 use std::collections::VecDeque;
 
 /// Sends one packet after the other at the capacity of the moment; the others wait in the queue.
@@ -21,6 +21,10 @@ pub struct Server {
     /// Most bytes that waited since this was last forgotten.
     most_bytes: u64,
     gate: Gate,
+    /// What becomes of packets that arrive although the path has left this hop; `None`: the path uses it.
+    left: Option<QueueFate>,
+    /// Before this, only a moved queue is served: the rest of it is still to come.
+    awaits_until: Time,
     in_service: Option<Service>,
     /// Left (with when its transmission began), lost or handed over, in order of time, not yet popped.
     done: VecDeque<(Exit, Packet, Option<Time>)>,
@@ -52,6 +56,8 @@ impl Server {
             moved_bytes: 0,
             most_bytes: 0,
             gate: Gate::default(),
+            left: None,
+            awaits_until: Time::ZERO,
             in_service: None,
             done: VecDeque::new(),
             began: None,
@@ -90,7 +96,7 @@ impl Server {
     }
 
     fn serve(&mut self, packet: Packet, ready: Time, moved: bool) {
-        let begins = self.gate.opens(ready);
+        let begins = self.gate.opens(if moved { ready } else { ready.max(self.awaits_until) });
         let ends = self.clock.finish(begins, packet.bytes);
         self.in_service = Some(Service { packet, begins, ends, moved });
     }
@@ -109,17 +115,31 @@ impl Server {
         first.into_iter().chain(rest)
     }
 
-    /// Takes a packet of a moved queue. While the gate is closed, what stands at the head has not begun: the moved queue is older and goes first.
+    /// Takes a packet of a moved queue. It is older than what stands at the head, if that has not begun, and goes first.
     fn take_moved(&mut self, packet: Packet) {
         let now = packet.at;
         self.moved_bytes += u64::from(packet.bytes);
         self.moved.push_back(packet);
-        let newer = self.in_service.take_if(|service| !service.moved && self.gate.opens(now) > now);
-        if let Some(Service { packet, .. }) = newer {
+        if let Some(Service { packet, .. }) = self.in_service.take_if(|service| !service.moved && service.begins > now) {
             self.queue.put_back(packet);
         }
         if self.in_service.is_none() {
             self.serve_next(now);
+        }
+    }
+
+    /// Takes a packet that came over the path.
+    fn take(&mut self, packet: Packet) {
+        let at = packet.at;
+        if self.in_service.is_none() && self.queue.can_be_passed_by() {
+            self.serve(packet, at, false);
+            return;
+        }
+        let rate = self.clock.rate(at);
+        self.queue.enqueue(packet, rate, &mut self.lost);
+        self.lose_given_up(at);
+        if self.in_service.is_none() {
+            self.serve_next(at);
         }
     }
 
@@ -134,16 +154,18 @@ impl Server {
             }
             QueueFate::Migrate(migration) => {
                 let moved: Vec<_> = self.drain().collect();
-                self.migrate(moved, at + migration.delay_ns, migration.rate_bps);
+                self.migrate(moved, at, &migration);
             }
         }
     }
 
-    fn migrate(&mut self, packets: Vec<Packet>, first: Time, rate: Rate) {
+    /// Sends packets that are here at `at` to another hop's queue.
+    fn migrate(&mut self, packets: Vec<Packet>, at: Time, migration: &Migration) {
+        let first = at + migration.delay_ns;
         let mut at = self.migrating.back().map_or(first, |last| last.at.max(first));
         for mut packet in packets {
             packet.at = at;
-            at = at + rate.time_for(Bytes(u64::from(packet.bytes)));
+            at = at + migration.rate_bps.time_for(Bytes(u64::from(packet.bytes)));
             self.migrating.push_back(packet);
         }
     }
@@ -152,18 +174,11 @@ impl Server {
 impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
         self.settle(packet.at);
-        if port == Port::Migrated {
-            self.take_moved(packet);
-        } else if self.in_service.is_none() && self.queue.can_be_passed_by() {
-            self.serve(packet, packet.at, false);
-        } else {
-            let at = packet.at;
-            let rate = self.clock.rate(at);
-            self.queue.enqueue(packet, rate, &mut self.lost);
-            self.lose_given_up(at);
-            if self.in_service.is_none() {
-                self.serve_next(at);
-            }
+        match (self.left, port) {
+            (Some(QueueFate::Migrate(migration)), _) => self.migrate(vec![packet], packet.at, &migration),
+            (Some(QueueFate::Drop), _) => self.lose(packet, packet.at, DropCause::Event),
+            (_, Port::Migrated) => self.take_moved(packet),
+            (_, Port::In) => self.take(packet),
         }
         self.most_bytes = self.most_bytes.max(self.backlog_bytes());
     }
@@ -200,7 +215,10 @@ impl Element for Server {
             PathEvent::Leave { at, fate } => {
                 self.settle(*at);
                 self.apply(*at, fate);
+                self.left = Some(fate.queue);
             }
+            PathEvent::Join => self.left = None,
+            PathEvent::Await { until } => self.awaits_until = self.awaits_until.max(*until),
             PathEvent::Close { at, until, fate } => {
                 self.settle(*at);
                 self.apply(*at, fate);
@@ -214,16 +232,40 @@ impl Element for Server {
         }
     }
 
-    fn drained_at(&self, last_in: Option<Time>) -> Option<Time> {
-        // What was sent at this very instant may still be here.
-        let sent = self.done.iter().rev().find(|(exit, ..)| *exit == Exit::Out).map(|(_, packet, _)| packet.at);
-        let last_in = last_in.max(sent);
-        let Some(service) = &self.in_service else { return last_in };
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        let sent = self.done.iter().filter(|(exit, ..)| *exit == Exit::Out).map(|(_, packet, _)| *packet);
+        let mut out: Vec<Packet> = sent.collect();
         let mut clock = self.clock.clone();
-        let waiting = self.moved.iter().chain(self.queue.iter());
-        let sent = waiting.fold(service.ends, |at, packet| if at == Time::MAX { at } else { clock.finish(at, packet.bytes) });
+        let mut ready = Time::ZERO;
+        if let Some(Service { packet, ends, .. }) = &self.in_service {
+            ready = *ends;
+            out.push(Packet { at: ready, ..*packet });
+        }
+        let arrivals = if matches!(self.left, None | Some(QueueFate::Keep)) { arrivals } else { Vec::new() };
+        let moved = self.moved.iter().map(|packet| (Time::ZERO, packet));
+        let waiting = self.queue.iter().map(|packet| (self.awaits_until, packet));
+        let arriving = arrivals.iter().map(|packet| (self.gate.opens(packet.at.max(self.awaits_until)), packet));
+        for (begins, packet) in moved.chain(waiting).chain(arriving) {
+            if ready != Time::MAX {
+                ready = clock.finish(ready.max(begins), packet.bytes);
+            }
+            out.push(Packet { at: ready, ..*packet });
+        }
         // A hop that never sends again empties never: nothing can wait for that.
-        last_in.max(Some(sent).filter(|sent| *sent != Time::MAX))
+        out.retain(|packet| packet.at != Time::MAX);
+        out
+    }
+
+    fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
+        let mut packets: Vec<Packet> = self.migrating.iter().copied().collect();
+        if let Some(QueueFate::Migrate(migration)) = self.left {
+            for packet in arrivals {
+                let at = packet.at + migration.delay_ns;
+                let at = packets.last().map_or(at, |last| last.at.max(at));
+                packets.push(Packet { at, ..*packet });
+            }
+        }
+        packets
     }
 
     fn queue(&self) -> Option<&Queue> {

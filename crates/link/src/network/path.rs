@@ -1,0 +1,97 @@
+//! One Profile's way through the network: its routes, and where the path is in them.
+
+use crate::packet::Packet;
+use crate::stats::LinkStats;
+use bentpipe_profile::{Direction, Event, Time};
+
+/// Not in this route.
+pub(super) const ABSENT: u16 = u16::MAX;
+
+pub(super) struct Route {
+    pub(super) at: Time,
+    pub(super) hops: Vec<u16>,
+    /// Place of each hop in `hops`, or `ABSENT`.
+    pub(super) position: Vec<u16>,
+}
+
+impl Route {
+    /// Whether it uses this hop.
+    pub(super) fn has(&self, hop: usize) -> bool {
+        self.position[hop] != ABSENT
+    }
+
+    /// The hops that packets meet in `direction` from `hop` on, up to the first that `other` uses, too; `hop` itself in any case.
+    pub(super) fn strand(&self, hop: usize, direction: Direction, other: &Self) -> Vec<usize> {
+        let place = usize::from(self.position[hop]);
+        let onward: Vec<u16> = match direction {
+            Direction::Up => self.hops[place..].to_vec(),
+            Direction::Down => self.hops[..=place].iter().rev().copied().collect(),
+        };
+        let onward = onward.into_iter().map(usize::from);
+        onward.enumerate().take_while(|&(i, hop)| i == 0 || !other.has(hop)).map(|(_, hop)| hop).collect()
+    }
+}
+
+pub(super) struct HopChains {
+    /// Where packets enter, by direction.
+    pub(super) entry: [u32; 2],
+    /// What follows the shared queue, by direction; equal to `entry` where nothing is shared.
+    pub(super) exit: [u32; 2],
+}
+
+/// Packets that the hop taken last still receives from hops that the path has left.
+#[derive(Default)]
+pub(super) struct Stragglers {
+    pub(super) hop: usize,
+    /// As they arrive there, in order of time.
+    pub(super) packets: Vec<Packet>,
+}
+
+pub(super) struct Path {
+    pub(super) routes: Vec<Route>,
+    pub(super) current: usize,
+    pub(super) hops: Vec<HopChains>,
+    pub(super) events: Vec<Event>,
+    pub(super) next_event: usize,
+    /// Statistics by hop and direction.
+    pub(super) stats: Vec<[LinkStats; 2]>,
+    /// Packets refused at the door, since there was no path.
+    pub(super) refused: [u64; 2],
+    /// By direction.
+    pub(super) stragglers: [Stragglers; 2],
+    /// When the last packet has left the hops that handovers left, by direction.
+    pub(super) floor: [Time; 2],
+}
+
+impl Path {
+    pub(super) fn hop_of(&self, packet: &Packet) -> usize {
+        usize::from(self.routes[usize::from(packet.route)].hops[usize::from(packet.position)])
+    }
+
+    /// The newest route that a packet in `hop` follows, if it followed `route` so far: it moves with the path for as long as the path uses its hop.
+    pub(super) fn follow(&self, route: usize, hop: usize) -> usize {
+        let mut newest = route;
+        for next in route + 1..=self.current {
+            if self.routes[next].has(hop) {
+                newest = next;
+            } else if !self.routes[next].hops.is_empty() {
+                break;
+            }
+        }
+        newest
+    }
+
+    /// The newest route up to now that uses `hop`.
+    pub(super) fn newest_with(&self, hop: usize) -> Option<usize> {
+        (0..=self.current).rev().find(|&route| self.routes[route].has(hop))
+    }
+
+    pub(super) fn next_change(&self) -> Option<Time> {
+        let route = self.routes.get(self.current + 1).map(|r| r.at);
+        let event = self.events.get(self.next_event).map(|e| e.at_ns);
+        match (route, event) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
