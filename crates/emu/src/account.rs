@@ -3,7 +3,7 @@
 
 use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{FlowFacts, Samples, Summary};
+use bentpipe_profile::run::{FlowFacts, NoRoute, Samples, Summary};
 use serde::{Deserialize, Serialize};
 
 /// What the emulator says at the end.
@@ -19,6 +19,9 @@ pub struct Account {
     pub end: Time,
     /// Packets delivered.
     pub packets: u64,
+    /// Packets that found no route.
+    #[serde(default)]
+    pub no_route: NoRoute,
 }
 
 /// One flow. Fields as in [`FlowFacts`].
@@ -64,6 +67,7 @@ impl Account {
             })
             .collect();
         let mut summary = Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets);
+        summary.no_route = self.no_route;
         for (flow, summary) in self.flows.iter().zip(&mut summary.flows) {
             if !flow.is_complete || flow.stop <= flow.start {
                 // Bytes or time are not known; NaN becomes null.

@@ -22,7 +22,7 @@ use crate::spec::{AtEnd, Begin};
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
-use bentpipe_profile::run::Links;
+use bentpipe_profile::run::{Links, NoRoute};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use serde::Serialize;
@@ -63,8 +63,11 @@ pub struct RelayReport {
     pub delivered: u64,
     /// Packets lost in the elements.
     pub lost: u64,
-    /// Packets refused since the path had no route.
+    /// Packets that found no route.
     pub refused: u64,
+    /// The same by direction.
+    #[serde(skip)]
+    pub no_route: NoRoute,
     /// Packets still inside at the end.
     pub held: u64,
     /// Packets that a kernel did not take.
@@ -576,6 +579,8 @@ impl Relay {
             self.report.malformed += strays.malformed;
             self.report.not_forwarded += strays.other;
         }
+        let no_route = |direction| self.course.network.no_route_drops(0, direction);
+        self.report.no_route = NoRoute { up: no_route(Direction::Up), down: no_route(Direction::Down) };
         let inside = |course: &Course| course.network.packets() as u64;
         self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
         (self.report.lateness_n, self.report.late) = (self.lateness.n(), self.lateness.late());

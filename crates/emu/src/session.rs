@@ -489,7 +489,7 @@ impl Session {
             let flows = observation.specs(&self.common.spec.role);
             (program_experiment(&self.common.spec, &self.common.profile, (self.start, end), flows), observation.accounts())
         });
-        let account = Account { experiment, flows, start: self.start, end, packets: report.delivered };
+        let account = Account { experiment, flows, start: self.start, end, packets: report.delivered, no_route: report.no_route };
         let endpoints = self.common.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
         let gateway = self.common.gateway.as_deref();
         let (closes_missed, closes_unavailable) = self.common.sampler.closes_missed();

@@ -516,7 +516,22 @@ fn a_path_that_is_not_there_loses_what_is_sent() {
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
     let out = drive(&mut network, &[(0, 100), (2 * MS, 100)], 0);
     assert_eq!(out.iter().map(|(o, _)| *o).collect::<Vec<_>>(), [Outcome::Dropped(DropCause::NoRoute), Outcome::Delivered]);
-    assert_eq!(network.refused(0, Direction::Up), 1);
+    assert_eq!(network.no_route_drops(0, Direction::Up), 1);
+    let mut links = bentpipe_profile::run::Links::default();
+    windows::record_window(&mut network, 0, &p, "path", Time(windows::LINK_WINDOW.0), 1.0, &mut links);
+    let row = links.hop.iter().position(|hop| hop == bentpipe_profile::run::NO_ROUTE).unwrap();
+    assert_eq!((links.direction[row].as_str(), links.drops_no_route[row]), ("up", 1));
+    assert_eq!(links.drops_no_route.iter().sum::<u64>(), 1);
+    for (name, column) in links.columns() {
+        use bentpipe_profile::run::Column;
+        let rows = match column {
+            Column::F64(values) => values.len(),
+            Column::U64(values) => values.len(),
+            Column::I64(values) => values.len(),
+            Column::Text(values) => values.len(),
+        };
+        assert_eq!(rows, links.t_s.len(), "{name}");
+    }
 }
 
 #[test]

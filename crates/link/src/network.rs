@@ -165,7 +165,7 @@ impl Network {
             events: profile.events().to_vec(),
             next_event: 0,
             stats,
-            refused: [0; 2],
+            no_route: [0; 2],
             stragglers: Default::default(),
             floor: [Time::ZERO; 2],
         })
@@ -196,7 +196,7 @@ impl Network {
         let path = &mut self.paths[usize::from(packet.path)];
         let route = &path.routes[path.current];
         if route.hops.is_empty() {
-            path.refused[packet.direction as usize] += 1;
+            path.no_route[packet.direction as usize] += 1;
             return Err(packet);
         }
         packet.route = path.current as u16;
@@ -332,7 +332,7 @@ impl Network {
     pub fn inherit_stats(&mut self, earlier: &mut Self) {
         for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
             std::mem::swap(&mut path.stats, &mut before.stats);
-            path.refused = before.refused;
+            path.no_route = before.no_route;
         }
     }
 
@@ -353,10 +353,10 @@ impl Network {
         self.chains.iter_mut().for_each(Chain::forget_most_backlog);
     }
 
-    /// Packets refused so far for want of a path.
+    /// Packets that found no route so far.
     #[must_use]
-    pub fn refused(&self, path: usize, direction: Direction) -> u64 {
-        self.paths[path].refused[direction as usize]
+    pub fn no_route_drops(&self, path: usize, direction: Direction) -> u64 {
+        self.paths[path].no_route[direction as usize]
     }
 
     /// Hops in use now.

@@ -3,7 +3,7 @@
 use crate::element::{DropCause, MarkCause, MarkCounts};
 use crate::network::Network;
 use crate::stats::DelayHistogram;
-use bentpipe_profile::run::Links;
+use bentpipe_profile::run::{Links, NO_ROUTE};
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
 
@@ -60,6 +60,7 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 l.drops_event.push(if total { counters.3 } else { 0 });
                 l.drops_aqm.push(if total { counters.4 } else { 0 });
                 let marked = if total { Some(&all_marks) } else { usize::try_from(flow).ok().and_then(|flow| marks.get(flow)) };
+                l.drops_no_route.push(0);
                 l.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
                 l.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));
                 l.delay_n.push(delays.n());
@@ -70,5 +71,39 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
             }
             stats.clear_delays();
         }
+    }
+    for direction in Direction::BOTH {
+        record_no_route(network.no_route_drops(path, direction), direction, role, t_s, links);
+    }
+}
+
+/// Writes the row of packets that found no route, once there were any.
+fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, links: &mut Links) {
+    if drops == 0 {
+        return;
+    }
+    links.t_s.push(t_s);
+    links.profile.push(role.to_owned());
+    links.hop.push(NO_ROUTE.to_owned());
+    links.direction.push(direction.name().to_owned());
+    links.flow.push(-1);
+    links.capacity_bps.push(f64::NAN);
+    links.drops_no_route.push(drops);
+    for nothing in [
+        &mut links.backlog_bytes,
+        &mut links.backlog_max_bytes,
+        &mut links.delivered_bytes,
+        &mut links.drops_queue,
+        &mut links.drops_loss,
+        &mut links.drops_event,
+        &mut links.drops_aqm,
+        &mut links.marks_law,
+        &mut links.marks_threshold,
+        &mut links.delay_n,
+    ] {
+        nothing.push(0);
+    }
+    for unknown in [&mut links.delay_mean_ms, &mut links.delay_p50_ms, &mut links.delay_p95_ms, &mut links.delay_max_ms] {
+        unknown.push(f64::NAN);
     }
 }

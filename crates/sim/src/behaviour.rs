@@ -111,6 +111,36 @@ fn an_offset_begins_later_in_the_profile() {
     assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
 }
 
+/// A path that is there for its first and last three seconds only.
+fn interrupted_path() -> Arc<Profile> {
+    let wired = handover_path(10, 0);
+    let routes = [(0, vec![0, 2]), (3, vec![]), (7, vec![0, 2])];
+    let path = Profile::new(
+        "interrupted".to_owned(),
+        wired.start(),
+        wired.duration(),
+        wired.basis(),
+        wired.provenance().clone(),
+        wired.hops().to_vec(),
+        routes.map(|(s, hops)| RouteEntry { at_ns: Time(s * 1_000_000_000), hops }).to_vec(),
+        Vec::new(),
+    );
+    Arc::new(path.unwrap())
+}
+
+#[test]
+fn packets_that_find_no_route_are_counted_in_the_links_and_in_the_summary() {
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bulk)]), &interrupted_path());
+    let l = &data.tables.links;
+    let rows: Vec<_> = (0..l.t_s.len()).filter(|&i| l.hop[i] == "no_route" && l.direction[i] == "down").collect();
+    let counts: Vec<_> = rows.iter().map(|&i| l.drops_no_route[i]).collect();
+    assert!(counts.is_sorted() && rows.iter().all(|&i| l.t_s[i] > 3.0), "{counts:?}");
+    assert_eq!(counts.last(), Some(&data.summary.no_route.down));
+    // A window's worth of segments finds no route, until the sender hears nothing any more, and each of its time-outs finds none.
+    assert!(data.summary.no_route.down > 10, "{:?}", data.summary.no_route);
+    assert!(l.drops_no_route.iter().zip(&l.hop).all(|(&n, hop)| n == 0 || hop == "no_route"));
+}
+
 /// Half of the run without a path, from before its beginning: an outage all the same, and one.
 #[test]
 fn an_outage_that_began_before_the_run_is_among_its_events() {

@@ -17,7 +17,7 @@ use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
-use bentpipe_profile::{Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use bentpipe_transport::cc::Probe;
 use bentpipe_transport::cc::registry::Guests;
 use bentpipe_transport::{Ack, Segment};
@@ -204,6 +204,10 @@ impl Simulation {
             self.sources[flow.source].count_gone(flow);
         }
         summary.cross = self.sources.into_iter().map(|source| source.finish(self.experiment.duration_ns)).collect();
+        for path in 0..self.profiles.len() {
+            summary.no_route.up += self.network.no_route_drops(path, Direction::Up);
+            summary.no_route.down += self.network.no_route_drops(path, Direction::Down);
+        }
         RunData { tables: self.tables, summary }
     }
 

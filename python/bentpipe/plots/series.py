@@ -112,16 +112,17 @@ class PathSeries:
     drops_loss: Floats
     drops_event: Floats
     drops_aqm: Floats
+    drops_no_route: Floats
     marks: Floats
 
 
-DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event", "drops_aqm")
+DROP_CAUSES = ("drops_queue", "drops_loss", "drops_event", "drops_aqm", "drops_no_route")
 MARK_CAUSES = ("marks_law", "marks_threshold")
 
 
 def with_marks(links: pl.DataFrame) -> pl.DataFrame:
-    """A Run's `links` with the columns of marks and of what disciplines drop; zero in older Runs."""
-    missing = [name for name in ("drops_aqm", *MARK_CAUSES) if name not in links.columns]
+    """A Run's `links` with the columns of marks, of AQM drops and of packets without a route; zero in older Runs."""
+    missing = [name for name in ("drops_aqm", "drops_no_route", *MARK_CAUSES) if name not in links.columns]
     return links.with_columns(pl.lit(0, dtype=pl.UInt64).alias(name) for name in missing)
 
 

@@ -99,6 +99,7 @@ class Losses:
     air: str
     handover: str
     aqm: str
+    no_route: str
     marked: str
 
 

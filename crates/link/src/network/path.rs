@@ -55,8 +55,8 @@ pub(super) struct Path {
     pub(super) next_event: usize,
     /// Statistics by hop and direction.
     pub(super) stats: Vec<[LinkStats; 2]>,
-    /// Packets refused at the door, since there was no path.
-    pub(super) refused: [u64; 2],
+    /// Packets that found no route, by direction.
+    pub(super) no_route: [u64; 2],
     /// By direction.
     pub(super) stragglers: [Stragglers; 2],
     /// When the last packet has left the hops that handovers left, by direction.

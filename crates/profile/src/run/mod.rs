@@ -3,5 +3,5 @@
 pub mod summary;
 pub mod tables;
 
-pub use summary::{CrossSummary, FlowFacts, FlowSummary, Summary};
-pub use tables::{CA_STATES, Column, Events, Links, RunTables, Samples};
+pub use summary::{CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
+pub use tables::{CA_STATES, Column, Events, Links, NO_ROUTE, RunTables, Samples};

@@ -3,7 +3,7 @@
 use crate::experiment::Experiment;
 use crate::run::Samples;
 use crate::units::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a driver knows of a flow at the end beside its samples.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,10 +40,21 @@ pub struct Summary {
     pub cross: Vec<CrossSummary>,
     /// Packets delivered, acknowledgements included.
     pub packets: u64,
+    /// Packets that found no route.
+    pub no_route: NoRoute,
     /// Whether the Run can be trusted; a simulation always can.
     pub valid: bool,
     /// Why not.
     pub why_invalid: Option<String>,
+}
+
+/// Packets that found no route, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoRoute {
+    /// Terminal to Internet.
+    pub up: u64,
+    /// Internet to terminal.
+    pub down: u64,
 }
 
 /// What a source of cross traffic came to.
@@ -118,7 +129,7 @@ impl Summary {
             .enumerate()
             .map(|(index, (flow, _))| summarise(index, flow, experiment, samples, (start, end)))
             .collect();
-        Self { flows, cross: Vec::new(), packets, valid: true, why_invalid: None }
+        Self { flows, cross: Vec::new(), packets, no_route: NoRoute::default(), valid: true, why_invalid: None }
     }
 }
 

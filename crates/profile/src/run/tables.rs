@@ -78,8 +78,12 @@ table! {
     }
 }
 
+/// Stands for the hop in rows of packets that found no route.
+pub const NO_ROUTE: &str = "no_route";
+
 table! {
-    /// One row per window, hop and direction that carried traffic (`flow` -1), one per flow in it, and one for all cross traffic (`flow` -2).
+    /// One row per window, hop and direction that carried traffic (`flow` -1), one per flow in it, and one for all cross traffic (`flow` -2). From the first
+    /// packet on that found no route also one row per window and direction with the hop [`NO_ROUTE`].
     Links {
         /// End of the window, since the run's beginning [s].
         t_s: F64(f64),
@@ -107,6 +111,8 @@ table! {
         drops_event: U64(u64),
         /// Packets that the queue's discipline gave up so far.
         drops_aqm: U64(u64),
+        /// Packets that found no route so far (rows of a hop: 0).
+        drops_no_route: U64(u64),
         /// Packets marked (`CE`) by a control law so far: `CoDel`'s, RED's; of all flows, or of this one.
         marks_law: U64(u64),
         /// Packets marked beyond a threshold so far.
