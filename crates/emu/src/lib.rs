@@ -6,6 +6,7 @@
 //! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
 //! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`], [`lateness`]) |
+//! | `passages` | the Profile's passages: the current one, and earlier ones that still hold packets |
 //! | [`ecn`] | congestion notification in a packet's header |
 //! | [`gateway`] | the way from the server's end of the path to the Internet |
 //! | [`diag`] | the kernel's view of every TCP socket inside |
@@ -41,6 +42,7 @@ pub mod merge;
 pub mod names;
 pub mod observation;
 pub mod offload;
+mod passages;
 mod priority;
 pub mod programs;
 pub mod relay;

@@ -17,10 +17,11 @@ use crate::flows::{FlowKey, FlowTable, Header, Span};
 use crate::gateway::{Exit, Gateway, Order};
 use crate::lateness::Lateness;
 use crate::merge::Merge;
+use crate::passages::Passages;
 use crate::priority::Urgency;
 use crate::spec::{AtEnd, Begin};
 use bentpipe_link::stats::DelayHistogram;
-use bentpipe_link::windows::{LINK_WINDOW, record_window};
+use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::run::{Links, NoRoute};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
@@ -123,19 +124,6 @@ struct Together {
     packets: Vec<(Packet, Time, Option<Content>)>,
 }
 
-/// One passage through the Profile.
-struct Course {
-    network: Network,
-    /// Relay time less Profile time.
-    shift: Nanos,
-}
-
-impl Course {
-    fn time(&self, now: Time) -> Time {
-        Time(now.0 - self.shift.0)
-    }
-}
-
 /// Where packets' time went, to whom it is told.
 fn follow(tap: &mut Option<Tap>, network: &mut Network) {
     if let Some(tap) = tap {
@@ -158,9 +146,7 @@ pub struct Relay {
     begin: Begin,
     at_end: AtEnd,
     start: Time,
-    course: Course,
-    /// Earlier passages, while packets are inside.
-    before: Vec<Course>,
+    passages: Passages,
     flows: FlowTable,
     bodies: Vec<Option<Buffer>>,
     free: Vec<u32>,
@@ -214,8 +200,7 @@ impl Relay {
             begin,
             at_end,
             start: Time::ZERO,
-            course: Course { network, shift: Nanos(0) },
-            before: Vec::new(),
+            passages: Passages::new(network),
             flows: FlowTable::default(),
             bodies: Vec::new(),
             free: Vec::new(),
@@ -236,7 +221,7 @@ impl Relay {
 
     /// Tells `tap` of every packet.
     pub fn capture(&mut self, tap: Tap) {
-        self.course.network.keep_stages();
+        self.passages.current.network.keep_stages();
         self.tap = Some(tap);
     }
 
@@ -250,7 +235,7 @@ impl Relay {
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
         self.empty_at = [self.start; 2];
-        self.course.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
+        self.passages.current.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
         self.urgency.claim(self.clock.now())?;
         self.report.realtime = self.urgency.is_allowed();
         let mut events = [EpollEvent::empty(); 4];
@@ -342,8 +327,8 @@ impl Relay {
         }
         let ecn = ecn::codepoint(buffer.packet());
         let (bytes, body) = self.keep(buffer);
-        let packet = Packet { ecn, flow_hash: key.hash(), ..Packet::new(self.course.time(now), 0, direction, flow, bytes, body) };
-        if self.course.network.send(packet).is_err() {
+        let packet = Packet { ecn, flow_hash: key.hash(), ..Packet::new(self.passages.current.time(now), 0, direction, flow, bytes, body) };
+        if self.passages.current.network.send(packet).is_err() {
             self.report.refused += 1;
             if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[body as usize]) {
                 tap.refused(direction, buffer.packet(), now);
@@ -404,18 +389,14 @@ impl Relay {
     /// Everything that is due by `now`.
     fn hand_on(&mut self, now: Time) -> Result<(), EmuError> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        for i in 0..self.before.len() {
-            let before = &mut self.before[i];
-            let (time, shift) = (before.time(now), before.shift);
-            before.network.run_until(time, &mut outcomes);
-            follow(&mut self.tap, &mut before.network);
+        for number in 0..self.passages.count() {
+            let passage = self.passages.get_mut(number);
+            let (time, shift) = (passage.time(now), passage.shift);
+            passage.network.run_until(time, &mut outcomes);
+            follow(&mut self.tap, &mut passage.network);
             self.deliver(&mut outcomes, shift, now)?;
         }
-        self.before.retain(|before| before.network.packets() > 0);
-        let (time, shift) = (self.course.time(now), self.course.shift);
-        self.course.network.run_until(time, &mut outcomes);
-        follow(&mut self.tap, &mut self.course.network);
-        self.deliver(&mut outcomes, shift, now)?;
+        self.passages.end_drained();
         self.outcomes = outcomes;
         Ok(())
     }
@@ -504,14 +485,12 @@ impl Relay {
     }
 
     fn wake_at(&self) -> Time {
-        let due = |course: &Course| course.network.wake_at().map(|at| at + course.shift);
         let profile_end = Some(self.profile_end()).filter(|_| !self.ended && self.at_end != AtEnd::Hold);
-        let earlier = self.before.iter().filter_map(due);
-        [due(&self.course), profile_end].into_iter().flatten().chain(earlier).fold(self.next_window, Time::min)
+        [self.passages.wake_at(), profile_end].into_iter().flatten().fold(self.next_window, Time::min)
     }
 
     fn profile_end(&self) -> Time {
-        Time(self.profile.duration().0) + self.course.shift
+        Time(self.profile.duration().0) + self.passages.current.shift
     }
 
     /// Windows of the `links` table, and the Profile's end.
@@ -545,9 +524,7 @@ impl Relay {
         if self.tap.is_some() {
             network.keep_stages();
         }
-        network.inherit_stats(&mut self.course.network);
-        let before = std::mem::replace(&mut self.course, Course { network, shift });
-        self.before.push(before);
+        self.passages.begin_anew(network, shift);
         self.report.loops += 1;
         Ok(())
     }
@@ -556,9 +533,7 @@ impl Relay {
         self.wall.look();
         let mut links = Links::default();
         let t_s = at.since(self.start).as_secs_f64();
-        let time = self.course.time(at);
-        record_window(&mut self.course.network, 0, &self.profile, &self.role, time, t_s, &mut links);
-        self.course.network.begin_window();
+        self.passages.record_window(&self.profile, &self.role, at, t_s, &mut links);
         // The elements know places; the tables have flows.
         for flow in &mut links.flow {
             *flow = u32::try_from(*flow).map_or(*flow, |place| i64::from(self.flows.number(place)));
@@ -579,10 +554,9 @@ impl Relay {
             self.report.malformed += strays.malformed;
             self.report.not_forwarded += strays.other;
         }
-        let no_route = |direction| self.course.network.no_route_drops(0, direction);
+        let no_route = |direction| self.passages.current.network.no_route_drops(0, direction);
         self.report.no_route = NoRoute { up: no_route(Direction::Up), down: no_route(Direction::Down) };
-        let inside = |course: &Course| course.network.packets() as u64;
-        self.report.held = inside(&self.course) + self.before.iter().map(inside).sum::<u64>();
+        self.report.held = self.passages.packets() as u64;
         (self.report.lateness_n, self.report.late) = (self.lateness.n(), self.lateness.late());
         self.report.lateness_p50_ms = self.lateness.quantile_ms(50, 100);
         self.report.lateness_p99_ms = self.lateness.quantile_ms(99, 100);

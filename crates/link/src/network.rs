@@ -328,11 +328,15 @@ impl Network {
         &mut self.paths[path].stats[hop][direction as usize]
     }
 
-    /// Goes on with the statistics of a network of the same Profiles that is at its end.
-    pub fn inherit_stats(&mut self, earlier: &mut Self) {
+    /// Takes over the statistics of a network of the same Profiles, whose counts begin at zero again.
+    pub fn take_stats(&mut self, earlier: &mut Self) {
         for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
-            std::mem::swap(&mut path.stats, &mut before.stats);
-            path.no_route = before.no_route;
+            for (mine, theirs) in path.stats.iter_mut().flatten().zip(before.stats.iter_mut().flatten()) {
+                mine.merge(&std::mem::take(theirs));
+            }
+            for (mine, theirs) in path.no_route.iter_mut().zip(&mut before.no_route) {
+                *mine += std::mem::take(theirs);
+            }
         }
     }
 

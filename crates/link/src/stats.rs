@@ -148,6 +148,21 @@ impl LinkStats {
         self.marks[flow].count(cause);
     }
 
+    /// Adds what another direction of a hop counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.delivered_packets += other.delivered_packets;
+        self.delivered_bytes += other.delivered_bytes;
+        self.drops = self.drops.plus(&other.drops);
+        if self.marks.len() < other.marks.len() {
+            self.marks.resize_with(other.marks.len(), MarkCounts::default);
+        }
+        self.marks.iter_mut().zip(&other.marks).for_each(|(mine, theirs)| *mine = mine.plus(theirs));
+        if self.delays.len() < other.delays.len() {
+            self.delays.resize_with(other.delays.len(), DelayHistogram::default);
+        }
+        self.delays.iter_mut().zip(&other.delays).for_each(|(mine, theirs)| mine.merge(theirs));
+    }
+
     /// Begins a new window of delays.
     pub fn clear_delays(&mut self) {
         self.delays.iter_mut().for_each(DelayHistogram::clear);

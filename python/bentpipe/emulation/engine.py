@@ -57,7 +57,7 @@ Chosen: flows that had their processor came within a tenth of it; over a path of
 WORTH_SAYING = 0.01
 """A share of stolen processor time that a message about a disturbed machine names. Chosen here."""
 
-LOOPED = "the events are those of the first time alone, and the links lack what was inside when the next began"
+LOOPED = "the events are those of the first time alone"
 """What the tables of a Run lack that is longer than its Profile."""
 
 UNKNOWN = ("losses",)
