@@ -2,7 +2,8 @@
 //!
 //! Source: Caini and Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite Communications and
 //! Networking 22(5), 2004; Linux `net/ipv4/tcp_hybla.c`, 6.18, in its integers: ρ in 1/8, growth in 1/128 of a packet per ACK, whatever the ACK covers. A connection begins
-//! with ρ packets.
+//! with ρ packets. A receiver with GRO acknowledges a burst of packets at once, and Hybla then grows more slowly than Reno, which counts packets
+//! (`tcp_reno_cong_avoid` has `acked`, `hybla_cong_avoid` does not use it).
 
 use super::hints::Needs;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
@@ -17,17 +18,29 @@ pub const ENTRY: Entry = Entry {
     description: "Reno whose growth does not depend on the round-trip time",
     citation: "Caini and Firrincieli 2004; Linux net/ipv4/tcp_hybla.c",
     needs: Needs::Nothing,
-    options: &[OptionSpec {
-        name: "rtt0_ms",
-        unit: "ms",
-        description: "round-trip time of the path to keep up with",
-        default: RTT0_MS,
-        allowed: Allowed::Range(1.0, 10_000.0),
-        source: "`rtt0`",
-    }],
+    options: &[
+        OptionSpec {
+            name: "rtt0_ms",
+            unit: "ms",
+            description: "round-trip time of the path to keep up with",
+            default: RTT0_MS,
+            allowed: Allowed::Range(1.0, 10_000.0),
+            source: "`rtt0`",
+        },
+        OptionSpec {
+            name: "counts",
+            unit: "",
+            description: "what raises the window: each ACK, as in Linux, or each packet that an ACK covers, as in the paper, where every packet has an ACK",
+            default: 0.0,
+            allowed: Allowed::Choice(COUNTS),
+            source: "`hybla_cong_avoid`",
+        },
+    ],
     build: |config, options| Box::new(Hybla::new(config, options)),
 };
 
+/// Choices of `counts`.
+const COUNTS: &[&str] = &["acks", "packets"];
 /// `rtt0`: 1/40 s.
 const RTT0_MS: f64 = 25.0;
 /// One packet, in the unit of growth.
@@ -47,6 +60,8 @@ pub struct Hybla {
     mss: u32,
     window: PacketWindow,
     rtt0: Nanos,
+    /// Whether each packet that an ACK covers raises the window, as if it had an ACK of its own.
+    counts_packets: bool,
     /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured.
     rho_8: u64,
     /// Least smoothed round-trip time; ρ is taken from it.
@@ -63,6 +78,7 @@ impl Hybla {
             mss: config.mss,
             window: PacketWindow::new(config.mss, config.initial_cwnd),
             rtt0: Nanos::from_secs_f64(options.get("rtt0_ms") / 1e3).unwrap_or(Nanos::MAX),
+            counts_packets: options.is_on("counts"),
             rho_8: 0,
             min_srtt: Nanos::MAX,
             credit: 0,
@@ -85,6 +101,24 @@ impl Hybla {
             // ρ² / cwnd.
             2 * self.rho_8 * self.rho_8 / self.window.cwnd_packets()
         }
+    }
+
+    /// Raise the window by one growth.
+    fn grow(&mut self) {
+        let (growth, in_slow_start) = (self.growth(), self.window.in_slow_start());
+        let slow_acks = if !in_slow_start && growth < PACKET { self.window.count_ack() } else { 0 };
+        self.credit += growth % PACKET;
+        let mut packets = growth / PACKET + self.credit / PACKET;
+        // ρ² / cwnd rounds to nothing in a window above 128 ρ² packets: it grows by one per window of ACKs.
+        let waited = growth == 0 && slow_acks >= self.window.cwnd_packets();
+        packets += u64::from(waited);
+        if self.credit >= PACKET || waited {
+            self.window.forget_count();
+        }
+        self.credit %= PACKET;
+        let grown = self.window.cwnd_packets() + packets;
+        let most = if in_slow_start { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
+        self.window.set_cwnd_packets(grown.min(most));
     }
 }
 
@@ -114,20 +148,10 @@ impl Controller for Hybla {
             }
             return;
         }
-        let (growth, in_slow_start) = (self.growth(), self.window.in_slow_start());
-        let slow_acks = if !in_slow_start && growth < PACKET { self.window.count_ack() } else { 0 };
-        self.credit += growth % PACKET;
-        let mut packets = growth / PACKET + self.credit / PACKET;
-        // ρ² / cwnd rounds to nothing in a window above 128 ρ² packets: it grows by one per window of ACKs.
-        let waited = growth == 0 && slow_acks >= self.window.cwnd_packets();
-        packets += u64::from(waited);
-        if self.credit >= PACKET || waited {
-            self.window.forget_count();
+        let growths = if self.counts_packets { clamped_packets(ack.acked, self.mss).min(MAX_CWND_PACKETS) } else { 1 };
+        for _ in 0..growths {
+            self.grow();
         }
-        self.credit %= PACKET;
-        let grown = self.window.cwnd_packets() + packets;
-        let most = if in_slow_start { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
-        self.window.set_cwnd_packets(grown.min(most));
     }
 
     fn on_congestion(&mut self, _now: Time, event: Congestion, _in_flight: Bytes) {
@@ -165,7 +189,8 @@ impl Controller for Hybla {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Driver, ack_at, config, controller, in_bytes};
+    use super::super::registry;
+    use super::super::testing::{Driver, MSS, ack_at, config, controller, in_bytes};
     use super::*;
     use std::collections::BTreeMap;
 
@@ -256,6 +281,45 @@ mod tests {
         assert_eq!(h.rho_8, 32);
         acks(&mut h, 50, 1);
         assert_eq!(h.rho_8, 16);
+    }
+
+    /// Windows [packets] of Hybla and Reno at 25 ms (ρ = 1) from the same start, after `acks` ACKs for `covered` packets each.
+    fn beside_reno(counts: &str, slow_start: bool, acks: u64, covered: u64) -> (u64, u64) {
+        let given = BTreeMap::from([("counts".to_owned(), ENTRY.read_option("counts", counts).expect("a choice"))]);
+        let mut hybla = registry::build("hybla", &config(), &given).expect("hybla");
+        let mut reno = controller("reno");
+        hybla.on_established(Time::ZERO, Some(Nanos::from_millis(25)));
+        for each in [&mut hybla, &mut reno] {
+            each.set_cwnd(in_bytes(256));
+            if !slow_start {
+                each.set_ssthresh(in_bytes(256));
+            }
+            for _ in 0..acks {
+                each.on_ack(&AckSample {
+                    srtt: Nanos::from_millis(25),
+                    acked: in_bytes(covered),
+                    cumulative: in_bytes(covered),
+                    ..ack_at(Time::ZERO)
+                });
+            }
+        }
+        (hybla.cwnd().0 / u64::from(MSS), reno.cwnd().0 / u64::from(MSS))
+    }
+
+    #[test]
+    fn at_rho_one_it_is_reno_where_every_packet_has_an_ack() {
+        for counts in ["acks", "packets"] {
+            assert_eq!(beside_reno(counts, true, 200, 1), (456, 456), "{counts}");
+            assert_eq!(beside_reno(counts, false, 5_000, 1), (274, 274), "{counts}");
+        }
+    }
+
+    #[test]
+    fn an_ack_for_many_packets_is_worth_one_unless_packets_are_counted() {
+        assert_eq!(beside_reno("acks", true, 100, 12), (256 + 100, 256 + 1_200));
+        assert_eq!(beside_reno("packets", true, 100, 12), (256 + 1_200, 256 + 1_200));
+        assert_eq!(beside_reno("acks", false, 5_000, 12), (274, 430));
+        assert_eq!(beside_reno("packets", false, 5_000, 12), (430, 430));
     }
 
     #[test]
