@@ -1,5 +1,6 @@
 """Controllers in Python: raced beside built-in ones, and told of by name, time and value where they fail."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,16 @@ from typer.testing import CliRunner
 from bentpipe import preset_profile, write_profile
 from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
+from bentpipe.plugin import HOOKS
 from bentpipe.report import write_report
 from bentpipe.runs import AskedWarning, parse_entrants, race
 from bentpipe.runs.failed import read_failed
-from bentpipe.runs.guests import guests_of
+from bentpipe.runs.guests import guests_of, simulate
 from bentpipe.sweeps import SweepWarning, race_jobs, run_sweep
 from bentpipe.tuning import parse_grid, search, tune
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "my_controller.py"
+GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "own-controller.md"
 
 RENO = """
 from bentpipe.plugin import Controller
@@ -206,12 +209,17 @@ def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeyp
         ("./mine.py:Spoiled:afterr_s=1", r"has no option afterr_s.*after_s"),
         ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; it must be a number"),
         ("./broken.py:Reno", r"broken\.py cannot be loaded: ZeroDivisionError"),
+        (
+            "./hooks.py:Hears",
+            r"hooks\.py:Hears has a method on_loss, which .* never calls; did you mean 'on_lost'\?; expected",
+        ),
         ("./broken.py", r"no controller '\./broken\.py'"),
         ("./mine.py:Reno-old", r"reno-old"),
     ],
 )
 def test_what_cannot_be_loaded_is_one_line(mine, cc, said):
     (mine / "broken.py").write_text("1 / 0\n")
+    (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
     with pytest.raises(UserError, match=said):
         parse_entrants(cc)
 
@@ -223,3 +231,33 @@ def test_names_with_tunables_are_read_as_they_are_written(mine):
         "cubic:hystart=pp",
         "reno+./mine.py:Reno",
     )
+
+
+def test_an_unknown_hook_ends_the_command_with_exit_code_2_and_one_line(path, mine):
+    write_profile(path, mine / "p.parquet")
+    (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
+    said = CliRunner().invoke(app, ["race", "p.parquet", "--cc", "./hooks.py:Hears", "-o", "out"])
+    assert said.exit_code == 2
+    assert said.stderr.count("\n") == 1
+    assert not (mine / "out").exists()
+
+
+def test_hooks_are_what_the_simulator_calls(path, mine):
+    hooks = "".join(f"    def {name}(self, *_): self.seen.add({name!r})\n" for name in HOOKS)
+    (mine / "all.py").write_text(
+        "from bentpipe.plugin import Controller\n\nSEEN = set()\n\nclass All(Controller):\n    seen = SEEN\n"
+        f"    cwnd_bytes = 400_000\n    def __init__(self, *_): self.ssthresh_bytes = 400_000\n{hooks}"
+    )
+    experiment = race_jobs([path], ["./all.py:All"], duration_s=3)[0].work.experiment
+    simulate(experiment, [path])
+    assert guests_of(experiment)["./all.py:All"].kind.seen == set(HOOKS)
+
+
+def test_the_controllers_of_the_guide_run(path, mine):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    (mine / "guide.py").write_text("\n".join(blocks))
+    entrants = ["./guide.py:Mine", "./guide.py:Gentle", "./guide.py:Gentle:beta=0.5"]
+    raced = race([path], entrants, duration_s=5, out=mine / "out")
+    assert [run.entrant for run in raced.runs] == entrants
+    assert len({run.record["content_hash"] for run in raced.runs}) == 3
+    assert all(run.flows[0]["goodput_bps"] > 5e6 for run in raced.runs)

@@ -25,7 +25,10 @@ from typing import Any
 from bentpipe._native import Ack
 from bentpipe.errors import UserError
 
-__all__ = ["Ack", "Controller"]
+__all__ = ["HOOKS", "Ack", "Controller"]
+
+HOOKS = ("on_established", "on_ack", "on_congestion", "on_lost", "on_sent")
+"""Methods of a controller that the simulator calls."""
 
 
 class Controller:
@@ -35,6 +38,11 @@ class Controller:
     does otherwise. The sender itself detects losses, retransmits, comes down to `ssthresh_bytes` during recovery (PRR)
     and to one segment after a time-out, exactly as for the controllers in Rust; one that sets `controls_recovery`
     does all of that to its window itself.
+
+    The simulator also calls two methods that this class does not have, where a subclass has them, since there are many
+    such calls: ``on_lost(now_s, lost_bytes, sent_s)`` for every packet marked lost, with the time it was sent, and
+    ``on_sent(now_s, inflight_bytes, app_limited)`` after every transmission. It calls no other `on_…` method (`HOOKS`),
+    so a class with one is refused: it would never be called.
 
     A method that raises, or leaves a window that is NaN, infinite, negative or 0, ends its Run with `ControllerError`.
 
@@ -81,6 +89,13 @@ class Controller:
             self.ssthresh_bytes = max(self.cwnd_bytes / 2, 2 * self.mss_bytes)
         elif event == "undo" and self._before is not None:
             self.cwnd_bytes, self.ssthresh_bytes = max(self._before[0], self.cwnd_bytes), self._before[1]
+
+
+def unknown_hooks(kind: type) -> list[str]:
+    """Return the methods whose names begin with ``on_`` and that the simulator never calls."""
+    return [
+        name for name in dir(kind) if name.startswith("on_") and name not in HOOKS and callable(getattr(kind, name))
+    ]
 
 
 def tunables(kind: type) -> dict[str, float]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from bentpipe import _native
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_bytes
-from bentpipe.plugin import make, tunables
+from bentpipe.plugin import HOOKS, make, tunables, unknown_hooks
 from bentpipe.scenarios.tables import did_you_mean
 
 if TYPE_CHECKING:
@@ -143,4 +143,10 @@ def _of_package(name: str) -> Guest:
 def _checked(name: str, kind: type, sha256: str) -> Guest:
     if not callable(getattr(kind, "on_ack", None)):
         raise UserError(f"--cc: {name} has no method on_ack; wanted a class as bentpipe.plugin.Controller is")
+    if unknown := unknown_hooks(kind):
+        raise UserError(
+            f"--cc: {name} has a method {unknown[0]}, which the simulator never calls"
+            f"{did_you_mean(unknown[0], HOOKS)}; expected {', '.join(HOOKS)}; "
+            "try on_congestion for reacting to loss, or a helper's name without on_"
+        )
     return Guest(name, kind, tunables(kind), sha256)
