@@ -1,6 +1,11 @@
 """Controllers in Python: raced beside built-in ones, and told of by name, time and value where they fail."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,7 @@ from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
 from bentpipe.plugin import HOOKS
 from bentpipe.report import write_report
-from bentpipe.runs import AskedWarning, parse_entrants, race
+from bentpipe.runs import AskedWarning, find_runs, parse_entrants, race
 from bentpipe.runs.failed import read_failed
 from bentpipe.runs.guests import guests_of, simulate
 from bentpipe.sweeps import SweepWarning, race_jobs, run_sweep
@@ -103,6 +108,67 @@ def test_one_that_fails_is_named_with_the_time_and_the_value_and_others_go_on(pa
     with pytest.raises(ControllerError, match=rf"^\./mine\.py:{what}: 1 Run ended early; seed 0 on dumbbell.*: {said}"):
         race([path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o")
     assert str(failed).startswith(f"./mine.py:{what}, seed 0, on dumbbell")
+
+
+ENDS = """
+import ctypes, os
+from mine import Reno
+
+class Exits(Reno):
+    code = 3
+    def on_ack(self, ack):
+        super().on_ack(ack)
+        if ack.now_s > 0.5:
+            os._exit(int(self.code))
+
+class Crashes(Reno):
+    def on_ack(self, ack):
+        ctypes.string_at(0)
+
+class Sleeps(Reno):
+    def on_ack(self, ack):
+        open("sleeps", "w").close()
+        while True:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("Exits", "ended its process with exit code 3"),
+        ("Exits:code=0", "ended its process with exit code 0"),
+        ("Crashes", r"ended its process by signal 11 \(SIGSEGV\)"),
+    ],
+)
+def test_one_that_ends_its_process_is_named_and_other_runs_are_kept(path, mine, what, said):
+    (mine / "ends.py").write_text(ENDS)
+    write_profile(path, mine / "p.parquet")
+    command = [sys.executable, "-m", "bentpipe", "race", "p.parquet", "--duration", "2", "-o", "out"]
+    cc = f"reno,./ends.py:{what},./mine.py:Reno"
+    ended = subprocess.run([*command, "--cc", cc], capture_output=True, text=True, check=False, cwd=mine)
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert ended.returncode == 2
+    assert len(errors) == 1
+    assert re.search(rf"\./ends\.py:{what}: 1 Run ended early; seed 0 on .*: {said}", errors[0]), errors
+    assert sorted(run.entrant for run in find_runs(mine / "out")) == ["./mine.py:Reno", "reno"]
+    assert "Traceback" not in ended.stderr
+
+
+def test_ctrl_c_ends_one_that_never_returns(path, mine):
+    (mine / "ends.py").write_text(ENDS)
+    write_profile(path, mine / "p.parquet")
+    command = [sys.executable, "-m", "bentpipe", "race", "p.parquet", "--duration", "2", "-o", "out"]
+    with subprocess.Popen(
+        [*command, "--cc", "./ends.py:Sleeps"], stderr=subprocess.PIPE, text=True, cwd=mine, process_group=0
+    ) as process:
+        while not (mine / "sleeps").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "0 of 1 Runs are kept" in said
 
 
 def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report(path, mine):

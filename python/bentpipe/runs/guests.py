@@ -96,8 +96,15 @@ def simulate(experiment: Experiment, paths: Sequence[Profile], heard: Callable[[
         UserError: What cannot be run.
         ControllerError: A controller in Python failed: which, when, and of what.
     """
-    makers = {name: partial(make, guest.kind) for name, guest in guests_of(experiment).items()}
-    return _native.simulate(experiment.to_json(), paths, heard, makers)
+    return simulate_json(experiment.to_json(), list(guests_of(experiment)), paths, heard)
+
+
+def simulate_json(
+    experiment: str, controllers: Sequence[str], paths: Sequence[Profile], heard: Callable[[float], None] | None = None
+) -> RunData:
+    """Simulate an Experiment given as JSON, whose `controllers` in Python these are. Raises as `simulate` does."""
+    makers = {name: partial(make, find_guest(name).kind) for name in controllers}
+    return _native.simulate(experiment, paths, heard, makers)
 
 
 @cache

@@ -17,7 +17,7 @@ from bentpipe.emulation import Emulated, EmulationError
 from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.runs import asked, captures, guests, kernel, record, store, text
+from bentpipe.runs import asked, captures, guests, kernel, record, separate, store, text
 from bentpipe.runs import failed as failing
 from bentpipe.runs import plan as planning
 from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
@@ -441,6 +441,8 @@ class _Crew:
             try:
                 if item.world == "emulated":
                     data: record.Data = self._on_kernel(item, experiment, paths[0], heard, captured)
+                elif controllers := list(guests.guests_of(experiment)):
+                    data = separate.simulate(experiment, paths, controllers, heard)
                 else:
                     data = guests.simulate(experiment, paths, heard)
             except _StopRunError:
