@@ -22,8 +22,8 @@ test: native ## every test
 	pytest --quiet --numprocesses 2 --dist worksteal $(REALTIME:%=--ignore=%)
 	pytest --quiet $(REALTIME)
 
-# A macro makes modules of these files, so cargo fmt does not find them (crates/transport/src/cc/registry.rs).
-CONTROLLERS := $(wildcard crates/transport/src/cc/*.rs crates/transport/src/cc/*/mod.rs)
+# A macro makes modules of these files, so cargo fmt does not find them (crates/cc/src/registry.rs).
+CONTROLLERS := $(wildcard crates/cc/src/*.rs crates/cc/src/*/mod.rs)
 
 check: native ## lints, formats, types, arrows: what CI refuses
 	cargo fmt --all --check

@@ -3,9 +3,9 @@
 //! A call cannot fail in the simulator, so what fails is kept and the controller stands still with its last window until the driver looks (`House::check`).
 
 use crate::error::controller_error;
+use bentpipe_cc::registry::Config;
+use bentpipe_cc::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
-use bentpipe_transport::cc::registry::Config;
-use bentpipe_transport::cc::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};

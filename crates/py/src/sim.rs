@@ -3,11 +3,11 @@
 use crate::error::user_error;
 use crate::guest::House;
 use crate::profile::PyProfile;
+use bentpipe_cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::Column;
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
-use bentpipe_transport::cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

@@ -236,7 +236,7 @@ fn a_controller_that_needs_the_schedule_is_told_the_handover_with_the_error_it_s
 
 #[test]
 fn every_controller_fills_a_path_with_a_handover_and_is_the_same_twice() {
-    for entry in bentpipe_transport::cc::registry::CONTROLLERS {
+    for entry in bentpipe_cc::registry::CONTROLLERS {
         let once = || run(experiment(15, 5, vec![flow(entry.name, Direction::Down, Application::Bulk)]), &handover_path(15, 100_000));
         let (first, second) = (once(), once());
         assert_eq!(first.content_hash(), second.content_hash(), "{}", entry.name);

@@ -1,8 +1,8 @@
 //! Why a simulation cannot be set up.
 
+use bentpipe_cc::error::TransportError;
 use bentpipe_link::NetworkError;
 use bentpipe_profile::ProfileError;
-use bentpipe_transport::cc::error::TransportError;
 
 /// An Experiment that cannot be simulated.
 #[derive(Debug, thiserror::Error)]

@@ -1,13 +1,13 @@
 //! A flow: its application, its sender and its receiver.
 
 use crate::error::SimError;
+use bentpipe_cc::Controller;
+use bentpipe_cc::hints::Facts;
+use bentpipe_cc::registry::{self, Config, Guests};
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
-use bentpipe_transport::cc::Controller;
-use bentpipe_transport::cc::hints::Facts;
-use bentpipe_transport::cc::registry::{self, Config, Guests};
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 /// One flow of the Experiment while it runs.

@@ -7,9 +7,9 @@
 //! (32.7, 9.2 and 2.4 Mbit/s at p = 1e-4, 1e-3 and 1e-2), and for windows from 300 to 10,000 packets the time that sender and receiver together take per data
 //! packet. The loop around them, a queue either way, is part of that time.
 
+use bentpipe_cc::registry;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
-use bentpipe_transport::cc::registry;
 use bentpipe_transport::{Ack, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use std::collections::{BTreeMap, VecDeque};
 

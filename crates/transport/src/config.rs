@@ -1,7 +1,7 @@
 //! What a host brings to a connection. Defaults are Linux 6.18's.
 
-use crate::cc::registry;
 use crate::wire::MSS;
+use bentpipe_cc::registry;
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Nanos, Streams};
 

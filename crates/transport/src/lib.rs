@@ -1,11 +1,10 @@
-//! A TCP as a modern kernel has it, and its congestion controllers. Sans I/O: time and random streams are arguments.
+//! A TCP as a modern kernel has it; its congestion controllers are the crate `bentpipe-cc`. Sans I/O: time and random streams are arguments.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
 //! | [`sender`] | the sending end: what is sent when, and what an acknowledgement means |
 //! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
-//! | [`cc`] | one controller per file or folder, behind one trait and one registry |
 //! | [`config`], [`stats`] | what a host brings; what an observer sees |
 //!
 //! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage`
@@ -15,7 +14,6 @@
 mod ack_policy;
 mod arrivals;
 mod backlog;
-pub mod cc;
 pub mod config;
 mod cwnd_usage;
 mod ecn;

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux `tcp_update_rtt_min` (`net/ipv4/tcp_input.c`), 300 s by default. After a handover to a longer path it is stale for that long.
 
-use crate::cc::filter::Windowed;
+use bentpipe_cc::filter::Windowed;
 use bentpipe_profile::{Nanos, Time};
 use std::cmp::Reverse;
 

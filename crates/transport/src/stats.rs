@@ -1,6 +1,6 @@
 //! What a connection lets an observer see.
 
-use crate::cc::RecoveryState;
+use bentpipe_cc::RecoveryState;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
 /// A sender at one instant. Counters are cumulative.

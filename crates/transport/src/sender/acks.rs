@@ -4,11 +4,11 @@ use super::Sender;
 use super::recovery::{Seen, State, Then};
 use super::timers::Handshake;
 use crate::arrivals::Arrivals;
-use crate::cc::{AckSample, Congestion, RateSample};
 use crate::rate_sampler::Sample;
 use crate::stats::FlowEvent;
 use crate::tlp::ProbeAck;
 use crate::wire::Ack;
+use bentpipe_cc::{AckSample, Congestion, RateSample};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// What the scoreboard and the estimators made of an acknowledgement.

@@ -20,7 +20,6 @@ mod transmit;
 mod tso;
 
 use crate::backlog::Backlog;
-use crate::cc::{Congestion, Controller};
 use crate::config::SenderConfig;
 use crate::cwnd_usage::CwndUsage;
 use crate::ecn::SenderEcn;
@@ -36,6 +35,7 @@ use crate::stats::{FlowEvent, Limit, LimitClock, SenderStats};
 use crate::tlp::TailProbe;
 use crate::turnaround::Turnaround;
 use crate::undo::Undo;
+use bentpipe_cc::{Congestion, Controller};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use recovery::State;
 use std::collections::VecDeque;

@@ -13,11 +13,11 @@
 
 use super::Sender;
 use super::timers::Purpose;
-use crate::cc::{Congestion, LostPacket, RecoveryState};
 use crate::prr::{Progress, Prr};
 use crate::scoreboard::{Packet, Scoreboard};
 use crate::stats::{FlowEvent, UndoCause};
 use crate::tlp::TIMEOUT_MIN;
+use bentpipe_cc::{Congestion, LostPacket, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// The state; Linux's `tcp_ca_state`, in its order.

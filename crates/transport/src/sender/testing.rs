@@ -1,10 +1,10 @@
 //! A sender and a receiver joined by a pipe that loses, delays and duplicates what a test tells it to.
 
-use crate::cc::{AckSample, Congestion, Controller, Probe};
 use crate::config::{ReceiverConfig, SenderConfig};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::wire::{Ack, Segment};
+use bentpipe_cc::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! The checklist against Linux that needs both ends, a behaviour each. What one part decides alone is tested beside it.
 
 use super::testing::{Fate, Fixed, MSS, Pipe, ms};
-use crate::cc::RecoveryState;
 use crate::config::{ReceiverConfig, SenderConfig};
 use crate::stats::{FlowEvent, UndoCause};
+use bentpipe_cc::RecoveryState;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
+mod bbr3_appendix_a;
 mod growth;
 mod laws;
 mod recovery;

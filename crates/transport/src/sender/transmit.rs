@@ -5,11 +5,11 @@
 use super::Sender;
 use super::recovery::State;
 use super::timers::{Forced, Handshake};
-use crate::cc::Congestion;
 use crate::cwnd_usage::Fill;
 use crate::scoreboard::Departure;
 use crate::stats::{FlowEvent, Limit};
 use crate::wire::{Segment, SegmentEcn};
+use bentpipe_cc::Congestion;
 use bentpipe_profile::{Nanos, Time};
 
 impl Sender {

@@ -1,8 +1,8 @@
 //! What bounds the flight: windows, buffers, the application.
 
 use super::*;
-use crate::cc::registry;
 use crate::sender::Sender;
+use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Laws that hold for any path.
 
 use super::*;
-use crate::cc::registry;
 use crate::wire::{Ack, SackBlocks};
+use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
 use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;

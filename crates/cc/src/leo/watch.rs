@@ -6,9 +6,9 @@
 
 use super::clock::{Beat, Clock};
 use super::edges::Edges;
-use crate::cc::hints::{OFFSET, Schedule};
-use crate::cc::registry::{Allowed, OptionSpec, Options};
-use crate::cc::{AckSample, PathHint};
+use crate::hints::{OFFSET, Schedule};
+use crate::registry::{Allowed, OptionSpec, Options};
+use crate::{AckSample, PathHint};
 use bentpipe_profile::{Nanos, Time};
 
 /// A path that was seen to be changed is taken for one that will be again for so long without a clock. Chosen here: two periods of 15 s and a little.
@@ -176,8 +176,8 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::registry::find;
-    use crate::cc::testing::ack_at;
+    use crate::registry::find;
+    use crate::testing::ack_at;
     use std::collections::BTreeMap;
 
     fn watch(given: &[(&str, f64)]) -> Watch {

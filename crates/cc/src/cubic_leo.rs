@@ -119,7 +119,7 @@ impl Controller for CubicLeo {
 mod tests {
     use super::super::testing::{Driver, ack_at, config, controller, in_bytes};
     use super::*;
-    use crate::cc::registry::find;
+    use crate::registry::find;
     use std::collections::BTreeMap;
 
     const RTT: Nanos = Nanos::from_millis(40);

@@ -1,7 +1,7 @@
 //! The states, and what may follow what (draft §5.1.1).
 
 use super::params::Params;
-use crate::cc::bbr_parts::params::UNIT;
+use crate::bbr_parts::params::UNIT;
 
 /// A state; those of `PROBE_BW` have its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A queue cannot do that: it grows while packets pass, so that round-trip times rise from one ACK to the next by little. Nor can an idle application: there is a
 //! silence, but the first round-trip time after it is no longer than the last before it.
 
-use crate::cc::AckSample;
+use crate::AckSample;
 use bentpipe_profile::{Nanos, Time};
 
 /// Shortest silence, and smallest rise, that count. Chosen here: below nearly all (the largest round-trip time at a slot's edge is 48 / 63 / 78 / 98 / 143 ms above the slot's

@@ -7,11 +7,11 @@
 //!   is what lets the flight grow when the capacity does.
 //! - **Its losses** say that the flight is too large only where there is a queue, or where they do not end.
 
-use crate::cc::bbr_parts::bw::Bw;
-use crate::cc::bbr_parts::params::{GAIN_SHIFT, MIN_CWND_PACKETS, UNIT};
-use crate::cc::bbr_parts::rounds::Rounds;
-use crate::cc::filter::Windowed;
-use crate::cc::{AckSample, RecoveryState};
+use crate::bbr_parts::bw::Bw;
+use crate::bbr_parts::params::{GAIN_SHIFT, MIN_CWND_PACKETS, UNIT};
+use crate::bbr_parts::rounds::Rounds;
+use crate::filter::Windowed;
+use crate::{AckSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// Until a slot is so old, the length of the one before counts. Chosen here: an interruption and the queue it leaves are over.
@@ -293,7 +293,7 @@ impl SlotPath {
 mod tests {
     use super::super::super::testing::{MSS, ack_at, in_bytes};
     use super::*;
-    use crate::cc::RateSample;
+    use crate::RateSample;
 
     const THRESHOLD: u64 = UNIT * 2 / 100;
 

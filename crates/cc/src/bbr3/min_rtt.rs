@@ -2,7 +2,7 @@
 //! (draft §5.3.4.3; Linux `bbr_update_min_rtt`). So `PROBE_RTT` still knows the path's RTT while it drains the queue.
 
 use super::params::{Params, Rules};
-use crate::cc::bbr_parts::min_rtt::MinRtt;
+use crate::bbr_parts::min_rtt::MinRtt;
 use bentpipe_profile::{Nanos, Time};
 
 /// Both.
@@ -51,7 +51,7 @@ impl NestedMinRtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::registry::{Options, find};
+    use crate::registry::{Options, find};
     use std::collections::BTreeMap;
 
     const fn ms(n: u64) -> Nanos {

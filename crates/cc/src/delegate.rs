@@ -11,12 +11,12 @@ macro_rules! delegate {
         }
     };
     (@on_ack $to:ident) => {
-        fn on_ack(&mut self, ack: &$crate::cc::AckSample) {
+        fn on_ack(&mut self, ack: &$crate::AckSample) {
             self.$to.on_ack(ack);
         }
     };
     (@on_congestion $to:ident) => {
-        fn on_congestion(&mut self, now: bentpipe_profile::Time, event: $crate::cc::Congestion, in_flight: bentpipe_profile::Bytes) {
+        fn on_congestion(&mut self, now: bentpipe_profile::Time, event: $crate::Congestion, in_flight: bentpipe_profile::Bytes) {
             self.$to.on_congestion(now, event, in_flight);
         }
     };
@@ -26,7 +26,7 @@ macro_rules! delegate {
         }
     };
     (@on_path_hint $to:ident) => {
-        fn on_path_hint(&mut self, hint: &$crate::cc::PathHint) {
+        fn on_path_hint(&mut self, hint: &$crate::PathHint) {
             self.$to.on_path_hint(hint);
         }
     };
@@ -71,7 +71,7 @@ macro_rules! delegate {
         }
     };
     (@observe $to:ident) => {
-        fn observe(&self, probe: &mut dyn $crate::cc::Probe) {
+        fn observe(&self, probe: &mut dyn $crate::Probe) {
             self.$to.observe(probe);
         }
     };

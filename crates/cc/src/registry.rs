@@ -1,4 +1,4 @@
-//! Every controller by name. A new one is a file in `cc` (or a folder) with an `ENTRY`, and its line in `every_controller!`.
+//! Every controller by name. A new one is a file in this crate (or a folder) with an `ENTRY`, and its line in `every_controller!`.
 
 use super::error::{TransportError, nearest};
 use super::hints::{self, Facts, Needs};
@@ -8,7 +8,7 @@ use bentpipe_profile::{Bytes, Streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Gives a macro the files of all controllers, in the order of what users call them. `mod.rs` makes modules of them, this file [`CONTROLLERS`].
+/// Gives a macro the files of all controllers, in the order of what users call them. `lib.rs` makes modules of them, this file [`CONTROLLERS`].
 /// (Modules that a macro makes are hidden from `cargo fmt`; `make fmt` and `make check` name their files.)
 macro_rules! every_controller {
     ($to:ident) => {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_controller_and_option_is_documented() {
-        let reference = include_str!("../../../../docs/reference/controllers.md");
+        let reference = include_str!("../../../docs/reference/controllers.md");
         let lacks = |what: &str| format!("docs/reference/controllers.md lacks {what}\n{PRINTED_BY}");
         for entry in CONTROLLERS {
             let row = line_of(entry);
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    const PRINTED_BY: &str = "What to paste: cargo test -p bentpipe-transport -- --ignored --nocapture parts_of_the_reference";
+    const PRINTED_BY: &str = "What to paste: cargo test -p bentpipe-cc -- --ignored --nocapture parts_of_the_reference";
 
     /// A controller's line in the reference, but for its source.
     fn line_of(entry: &Entry) -> String {

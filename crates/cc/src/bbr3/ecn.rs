@@ -1,7 +1,7 @@
 //! ECN marks, as Linux answers them where the path marks early (DCTCP, L4S): their share of what is delivered, averaged over rounds.
 
 use super::params::{Params, Rules};
-use crate::cc::bbr_parts::params::{GAIN_SHIFT, UNIT};
+use crate::bbr_parts::params::{GAIN_SHIFT, UNIT};
 use bentpipe_profile::{Bytes, Nanos};
 use std::collections::VecDeque;
 
@@ -100,7 +100,7 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::registry::{Options, find};
+    use crate::registry::{Options, find};
     use std::collections::BTreeMap;
 
     fn params(given: &[(&str, f64)]) -> Params {

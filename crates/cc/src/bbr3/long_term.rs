@@ -163,7 +163,7 @@ impl Bbr3 {
     pub(super) fn bound_with_headroom(&self) -> Option<u64> {
         self.long_term.map(|bound| {
             let headroom = Params::part(bound, self.p.headroom).max(1);
-            bound.saturating_sub(headroom).max(crate::cc::bbr_parts::params::MIN_CWND_PACKETS)
+            bound.saturating_sub(headroom).max(crate::bbr_parts::params::MIN_CWND_PACKETS)
         })
     }
 }

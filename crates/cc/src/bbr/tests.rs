@@ -3,7 +3,7 @@
 use super::super::RateSample;
 use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
 use super::*;
-use crate::cc::RecoveryState;
+use crate::RecoveryState;
 use std::collections::BTreeMap;
 
 const RTT: Nanos = Nanos::from_millis(40);

@@ -3,8 +3,8 @@
 use super::params::{Params, Rules};
 use super::sample::Sample;
 use super::{Bbr3, State};
-use crate::cc::bbr_parts::bw::Bw;
-use crate::cc::bbr_parts::params::UNIT;
+use crate::bbr_parts::bw::Bw;
+use crate::bbr_parts::params::UNIT;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Bytes, Nanos, Time};
 

@@ -2,7 +2,7 @@
 
 use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
 use super::*;
-use crate::cc::registry;
+use crate::registry;
 use std::collections::BTreeMap;
 
 const RTT: Nanos = Nanos::from_millis(40);

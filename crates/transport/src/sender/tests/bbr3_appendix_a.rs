@@ -1,0 +1,218 @@
+//! A.18, A.19 and A.21 of draft-ietf-ccwg-bbr-06, appendix A, over the sender with its loss detection, timers and undo: a link that takes 0.4 ms over a packet, and 20 ms each way.
+
+use super::*;
+use crate::sender::Sender;
+use crate::stats::SenderStats;
+use crate::wire::Segment;
+use bentpipe_cc::{Probe, registry};
+use bentpipe_profile::Streams;
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+const PACKET: Nanos = Nanos::from_micros(400);
+
+/// The link, first in, first out, but for what a test asks for.
+struct Link {
+    free_at: Time,
+    standstill: Range<Time>,
+    lost: u32,
+    overtaken: u32,
+    by: Nanos,
+}
+
+impl Link {
+    /// The next `packets` that are new never arrive.
+    const fn lose(&mut self, packets: u32) {
+        self.lost = packets;
+    }
+
+    /// The next `packets` that are new arrive so much later than their turn.
+    const fn overtake(&mut self, packets: u32, by: Nanos) {
+        self.overtaken = packets;
+        self.by = by;
+    }
+
+    fn fate(&mut self, segment: &Segment) -> Fate {
+        let sent_at = segment.tsval;
+        if !segment.retransmission && self.lost > 0 {
+            self.lost -= 1;
+            return Fate::Drop;
+        }
+        let turn = self.free_at.max(sent_at);
+        let turn = if self.standstill.contains(&turn) { self.standstill.end } else { turn };
+        self.free_at = turn + PACKET;
+        let late = if !segment.retransmission && self.overtaken > 0 {
+            self.overtaken -= 1;
+            self.by
+        } else {
+            Nanos::ZERO
+        };
+        Fate::Late(self.free_at.since(sent_at) + late)
+    }
+}
+
+/// The controller's state, and its value of one name.
+struct Observed<'a> {
+    wanted: &'a str,
+    value: Option<f64>,
+    state: &'static str,
+}
+
+impl Probe for Observed<'_> {
+    fn value(&mut self, name: &'static str, value: f64) {
+        if name == self.wanted {
+            self.value = Some(value);
+        }
+    }
+
+    fn state(&mut self, name: &'static str) {
+        self.state = name;
+    }
+}
+
+/// A bulk flow over it.
+struct Connection {
+    pipe: Pipe,
+    link: Rc<RefCell<Link>>,
+}
+
+impl Connection {
+    fn new() -> Self {
+        let nothing = Link { free_at: Time::ZERO, standstill: Time::ZERO..Time::ZERO, lost: 0, overtaken: 0, by: Nanos::ZERO };
+        let link = Rc::new(RefCell::new(nothing));
+        let path = Rc::clone(&link);
+        let config = SenderConfig::default();
+        // PROBE_RTT out of the way.
+        let options = BTreeMap::from([("probe_rtt_win_ms".to_owned(), 60_000.0)]);
+        let controller = registry::build("bbr3", &config.controller_config(Streams::new(1)), &options).expect("in range");
+        let mut pipe = Pipe::new(Fixed::new(10)).data(move |segment, _| path.borrow_mut().fate(segment));
+        pipe.sender = Sender::new(config, controller);
+        pipe.one_way = ms(20);
+        Self { pipe: pipe.bulk(), link }
+    }
+
+    /// At the beginning of its second visit to UP; losses ended the first, with half as much again in flight as the path holds.
+    fn that_probes_again() -> Self {
+        let mut c = Self::new();
+        c.run_until(ms(10_000), "UP", |c| c.state() == "probe_bw_up");
+        c.run_until(ms(1000), "half as much again", |c| c.stats().in_flight.0 > 150 * 1448);
+        c.link().lose(6);
+        c.run_until(ms(1000), "a bound", |c| c.value("inflight_longterm_packets").is_some());
+        assert_eq!(c.state(), "probe_bw_down");
+        c.run_until(ms(10_000), "UP", |c| c.state() == "probe_bw_up");
+        assert_eq!(c.stats().undos, 0);
+        c
+    }
+
+    /// In CRUISE, some round trips after a loss there.
+    fn that_cruises_with_bounds() -> Self {
+        let mut c = Self::new();
+        c.run_until(ms(10_000), "CRUISE", |c| c.state() == "probe_bw_cruise");
+        c.link().lose(1);
+        c.run_until(ms(1000), "bounds", |c| c.value("inflight_shortterm_packets").is_some());
+        c.pipe.run_for(ms(200));
+        assert_eq!((c.state(), c.stats().undos), ("probe_bw_cruise", 0));
+        c
+    }
+
+    fn link(&self) -> RefMut<'_, Link> {
+        self.link.borrow_mut()
+    }
+
+    /// The link stands still from now on for so long.
+    fn stand_still(&self, span: Nanos) {
+        self.link().standstill = self.pipe.now..self.pipe.now + span;
+    }
+
+    fn state(&self) -> &'static str {
+        self.observed("").state
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.observed(name).value
+    }
+
+    fn observed<'a>(&self, wanted: &'a str) -> Observed<'a> {
+        let mut observed = Observed { wanted, value: None, state: "" };
+        self.pipe.sender.controller().observe(&mut observed);
+        observed
+    }
+
+    fn stats(&self) -> SenderStats {
+        self.pipe.sender.stats()
+    }
+
+    /// Looks every millisecond; fails after `limit`.
+    fn run_until(&mut self, limit: Nanos, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = self.pipe.now + limit;
+        while !done(self) {
+            assert!(self.pipe.now < end, "no {what} within {limit:?}: {} at {:?}, {:?}", self.state(), self.pipe.now, self.stats());
+            self.pipe.run_for(ms(1));
+        }
+    }
+
+    /// Goes on until UP is left and come back to: the states on the way, and the least long-term bound.
+    fn through_undo(&mut self) -> (Vec<&'static str>, f64) {
+        let (mut states, mut least) = (vec![self.state()], f64::INFINITY);
+        let end = self.pipe.now + ms(1500);
+        while states.len() < 2 || self.state() != states[0] {
+            assert!(self.pipe.now < end, "{states:?}, {:?}", self.stats());
+            self.pipe.run_for(ms(1));
+            if states.last() != Some(&self.state()) {
+                states.push(self.state());
+            }
+            least = self.value("inflight_longterm_packets").map_or(least, |bound| bound.min(least));
+        }
+        (states, least)
+    }
+}
+
+/// Four packets of a flight in UP are overtaken by 15 ms' worth of others, which timestamps show before what was sent again arrives, and then by more than a round trip,
+/// which duplicates show when recovery is over; then, in CRUISE, one by more than a round trip, so that its loss has bounded rate and flight
+/// before a duplicate shows that it was none.
+#[test]
+fn a_18_handling_spurious_fast_recovery() {
+    for (by, between) in [(ms(15), vec![]), (ms(60), vec!["probe_bw_cruise"])] {
+        let mut c = Connection::that_probes_again();
+        let before = c.value("inflight_longterm_packets").expect("a loss set it");
+        c.link().overtake(4, by);
+        let (states, least) = c.through_undo();
+        assert_eq!(states, [vec!["probe_bw_up", "probe_bw_down"], between, vec!["probe_bw_refill", "probe_bw_up"]].concat());
+        assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
+        assert_eq!((c.stats().undos, c.stats().timeouts), (1, 0));
+    }
+
+    let mut c = Connection::that_cruises_with_bounds();
+    let bounds = |c: &Connection| (c.value("inflight_shortterm_packets").expect("bounded"), c.value("bw_shortterm_bps").expect("bounded"));
+    let before = bounds(&c);
+    c.link().overtake(1, ms(60));
+    c.run_until(ms(200), "tighter bounds", |c| bounds(c).0 < before.0);
+    assert_eq!(c.stats().undos, 0);
+    c.run_until(ms(200), "undo", |c| c.stats().undos == 1);
+    assert_eq!((bounds(&c), c.state()), (before, "probe_bw_cruise"));
+}
+
+/// The link stands still in UP for longer than the time-out and then goes on with what waits: what was sent again comes last.
+#[test]
+fn a_19_handling_spurious_rto_recovery() {
+    let mut c = Connection::that_probes_again();
+    let before = c.value("inflight_longterm_packets").expect("a loss set it");
+    c.stand_still(ms(600));
+    let (states, least) = c.through_undo();
+    assert_eq!(states, ["probe_bw_up", "probe_bw_down", "probe_bw_refill", "probe_bw_up"]);
+    assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
+    assert_eq!((c.stats().undos, c.stats().timeouts), (1, 1));
+}
+
+#[test]
+fn a_21_handling_loss_during_probe_up_after_inflight_longterm_is_set() {
+    let mut c = Connection::that_probes_again();
+    let before = c.value("inflight_longterm_packets").expect("a loss set it");
+    c.link().lose(6);
+    c.run_until(ms(100), "end of UP", |c| c.state() != "probe_bw_up");
+    let after = c.value("inflight_longterm_packets").expect("bounded");
+    assert_eq!(c.state(), "probe_bw_down");
+    assert!((70.0..before).contains(&after), "{after} of {before}");
+}
