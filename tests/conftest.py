@@ -1,5 +1,8 @@
 """How properties are tried, and fixtures of the emulator's tests; what these are made of is in `emulation`."""
 
+import os
+import subprocess
+
 import pytest
 from emulation import bell_path, require_emulation
 from hypothesis import HealthCheck, settings
@@ -21,3 +24,19 @@ def emulation():
 def bell():
     """10 Mbit/s, 30 ms there and back, for a minute."""
     return bell_path()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of a megabyte."""
+    if os.geteuid() != 0:
+        pytest.skip("to mount a small disk takes root")
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", place], check=True)

@@ -306,7 +306,7 @@ def counts(**other):
 
 
 def recorded(tmp_path, rows, said, **options):
-    recording = Recording(tmp_path, asked(**options), 1_000 * SECOND)
+    recording = Recording(tmp_path, asked(**options), 1_000 * SECOND, print)
     for row in rows:
         recording.add("probes", row)
     recording.add("counts", said)
@@ -401,7 +401,7 @@ def test_what_a_disk_damaged_is_named(tmp_path):
 
 
 def test_a_recording_is_finished_by_one(tmp_path):
-    recording = Recording(tmp_path, asked(), 1_000 * SECOND)
+    recording = Recording(tmp_path, asked(), 1_000 * SECOND, print)
     with pytest.raises(UserError, match="is being written"):
         finish(recording.folder)
     recording.close()

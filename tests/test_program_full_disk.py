@@ -1,6 +1,5 @@
 """`bentpipe run -o` where the disk is full, or standard output takes nothing or is closed."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,22 +19,6 @@ def bell(tmp_path_factory):
     return bell_file(tmp_path_factory.mktemp("path"))
 
 
-@pytest.fixture
-def small(tmp_path):
-    """A disk of a megabyte."""
-    if os.geteuid() != 0:
-        pytest.skip("to mount a small disk takes root")
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", place], check=True)
-
-
 FLOOD = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -44,42 +27,42 @@ for i in range(4000):
 """
 
 
-def test_a_capture_that_fills_the_disk_leaves_room_for_the_run(bell, small):
+def test_a_capture_that_fills_the_disk_leaves_room_for_the_run(bell, small_disk):
     code = FLOOD + "print('done'); raise SystemExit(7)"
-    done = bentpipe("run", bell, "-o", small / "o", "--capture", "--", sys.executable, "-c", code)
+    done = bentpipe("run", bell, "-o", small_disk / "o", "--capture", "--", sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (7, "done\n")
     assert "Traceback" not in done.stderr
     assert "the capture is not complete: it could not be written to its end, and is not kept" in done.stderr
-    run, _ = kept(small / "o")
+    run, _ = kept(small_disk / "o")
     assert (run.path / "program.out").read_text() == "done\n"
     assert run.links().height > 0
     assert not list(run.path.glob("*.pcapng"))
-    assert {file.name for file in (small / "o").iterdir()} == {"program", "profiles"}
+    assert {file.name for file in (small_disk / "o").iterdir()} == {"program", "profiles"}
 
 
-def test_an_output_that_fills_the_disk_leaves_room_for_the_run(bell, small):
+def test_an_output_that_fills_the_disk_leaves_room_for_the_run(bell, small_disk):
     code = "import sys; sys.stdout.write('x' * 2_000_000)"
-    done = bentpipe("run", bell, "-o", small / "o", "--", sys.executable, "-c", code)
+    done = bentpipe("run", bell, "-o", small_disk / "o", "--", sys.executable, "-c", code)
     assert (done.returncode, len(done.stdout)) == (0, 2_000_000)
     assert "standard output is not kept" in done.stderr
     assert "No space left on device" in done.stderr
-    run, summary = kept(small / "o")
+    run, summary = kept(small_disk / "o")
     assert (summary["raw"], summary["written_bytes"]) == (None, 2_000_000)
     assert not (run.path / "program.out").exists()
 
 
-def test_a_disk_that_is_full_leaves_what_there_is_and_says_where(bell, small):
+def test_a_disk_that_is_full_leaves_what_there_is_and_says_where(bell, small_disk):
     """The server's own log takes all that there is, so that no table fits."""
     listen = "import socket, time; s = socket.create_server(('', 7)); time.sleep(60)"
     server = f'echo found; head -c 2000000 /dev/zero; exec {sys.executable} -c "{listen}"'
     code = "print('done'); raise SystemExit(7)"
-    done = bentpipe("run", bell, "-o", small / "o", "--server", server, "--", sys.executable, "-c", code)
+    done = bentpipe("run", bell, "-o", small_disk / "o", "--server", server, "--", sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (1, "done\n")
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert "no space left on device" in error.lower()
     assert "; the program's exit code was 7; what was written of it is left in " in error
     assert "Traceback" not in done.stderr
-    (folder,) = (small / "o").glob(".unfinished-*")
+    (folder,) = (small_disk / "o").glob(".unfinished-*")
     assert error.endswith(str(folder))
     assert (folder / "server.log").read_bytes().startswith(b"found")
 

@@ -34,6 +34,10 @@ class StoreError(BentpipeError):
     """What could not be written through nobody's mistake (a full or failing disk): exit code 1."""
 
 
+class DiskFullError(StoreError):
+    """The disk, or the user's quota on it, is full: the same write may succeed later."""
+
+
 #: Most characters of foreign text that a message shows: what is wrong with a longer one is seen in these.
 SHOWN_CHARS = 80
 

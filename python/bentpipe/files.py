@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from bentpipe.errors import StoreError, UserError
+from bentpipe.errors import DiskFullError, StoreError, UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 #: The disk's fault, not the name's.
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
@@ -46,10 +47,35 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.replace(target)
         _sync_directory(target.parent)
     except OSError as error:
-        kind = StoreError if error.errno in _DISK else UserError
-        raise kind(f"{path}: cannot be written: {_reason(error)}") from error
+        raise write_error(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
+    """Write `data` to `path` in one step. Raises as `atomic_write`.
+
+    Tables go through memory and then through here: Polars panics when the file it writes into meets a full disk.
+    """
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def write_error(path: str | os.PathLike[str], error: OSError) -> UserError | StoreError:
+    """Return the error to raise where the system refused to write `path`: the user's mistake, or the disk's fault."""
+    kind = DiskFullError if is_full(error) else StoreError if error.errno in _DISK else UserError
+    return kind(f"{path}: cannot be written: {reason_of(error)}")
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the system refused, in words; a full disk is called that, with the system's words behind it."""
+    words = (error.strerror or str(error)).lower()
+    return f"the disk is full ({words})" if is_full(error) else words
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or the user's quota on it, is full."""
+    return error.errno in _FULL
 
 
 #: Largest file that is read whole [bytes]: 2 GiB. Chosen here: above any input bentpipe has a use for, and small enough
@@ -76,7 +102,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise UserError(f"{path}: cannot be read: {reason_of(error)}") from error
 
 
 def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
@@ -143,7 +169,3 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

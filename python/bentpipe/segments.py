@@ -9,11 +9,16 @@ before those are deleted doubles nothing for who asks `parts` what there is.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import io
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,8 +27,8 @@ from typing import Any
 import polars as pl
 
 from bentpipe.damage import guarded
-from bentpipe.errors import UserError
-from bentpipe.files import atomic_write
+from bentpipe.errors import DiskFullError, UserError
+from bentpipe.files import replace_file, write_error
 
 #: Column type; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
 Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
@@ -75,6 +80,7 @@ class Segments:
         self._time = next(iter(self._schema))
         self._rows: list[tuple[Any, ...]] = []
         self._path: Path | None = None
+        self._ended: deque[tuple[Path, list[tuple[Any, ...]]]] = deque()
         self._pending = False
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.iterdir():
@@ -93,34 +99,55 @@ class Segments:
     def add(self, row: Sequence[Any]) -> None:
         """A row for the open segment; it is safe after `flush`. No segment reaches over the full hour."""
         if self._rows and self.begins_with(row[0]):
-            self.close()
+            self.end()
         self._rows.append(tuple(row))
         self._pending = True
+
+    @property
+    def waiting(self) -> int:
+        """How many rows are in segments that are not on the disk, or not whole."""
+        return sum(len(rows) for _, rows in self._ended) + (len(self._rows) if self._pending else 0)
+
+    def end(self) -> None:
+        """Let the next row begin a new segment; `flush` puts this one on the disk."""
+        if self._rows:
+            path = self._path or self._free_name(self._rows[0][0])
+            self._ended.append((path, self._rows if self._pending else []))
+        self._rows, self._path, self._pending = [], None, False
 
     def flush(self) -> None:
         """Puts what was added on the disk.
 
         Raises:
-            UserError, StoreError: The disk refuses; what was flushed before stays.
+            UserError, StoreError: The disk refuses; what was flushed before stays, the rest waits for the next flush.
         """
-        if not self._pending:
-            return
-        if self._path is None:
-            self._path = self._free_name(self._rows[0][0])
-        frame = pl.DataFrame(self._rows, schema=dict(self._schema), orient="row")
-        self._write(self._path, frame, [])
-        self._pending = False
+        if self._rows and self._pending and self._is_long():
+            self.end()
+        if self._ended:
+            while self._ended:
+                path, rows = self._ended[0]
+                if rows:
+                    self._write_rows(path, rows)
+                self._ended.popleft()
+            # What stays in small files is put together at the next end of a segment.
+            with contextlib.suppress(DiskFullError):
+                self.put_together(but=path.name[:11])
+        if self._pending:
+            self._path = self._path or self._free_name(self._rows[0][0])
+            self._write_rows(self._path, self._rows)
+            self._pending = False
+
+    def _is_long(self) -> bool:
         lasted_ns = self._rows[-1][0] - self._rows[0][0]
-        if lasted_ns >= self._layout.segment_ns or len(self._rows) >= self._layout.segment_rows:
-            self.close()
+        return lasted_ns >= self._layout.segment_ns or len(self._rows) >= self._layout.segment_rows
+
+    def _write_rows(self, path: Path, rows: list[tuple[Any, ...]]) -> None:
+        self._write(path, pl.DataFrame(rows, schema=dict(self._schema), orient="row"), [])
 
     def close(self) -> None:
         """Ends the open segment, and puts those of past hours together."""
+        self.end()
         self.flush()
-        if self._path is not None:
-            hour = self._path.name[:11]
-            self._rows, self._path = [], None
-            self.put_together(but=hour)
 
     def put_together(self, but: str = "") -> None:
         """Makes one file of the closed segments of every hour except one."""
@@ -140,19 +167,101 @@ class Segments:
 
     def _write(self, path: Path, frame: pl.DataFrame, replaces: list[str]) -> None:
         said = {"format": self._layout.format, "made_by": self._made_by, "table": self._table, "replaces": replaces}
-        with atomic_write(path) as file:
-            # Statistics are a third of a small file, which is written every second, and of use in a large one.
-            frame.write_parquet(
-                file, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)}
-            )
+        buffer = io.BytesIO()
+        # Statistics are a third of a small file, which is written every second, and of use in a large one.
+        frame.write_parquet(
+            buffer, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)}
+        )
+        replace_file(path, buffer.getbuffer())
 
     def _free_name(self, t_unix_ns: int) -> Path:
         at = datetime.fromtimestamp(t_unix_ns // 10**9, UTC)
         stem = f"{at:%Y%m%dT%H%M%S}.{t_unix_ns // 10**6 % 1000:03d}Z"
         path, number = self.folder / f"{stem}.parquet", 1
-        while path.exists():  # the clock was set back
+        taken = {ended for ended, _ in self._ended}
+        while path.exists() or path in taken:  # the clock was set back
             path, number = self.folder / f"{stem}-{number}.parquet", number + 1
         return path
+
+
+#: While the disk is full: how often writing is tried [s]; how long the end of a recording waits for room [s]; and how
+#: many rows wait in memory at most. Chosen here: a day of one sample a second takes less than 200 MB.
+FULL_RETRY_S, FULL_END_S, FULL_ROWS = 1.0, 10.0, 86_400
+
+
+class Writer:
+    """Writes several tables of a recording, and waits where the disk is full: rows stay in memory until there is room.
+
+    Args:
+        tables: Each with its name.
+        on_full: Is told in one line when the disk is full, and when there is room again.
+        full_rows: Most rows that wait in memory.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, Segments], on_full: Callable[[str], None], *, full_rows: int = FULL_ROWS
+    ) -> None:
+        """Writes nothing."""
+        self._tables, self._on_full, self._full_rows = tables, on_full, full_rows
+        self._full_since_s: float | None = None
+        self._tried_s = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk was full when it was last tried."""
+        return self._full_since_s is not None
+
+    def flush(self) -> None:
+        """Puts all rows on the disk; where it is full, later.
+
+        Raises:
+            UserError, StoreError: The disk refuses, or it is full and too many rows wait.
+        """
+        if self._full_since_s is not None and time.monotonic() - self._tried_s < FULL_RETRY_S:
+            return
+        try:
+            for table in self._tables.values():
+                table.flush()
+        except DiskFullError as error:
+            self._tried_s = time.monotonic()
+            if self._full_since_s is None:
+                self._full_since_s = self._tried_s
+                self._on_full(f"{error}; rows wait in memory until there is room")
+            waiting = sum(table.waiting for table in self._tables.values())
+            if waiting > self._full_rows:
+                raise DiskFullError(f"{error}; {waiting} rows wait, more than memory shall hold: make room") from error
+            return
+        if self._full_since_s is not None:
+            lasted_s = time.monotonic() - self._full_since_s
+            self._full_since_s = None
+            self._on_full(f"the disk has room again after {lasted_s:.0f} s; no row was lost")
+
+    def end(self) -> None:
+        """Begins new segments with the next rows."""
+        for table in self._tables.values():
+            table.end()
+        self.flush()
+
+    def close(self) -> None:
+        """Ends all segments; where the disk is full, waits `FULL_END_S` for room.
+
+        Raises:
+            UserError, StoreError: The disk refuses, or it stays full; the rows that waited are lost.
+        """
+        for table in self._tables.values():
+            table.end()
+        until_s = time.monotonic() + FULL_END_S
+        while True:
+            try:
+                for table in self._tables.values():
+                    table.flush()
+            except DiskFullError as error:
+                if time.monotonic() >= until_s:
+                    lost = sum(table.waiting for table in self._tables.values())
+                    raise DiskFullError(f"{error}; the last {lost} rows are lost, what came before is kept") from error
+                time.sleep(FULL_RETRY_S)
+            else:
+                return
 
 
 def parts(folder: Path, layout: Layout) -> list[Path]:
@@ -196,10 +305,12 @@ def locked(folder: Path, busy: str) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise write_error(folder, error) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(lock)
-        raise UserError(f"{folder}: {busy}") from None
+        if error.errno == errno.EWOULDBLOCK:
+            raise UserError(f"{folder}: {busy}") from None
+        raise write_error(folder, error) from None
     return lock

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
 from bentpipe.probing.spec import Spec
 from bentpipe.runs.store import basic_utc, safe_name
-from bentpipe.segments import Columns, Layout, Segments, about, locked, parts
+from bentpipe.segments import Columns, Layout, Segments, Writer, about, locked, parts
 
 #: As `ledger.Row`, the time first.
 PROBES: Columns = {
@@ -59,6 +59,10 @@ LAYOUT = Layout(
 
 SUFFIX = ".recording"
 
+#: Most rows that wait in memory while the disk is full. Chosen here: a quarter of an hour at a thousand probes a
+#: second, some 200 MB.
+FULL_ROWS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -80,11 +84,17 @@ class Asked:
 class Recording:
     """One that is being written; the folder is its own.
 
+    Args:
+        out: Folder for Runs.
+        asked: What is probed.
+        start_unix_ns: When the first probe is due.
+        on_full: Is told in one line when the disk is full, and when there is room again.
+
     Raises:
         UserError, StoreError: It cannot be written.
     """
 
-    def __init__(self, out: Path, asked: Asked, start_unix_ns: int) -> None:
+    def __init__(self, out: Path, asked: Asked, start_unix_ns: int, on_full: Callable[[str], None]) -> None:
         """Makes it."""
         from bentpipe import __version__
 
@@ -101,21 +111,25 @@ class Recording:
             file.write(json.dumps(said, indent=2).encode())
         made_by = f"bentpipe {__version__}"
         self._tables = {name: Segments(self.folder, name, made_by, LAYOUT) for name in LAYOUT.tables}
+        self._writer = Writer(self._tables, on_full, full_rows=FULL_ROWS)
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
         """A row, safe after `flush`."""
         self._tables[table].add(row)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether rows wait because the disk is full."""
+        return self._writer.is_full
+
     def flush(self) -> None:
-        """Puts what was added on the disk."""
-        for table in self._tables.values():
-            table.flush()
+        """Puts what was added on the disk; where that is full, later."""
+        self._writer.flush()
 
     def close(self) -> None:
         """After the last row; `finish` may have the folder then."""
         try:
-            for table in self._tables.values():
-                table.close()
+            self._writer.close()
         finally:
             os.close(self._lock)
 

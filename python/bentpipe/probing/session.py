@@ -83,7 +83,8 @@ class Session:
         for line in lines:
             self._hear(json.loads(line))
         self._flush()
-        if self._rows >= self._run_rows or (self._rows and time.monotonic() - self._began_s >= RUN_S):
+        is_due = self._rows >= self._run_rows or (self._rows and time.monotonic() - self._began_s >= RUN_S)
+        if is_due and self._recording is not None and not self._recording.is_waiting:
             self._next_run()
 
     def _hear(self, said: list[Any]) -> None:
@@ -123,7 +124,7 @@ class Session:
             self._recording.add("counts", (time.time_ns(), json.dumps(since)))
 
     def _begin(self, unix_ns: int) -> None:
-        self._recording = Recording(self._out, self._asked, unix_ns)
+        self._recording = Recording(self._out, self._asked, unix_ns, self._note)
         self._rows, self._began_s = 0, time.monotonic()
 
     def _flush(self, *, at_once: bool = False) -> None:

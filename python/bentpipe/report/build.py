@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bentpipe.errors import StoppedError
-from bentpipe.files import atomic_write
+from bentpipe.files import atomic_write, replace_file
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
@@ -65,7 +65,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
     artist = _Artist(out)
     with storing(out):
         artist.folder.mkdir(exist_ok=True)
-        results_table(runs).write_csv(out / "results.csv")
+        replace_file(out / "results.csv", results_table(runs).write_csv().encode())
         sections = thin(page)
         for done, (part, section) in enumerate(sections):
             drawn = {other.title for owner, other in sections if owner is part}

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from bentpipe.errors import StoreError, UserError, shown
-from bentpipe.files import read_bytes
+from bentpipe.errors import DiskFullError, StoreError, UserError, shown
+from bentpipe.files import is_full, read_bytes, reason_of
 from bentpipe.runs.flow_names import flow_parts, split_flow
 from bentpipe.times import format_utc
 
@@ -246,6 +246,8 @@ def storing(what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if is_full(error):
+            raise DiskFullError(f"{what}: cannot write it: {reason_of(error)}") from error
         raise StoreError(f"{what}: cannot write it: {error.strerror or error}") from error
 
 

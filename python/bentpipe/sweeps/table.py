@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import StoreError, UserError
-from bentpipe.files import read_bytes
+from bentpipe.files import read_bytes, reason_of, write_error
 from bentpipe.segments import locked
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ResultsTable:
                 self._write(json.dumps({"bentpipe.sweep": FORMAT}))
         except OSError as error:
             self.close()
-            raise UserError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+            raise write_error(self.path, error) from None
         except BaseException:
             self.close()
             raise
@@ -90,7 +90,7 @@ class ResultsTable:
             try:
                 os.fsync(self._file)
             except OSError as error:
-                raise StoreError(f"{self.path}: cannot write it: {error.strerror or error}") from error
+                raise StoreError(f"{self.path}: cannot write it: {reason_of(error)}") from error
             self._dirty = False
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class ResultsTable:
                 written += os.write(self._file, data[written:])
         except OSError as error:
             os.ftruncate(self._file, before)
-            raise StoreError(f"{self.path}: cannot write it: {error.strerror or error}") from error
+            raise StoreError(f"{self.path}: cannot write it: {reason_of(error)}") from error
         self._dirty = True
 
     def _read(self) -> int:

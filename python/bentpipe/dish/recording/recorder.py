@@ -20,7 +20,7 @@ from bentpipe.dish.following import Change, Follower, Sample
 from bentpipe.dish.history import SAME_NS, History
 from bentpipe.dish.recording.tables import LAYOUT, SAMPLES, STATUS, TABLES
 from bentpipe.errors import UserError
-from bentpipe.segments import Segments, locked, parts
+from bentpipe.segments import Segments, Writer, locked, parts
 
 #: Longest time that a sample waits for the disk [s]: a fifth of what may be lost, for a slow disk needs some too.
 FLUSH_S = 0.2
@@ -77,9 +77,10 @@ class Recorder:
         self._flushed_s = 0.0
         made_by = f"bentpipe {_version()}"
         root = Path(directory)
-        self._tables = [Segments(root, name, made_by, LAYOUT) for name in ("samples", "events", "maps")]
-        self._samples, self._events, self._maps = self._tables
-        for path in (p for table in self._tables for p in table.set_aside):
+        tables = {name: Segments(root, name, made_by, LAYOUT) for name in ("samples", "events", "maps")}
+        self._samples, self._events, self._maps = tables.values()
+        self._writer = Writer(tables, self._note_full_disk)
+        for path in (p for table in tables.values() for p in table.set_aside):
             self._changed(
                 Change(clock.now_unix_ns(), "damaged", f"{path}: does not read; renamed to {path.name}.damaged")
             )
@@ -117,8 +118,7 @@ class Recorder:
                 count += 1
         finally:
             try:
-                for table in self._tables:
-                    table.close()
+                self._writer.close()
             finally:
                 os.close(self._lock)
         return count
@@ -147,8 +147,7 @@ class Recorder:
         if last_ns is not None and abs(gone_ns - (elapsed_ns - last_ns)) > STEP_S * _NANOS:
             gone_ns = elapsed_ns - last_ns
             set_by_ns = now - last - gone_ns
-            for table in self._tables:  # a segment is of one clock
-                table.close()
+            self._writer.end()  # a segment is of one clock
             self._gaps = [(begin + set_by_ns, end + set_by_ns) for begin, end in self._gaps]
             self._look_before_start(now - (elapsed_ns - self._began_ns))
             text = f"this machine's clock was set by {set_by_ns / _NANOS:+.1f} s"
@@ -172,8 +171,7 @@ class Recorder:
     def _flush(self, *, at_once: bool = False) -> None:
         """`at_once`: beside the others, so that the next sample does not wait because of it."""
         if at_once or time.monotonic() - self._flushed_s >= FLUSH_S:
-            for table in self._tables:
-                table.flush()
+            self._writer.flush()
             if not at_once:
                 self._flushed_s = time.monotonic()
 
@@ -260,6 +258,11 @@ class Recorder:
         self._on_change(change)
         if change.kind == "connected":
             self._note_location(change.t_unix_ns)
+
+    def _note_full_disk(self, text: str) -> None:
+        change = Change(self._clock.now_unix_ns(), "disk", text)
+        self._events.add((change.t_unix_ns, change.kind, change.text, None, None, None, None, None))
+        self._on_change(change)
 
     def _note_location(self, t_unix_ns: int) -> None:
         try:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
-from bentpipe.files import read_text
+from bentpipe.files import read_text, write_error
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_path_notes, stepped_rtt_ms
@@ -93,7 +93,7 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
         folder.chmod(0o755)
         folder.rename(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        raise write_error(path, error) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Written(

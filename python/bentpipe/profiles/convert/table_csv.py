@@ -30,7 +30,7 @@ def write_csv(profile: Profile, path: Path, options: WriteOptions) -> Written:
     """
     with atomic_write(path) as file:
         file.write(f"{_MARK}{profile.metadata_json()}\n".encode())
-        profile_to_frame(profile).write_csv(file)
+        file.write(profile_to_frame(profile).write_csv().encode())
     return Written([path])
 
 
