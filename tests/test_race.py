@@ -448,3 +448,54 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
     assert "File too large" in done.stdout
     assert f"{len(kept)} of 800 Runs are kept" in done.stdout
     assert not list(out.glob("race-down/*/*/.partial-*"))
+
+
+def test_two_races_at_once_into_one_folder_are_refused(tmp_path):
+    """The second would mix its Runs with those of the first; the report says that a race is writing."""
+    out, second = tmp_path / "out", []
+
+    def other(share, there, total):
+        if not second and there >= 2:
+            with pytest.raises(UserError, match="another race writes there; wait for its end") as error:
+                race([bell(rate="20mbit")], ["reno"], out=out, duration_s=2.0)
+            second.append(str(error.value))
+            with pytest.warns(UserWarning, match="a race writes there now"):
+                page = write_report(out).read_text(encoding="utf-8")
+            assert "A race was writing into this folder when this page was made" in page
+
+    race([bell()], ["reno", "cubic"], out=out, duration_s=4.0, seeds=8, jobs=1, on_progress=other)
+    assert second == [f"{out}: another race writes there; wait for its end, or choose another folder with -o"]
+    assert {run.entrant for run in find_runs(out)} == {"reno", "cubic"}
+    assert "was writing" not in write_report(out).read_text(encoding="utf-8")
+    race([bell()], ["reno"], out=out, duration_s=4.0, seeds=8)  # the lock is free again
+
+
+KILLED = textwrap.dedent("""
+    import os, signal, sys
+    from pathlib import Path
+    from bentpipe.profiles import preset_profile
+    from bentpipe.runs import race, store
+    rename, moved = os.rename, []
+
+    def killed(source, target):
+        rename(source, target)
+        moved.append(source)
+        if len(moved) == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.rename = killed
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="bell")
+    race([path], ["reno"], out=Path(sys.argv[1]), duration_s=2.0, fresh=True)
+""")
+
+
+@pytest.mark.parametrize("strike", [1, 2])
+def test_a_killed_fresh_race_leaves_nothing_behind_after_the_next(tmp_path, strike):
+    """Killed while the earlier Run is out of its place, or while it is being removed."""
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="bell")
+    race([path], ["reno"], out=tmp_path, duration_s=2.0)
+    before = files(tmp_path)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(strike)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    race([path], ["reno"], out=tmp_path, duration_s=2.0)
+    assert files(tmp_path) == before

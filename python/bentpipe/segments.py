@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -314,3 +314,28 @@ def locked(folder: Path, busy: str) -> int:
             raise UserError(f"{folder}: {busy}") from None
         raise write_error(folder, error) from None
     return lock
+
+
+@contextlib.contextmanager
+def holding(folder: Path, busy: str) -> Iterator[None]:
+    """Holds the lock of a folder inside; arguments and errors as `locked`."""
+    lock = locked(folder, busy)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether another process has the folder's lock now."""
+    try:
+        lock = os.open(folder / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    finally:
+        os.close(lock)
+    return False

@@ -19,7 +19,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
 from bentpipe.probing.spec import Spec
 from bentpipe.runs.store import basic_utc, safe_name
-from bentpipe.segments import Columns, Layout, Segments, Writer, about, locked, parts
+from bentpipe.segments import Columns, Layout, Segments, Writer, about, holding, locked, parts
 
 #: As `ledger.Row`, the time first.
 PROBES: Columns = {
@@ -141,11 +141,8 @@ def taken(folder: Path) -> Iterator[Asked]:
     Raises:
         UserError: It is being written, or is no recording of this version.
     """
-    lock = locked(folder, "is being written; wait for its end")
-    try:
+    with holding(folder, "is being written; wait for its end"):
         yield _read_asked(folder)
-    finally:
-        os.close(lock)
 
 
 def table(folder: Path, name: str) -> pl.DataFrame:

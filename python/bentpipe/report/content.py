@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import by_entrant, read_failed
 from bentpipe.runs.flow_names import flow_parts, is_command
 from bentpipe.runs.kept_profiles import profile_file
+from bentpipe.segments import is_locked
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -177,6 +179,8 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
     there = {(run.experiment, run.world, run.label, run.entrant, run.seed) for run in runs}
+    if is_written := is_locked(out):
+        warnings.warn(f"{out}: a race writes there now; the report is of the Runs finished so far", UserWarning, 3)
     failed = [run for run in read_failed(out) if run.place not in there]
     asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out))) - {run.place for run in failed}
     return [
@@ -184,7 +188,7 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
             experiment=name,
             title=_direction(mine[0]),
             facts=_experiment_facts(mine, _missing(mine, asked)),
-            unfinished=_unfinished(mine, _missing(mine, asked)),
+            unfinished=_unfinished(mine, _missing(mine, asked), is_written=is_written),
             failed=by_entrant(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
             sections=[
                 _section(
@@ -233,7 +237,13 @@ def _missing(runs: Sequence[Run], asked: set[asking.Place]) -> int:
     return sum(place[0] == runs[0].experiment for place in asked - there)
 
 
-def _unfinished(runs: Sequence[Run], missing: int) -> str:
+def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
+    if is_written:
+        of = f" of {len(runs) + missing}" if missing else ""
+        return (
+            f"A race was writing into this folder when this page was made: it shows the {len(runs)}{of} Runs finished "
+            "until then, and Runs that the race has not replaced yet."
+        )
     if not missing:
         return ""
     return (

@@ -23,6 +23,7 @@ from bentpipe.runs import plan as planning
 from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
 from bentpipe.runs.drawn import DrawnProfiles, referring_to
 from bentpipe.runs.kept_profiles import keep_profiles
+from bentpipe.segments import holding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +124,8 @@ def race(
         on_progress: Called from the waiting thread.
 
     Raises:
-        UserError: before anything runs, for what cannot be run or a folder that holds other Runs.
+        UserError: before anything runs, for what cannot be run, a folder that holds other Runs, or one into which
+            another race writes.
         RaceInterruptedError: after Ctrl-C, when all threads have stopped.
         ControllerError: where all Runs failed of a controller in Python; of some, `RaceResult.failed` tells.
         StoreError: where the disk refuses; what was finished is kept.
@@ -186,48 +188,50 @@ def _execute(
         raise UserError("--capture: the simulator's packets have no content; wanted it with --on-kernel")
     _check_service(work)
     store.check_folder(out)
-    finished: dict[Path, store.Run] = {}
-    try:
-        if not fresh:
-            there = _kept(work, out)
-            finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
-        resumed = len(finished)
-        _warn_of_paths(work)
-        keep_profiles(bases, out, fresh=fresh)
-        asked.keep(out, work, fresh=fresh)
-        pending = [item for item in work if item.folder not in finished]
-        careful = careful and any(item.world == "emulated" for item in pending)
-        if careful:
-            _warn_of_machine()
-        crew = _Crew(
-            pending,
-            len(work),
-            on_progress,
-            finished,
-            capture=capture,
-            most_tries=kernel.TRIES if careful else 1,
-        )
+    with holding(out, "another race writes there; wait for its end, or choose another folder with -o"):
+        store.remove_partial(item.folder.parent for item in work)
+        finished: dict[Path, store.Run] = {}
         try:
-            crew.run(jobs or len(os.sched_getaffinity(0)))
-        finally:
-            crew.keep_failed(out)
-        if crew.interrupted:
-            raise KeyboardInterrupt
-    except StoreError as error:
-        _, said, rest = _what_is_kept(work, finished, fresh)
-        raise StoreError(f"{error}; {said}: make room; then {rest}") from error
-    except EmulationError as error:
-        _, said, rest = _what_is_kept(work, finished, fresh)
-        raise EmulationError(f"{error}; {said}; {rest}") from error
-    except KeyboardInterrupt as stop:
-        with deaf_to_ctrl_c():
-            kept, said, rest = _what_is_kept(work, finished, fresh)
-            raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
-    runs = [finished[item.folder] for item in work if item.folder in finished]
-    failed = tuple(crew.failed[item.folder] for item in work if item.folder in crew.failed)
-    if not runs:
-        raise ControllerError("; ".join(failing.by_entrant(failed)))
-    return RaceResult(out, runs, resumed, failed)
+            if not fresh:
+                there = _kept(work, out)
+                finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
+            resumed = len(finished)
+            _warn_of_paths(work)
+            keep_profiles(bases, out, fresh=fresh)
+            asked.keep(out, work, fresh=fresh)
+            pending = [item for item in work if item.folder not in finished]
+            careful = careful and any(item.world == "emulated" for item in pending)
+            if careful:
+                _warn_of_machine()
+            crew = _Crew(
+                pending,
+                len(work),
+                on_progress,
+                finished,
+                capture=capture,
+                most_tries=kernel.TRIES if careful else 1,
+            )
+            try:
+                crew.run(jobs or len(os.sched_getaffinity(0)))
+            finally:
+                crew.keep_failed(out)
+            if crew.interrupted:
+                raise KeyboardInterrupt
+        except StoreError as error:
+            _, said, rest = _what_is_kept(work, finished, fresh)
+            raise StoreError(f"{error}; {said}: make room; then {rest}") from error
+        except EmulationError as error:
+            _, said, rest = _what_is_kept(work, finished, fresh)
+            raise EmulationError(f"{error}; {said}; {rest}") from error
+        except KeyboardInterrupt as stop:
+            with deaf_to_ctrl_c():
+                kept, said, rest = _what_is_kept(work, finished, fresh)
+                raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
+        runs = [finished[item.folder] for item in work if item.folder in finished]
+        failed = tuple(crew.failed[item.folder] for item in work if item.folder in crew.failed)
+        if not runs:
+            raise ControllerError("; ".join(failing.by_entrant(failed)))
+        return RaceResult(out, runs, resumed, failed)
 
 
 def _check_service(work: Sequence[planning.Work]) -> None:

@@ -28,7 +28,7 @@ from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FORMAT = 1
 """Newest `run.json` that this version writes and reads."""
@@ -230,14 +230,23 @@ def _move_in(partial: Path, folder: Path) -> None:
     if not folder.exists():
         partial.rename(folder)
         return
-    before = partial / "before"
+    # Not inside the new Run, where it would stay if the process were killed now.
+    before = partial.with_name(f"{partial.name}-before")
     folder.rename(before)
     try:
         partial.rename(folder)
     except BaseException:
         before.rename(folder)
         raise
-    shutil.rmtree(folder / "before", ignore_errors=True)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def remove_partial(folders: Iterable[Path]) -> None:
+    """Remove what killed processes left of Runs in `folders`; the caller holds the lock of the race."""
+    for folder in dict.fromkeys(folders):
+        for left in folder.iterdir() if folder.is_dir() else ():
+            if left.name.startswith(PARTIAL):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager
