@@ -158,7 +158,7 @@ class Segments:
                 hours.setdefault(match["hour"], []).append(path)
         for hour, parts in hours.items():
             whole = self.folder / f"{hour}Z.parquet"
-            frame = pl.concat([pl.read_parquet(p) for p in ([whole] if whole.exists() else []) + parts])
+            frame = pl.concat([pl.read_parquet(p, glob=False) for p in ([whole] if whole.exists() else []) + parts])
             if self._table not in self._layout.as_written:
                 frame = frame.sort(self._time, maintain_order=True)
             self._write(whole, frame, [part.name for part in parts])

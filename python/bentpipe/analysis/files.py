@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.analysis.tables import KEYS, with_names
-from bentpipe.damage import gone_through
+from bentpipe.damage import gone_through, scan_parquet
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def scan_file(path: Path, columns: Sequence[str] = ()) -> pl.LazyFrame:
     if not path.exists():
         raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)")
     return gone_through(
-        lambda: pl.scan_parquet(path),
+        lambda: scan_parquet(path),
         lambda reason: UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table"),
         columns,
     )

@@ -156,7 +156,7 @@ def table(folder: Path, name: str) -> pl.DataFrame:
         raise UserError(f"{damaged[0]}: does not read as part of a recording; move it away")
     if not found:
         return pl.DataFrame(schema=dict(LAYOUT.tables[name]))
-    return pl.concat([pl.read_parquet(path) for path in found]).sort("unix_ns", maintain_order=True)
+    return pl.concat([pl.read_parquet(path, glob=False) for path in found]).sort("unix_ns", maintain_order=True)
 
 
 def unfinished(out: Path) -> list[Path]:

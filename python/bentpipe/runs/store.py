@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from bentpipe.damage import guarded, read_parquet
 from bentpipe.errors import DiskFullError, StoreError, UserError, shown
 from bentpipe.files import is_full, read_bytes, reason_of
 from bentpipe.runs.flow_names import flow_parts, split_flow
@@ -169,7 +170,7 @@ def read_table(folder: Path, record: Mapping[str, Any], name: str, then: str) ->
     data = read_bytes(file)
     if hashlib.sha256(data).hexdigest() != record["files"].get(file.name):
         raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; {then}")
-    return pl.read_parquet(io.BytesIO(data))
+    return guarded(lambda: read_parquet(data), lambda reason: UserError(f"{file}: does not read ({reason}); {then}"))
 
 
 def run_folder(root: Path, experiment: str, world: World, start_unix_ns: int, run: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bentpipe.analysis.tables import Series, only_series
-from bentpipe.damage import guarded
+from bentpipe.damage import guarded, read_parquet
 from bentpipe.dish.dumps.tables import instants
 from bentpipe.dish.obstruction import MOST_SIDE, RIM_DEG, SIDE
 from bentpipe.dish.recording import drawn, maps, scan_recording
 from bentpipe.dish.recording.tables import LAYOUT, TABLES
 from bentpipe.errors import UserError, shown
+from bentpipe.files import read_bytes
 from bentpipe.readers.columns import NO_ZONE
 from bentpipe.runs.measured import read_measured
 from bentpipe.runs.measured.opening import opened, trusted
@@ -139,7 +141,7 @@ def _place(events: pl.LazyFrame) -> Place | None:
 
 
 def _leoviz(path: Path) -> Maps:
-    table = _read(path, pl.read_parquet, "a Parquet table")
+    table = _read(path, read_parquet, "a Parquet table")
     _wanted(path, table, ["timestamp", "obstruction_map", "frame_type"])
     try:
         times, naive = instants(table["timestamp"], str(path))
@@ -162,7 +164,7 @@ def _leoviz(path: Path) -> Maps:
     status = path.with_name(path.name.replace("obstruction_map-", "GRPC_STATUS-")).with_suffix(".csv")
     attitudes = None
     if status.is_file():
-        rows = _read(status, pl.read_csv, "a CSV table")
+        rows = _read(status, _read_csv, "a CSV table")
         _wanted(status, rows, ["timestamp", *_STATUS_QUATERNION])
         try:
             known = rows.select("timestamp", pl.col(_STATUS_QUATERNION).cast(pl.Float64)).drop_nulls()
@@ -176,11 +178,10 @@ def _leoviz(path: Path) -> Maps:
 
 def _pixels(path: Path) -> Maps:
     names = ["timestamp", "y", "x"]
-    table = _read(path, pl.read_csv, "a CSV table")
+    table = _read(path, _read_csv, "a CSV table")
     # SatInView's raw tables (white_pixel_coordinates_xor_*.csv) have no heading but a time and two pixels.
     if table.width == len(names) and _PIXEL.fullmatch(table.columns[1]) and _PIXEL.fullmatch(table.columns[2]):
-        bare = partial(pl.read_csv, has_header=False, new_columns=names)
-        table = _read(path, bare, "a CSV table")
+        table = _read(path, partial(_read_csv, names=names), "a CSV table")
     table = table.rename({name: name.lower() for name in table.columns if name.lower() in names})
     _wanted(path, table, names)
     unix_ns, _ = instants(table["timestamp"], str(path))
@@ -209,8 +210,14 @@ def _attitudes(rows: pl.DataFrame) -> Attitudes | None:
     return Attitudes(rows["t_unix_ns"].to_numpy()[good], numbers[good] / length[good, None])
 
 
-def _read(path: Path, reader: Callable[[Path], pl.DataFrame], wanted: str) -> pl.DataFrame:
-    return guarded(lambda: reader(path), lambda reason: UserError(f"{path}: does not read as {wanted} ({reason})"))
+def _read_csv(data: bytes, names: list[str] | None = None) -> pl.DataFrame:
+    """A CSV table; `names` are the columns of one without a heading."""
+    return pl.read_csv(io.BytesIO(data), has_header=names is None, new_columns=names)
+
+
+def _read(path: Path, reader: Callable[[bytes], pl.DataFrame], wanted: str) -> pl.DataFrame:
+    data = read_bytes(path)
+    return guarded(lambda: reader(data), lambda reason: UserError(f"{path}: does not read as {wanted} ({reason})"))
 
 
 def _wanted(path: Path, table: pl.DataFrame, names: list[str]) -> None:

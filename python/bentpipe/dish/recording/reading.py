@@ -35,7 +35,7 @@ def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl
         _check(path)
     if not found:
         return pl.LazyFrame(schema=dict(TABLES[table]))
-    rows = pl.scan_parquet(found)
+    rows = pl.scan_parquet(found, glob=False)
     return rows if table in LAYOUT.as_written else rows.sort("t_unix_ns", maintain_order=True)
 
 
@@ -49,7 +49,7 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
     def segments() -> Iterator[pl.DataFrame]:
         for path in parts(Path(directory) / "maps", LAYOUT):
             _check(path)
-            yield pl.read_parquet(path)
+            yield pl.read_parquet(path, glob=False)
 
     return drawn(segments())
 

@@ -278,7 +278,7 @@ _IS_OUTAGE = pl.col("kind") == "outage"
 def _latest(folder: Path, what: pl.Expr) -> int | None:
     """The largest value in the newest file that has one; None where there is none."""
     for path in reversed(parts(folder, LAYOUT)):
-        found = pl.scan_parquet(path).select(what.max()).collect().item()
+        found = pl.scan_parquet(path, glob=False).select(what.max()).collect().item()
         if found is not None:
             return int(found)
     return None
@@ -308,7 +308,7 @@ def _recent(folder: Path, *columns: str) -> pl.LazyFrame:
     newest = parts(folder, LAYOUT)[-2 * HISTORY_HOLDS_S // 60 :]
     if not newest:
         return pl.LazyFrame(schema={name: TABLES[folder.name][name] for name in columns})
-    return pl.concat([pl.scan_parquet(path).select(columns) for path in newest])
+    return pl.concat([pl.scan_parquet(path, glob=False).select(columns) for path in newest])
 
 
 def _version() -> str:

@@ -17,7 +17,7 @@ import polars as pl
 from bentpipe.dish.dumps import FORMATS as DISH_FORMATS
 from bentpipe.dish.dumps import is_recording, measure_recording
 from bentpipe.errors import UserError
-from bentpipe.files import MAX_BYTES, unpacked
+from bentpipe.files import MAX_BYTES, unpacked, unpacked_limit
 from bentpipe.readers.blocks import blocks
 from bentpipe.readers.formats import FORMATS as TOOL_FORMATS
 from bentpipe.readers.formats import HEAD_BYTES, Format
@@ -276,14 +276,18 @@ def read_file(
             if entry.measure_blocks is not None:
                 text: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
                 found = entry.measure_blocks(
-                    _unmarked(_limited(blocks(text), path, MAX_BYTES if packed else None)), str(path), said
+                    _unmarked(_limited(blocks(text), path, unpacked_limit(size) if packed else None)), str(path), said
                 )
                 while file.read(1 << 20):  # behind the end of what is packed
                     pass
             elif entry.measure is not None:
                 if size > MAX_BYTES:
                     raise UserError(f"{path}: is too large ({size} bytes); wanted at most {MAX_BYTES} bytes")
-                found = entry.measure(unpacked(file.read(-1), path, MAX_BYTES).removeprefix(_MARK), str(path), said)
+                found = entry.measure(
+                    unpacked(file.read(-1), path, unpacked_limit(size) if packed else MAX_BYTES).removeprefix(_MARK),
+                    str(path),
+                    said,
+                )
     except (OSError, EOFError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UserError(f"{path}: cannot be read: {reason}") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.damage import gone_through
+from bentpipe.damage import gone_through, scan_parquet
 from bentpipe.errors import UserError
 from bentpipe.runs import store
 from bentpipe.runs.measured.counting import count_probes
@@ -138,7 +138,7 @@ class MeasuredRun:
 
     def scan(self, name: str) -> pl.LazyFrame | None:
         """As `table`, but read when it is collected, and only what is asked for. Its hash is not looked at."""
-        return pl.scan_parquet(self.path / f"{name}.parquet") if name in self.tables else None
+        return pl.scan_parquet(self.path / f"{name}.parquet", glob=False) if name in self.tables else None
 
     def checked_scan(self, name: str, columns: Sequence[str] = ()) -> pl.LazyFrame | None:
         """As `scan`, of a Run that others may have touched; `columns`: those that will be read, empty: all.
@@ -150,7 +150,7 @@ class MeasuredRun:
             return None
         file = self.path / f"{name}.parquet"
         return gone_through(
-            lambda: pl.scan_parquet(file),
+            lambda: scan_parquet(file),
             lambda reason: UserError(f"{file}: does not read ({reason}): {_REDO}"),
             columns,
         )

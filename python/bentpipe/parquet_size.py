@@ -1,0 +1,197 @@
+"""How much a Parquet file unpacks to, found out before any of it is unpacked.
+
+A file of 100 kB can hold a hundred million equal rows. The footer says how many rows there are, but a hostile file need
+not say the truth, so the headers of all pages are read too: those are what a reader allocates memory by. Both are in
+Thrift's compact protocol (parquet-format, `parquet.thrift`), of which this reads as much as is needed and skips the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+#: Reads so many bytes at a place of the file; fewer at its end.
+ReadAt = Callable[[int, int], bytes]
+
+_MAGIC = b"PAR1"
+#: Longest page header read, and longest footer [bytes]. Chosen here: a header is some 30 bytes, more with statistics; a
+#: footer of a file with thousands of row groups has some megabytes.
+_HEADER_BYTES, _FOOTER_BYTES = 1 << 20, 256 << 20
+#: Bytes first read of a page header; most have no more.
+_FIRST_BYTES = 512
+#: Nesting that no such file has.
+_MOST_DEPTH = 32
+
+# parquet.thrift: FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData's members.
+_NUM_ROWS, _ROW_GROUPS, _COLUMNS, _META_DATA = 3, 4, 1, 3
+_PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
+_GROUP_ROWS = 3
+# PageHeader: type (0 data, 2 dictionary, 3 data of version 2), sizes, and the headers by type with num_values first.
+_TYPE, _UNPACKED_BYTES, _COMPRESSED_BYTES = 1, 2, 3
+_VALUES_OF = {0: 5, 3: 8}
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a Parquet file holds once it is unpacked.
+
+    Attributes:
+        rows: Rows, by the footer.
+        values: Values of the column with the most, by the pages: in lists there are more than rows.
+        unpacked_bytes: All pages, unpacked; before dictionaries are applied.
+    """
+
+    rows: int
+    values: int
+    unpacked_bytes: int
+
+
+def parquet_size(read_at: ReadAt, file_bytes: int) -> Size:
+    """Return the size of a Parquet file.
+
+    Raises:
+        ValueError: It is no Parquet file, or a damaged one.
+    """
+    if file_bytes < 12 or read_at(file_bytes - 4, 4) != _MAGIC:
+        raise ValueError("it does not end as Parquet does")
+    footer_bytes = int.from_bytes(read_at(file_bytes - 8, 4), "little")
+    if not 0 < footer_bytes <= min(file_bytes - 12, _FOOTER_BYTES):
+        raise ValueError("the length of its footer is out of place")
+    footer = _Thrift(read_at(file_bytes - 8 - footer_bytes, footer_bytes)).struct()
+    rows = values = unpacked = 0
+    for group in _list(footer, _ROW_GROUPS):
+        rows += _int(group, _GROUP_ROWS)
+        most = 0
+        for column in _list(group, _COLUMNS):
+            of_column = 0
+            for page_values, page_bytes in _pages(read_at, _struct(column, _META_DATA), file_bytes):
+                of_column += page_values
+                unpacked += page_bytes
+            most = max(most, of_column)
+        values += most
+    return Size(max(rows, _int(footer, _NUM_ROWS)), values, unpacked)
+
+
+def _pages(read_at: ReadAt, chunk: dict[int, Any], file_bytes: int) -> Iterator[tuple[int, int]]:
+    """Values and unpacked bytes of each page of a column chunk."""
+    place = _int(chunk, _DATA_PAGE)
+    if 0 < chunk.get(_DICTIONARY_PAGE, 0) < place:
+        place = _int(chunk, _DICTIONARY_PAGE)
+    end = place + _int(chunk, _PACKED_BYTES)
+    if end > file_bytes:
+        raise ValueError("a column reaches behind the end of the file")
+    while place < end:
+        header, length = _header(read_at, place)
+        values = _struct(header, _VALUES_OF[header[_TYPE]]) if header.get(_TYPE) in _VALUES_OF else {1: 0}
+        yield _int(values, 1), _int(header, _UNPACKED_BYTES)
+        place += length + _int(header, _COMPRESSED_BYTES)
+
+
+def _header(read_at: ReadAt, place: int) -> tuple[dict[int, Any], int]:
+    """A page header and how many bytes it has."""
+    size = _FIRST_BYTES
+    while True:
+        data = read_at(place, size)
+        thrift = _Thrift(data)
+        try:
+            return thrift.struct(), thrift.place
+        except IndexError:
+            if len(data) < size or size >= _HEADER_BYTES:
+                raise ValueError("the header of a page does not end") from None
+            size = _HEADER_BYTES
+
+
+def _int(struct: Any, field: int) -> int:  # noqa: ANN401 - whatever the file holds
+    found = _struct_of(struct).get(field)
+    if type(found) is not int or found < 0:
+        raise ValueError("a number in its footer or pages is out of place")
+    return found
+
+
+def _list(struct: Any, field: int) -> list[Any]:  # noqa: ANN401 - whatever the file holds
+    found = _struct_of(struct).get(field, [])
+    if not isinstance(found, list):
+        raise ValueError("its footer is damaged")
+    return found
+
+
+def _struct(struct: Any, field: int) -> dict[int, Any]:  # noqa: ANN401 - whatever the file holds
+    return _struct_of(_struct_of(struct).get(field))
+
+
+def _struct_of(value: Any) -> dict[int, Any]:  # noqa: ANN401 - whatever the file holds
+    if not isinstance(value, dict):
+        raise ValueError("its footer is damaged")
+    return value
+
+
+class _Thrift:
+    """Reads Thrift's compact protocol. Raises `IndexError` at the end of the bytes, `ValueError` for what is none."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.place, self._depth = data, 0, 0
+
+    def struct(self) -> dict[int, Any]:
+        """Fields by number; texts are not kept."""
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise ValueError("its footer is nested too deeply")
+        found: dict[int, Any] = {}
+        number = 0
+        while byte := self._byte():
+            number = number + (byte >> 4) if byte >> 4 else self._zigzag()
+            found[number] = self._value(byte & 15)
+        self._depth -= 1
+        return found
+
+    def _value(self, kind: int) -> Any:  # noqa: ANN401, PLR0911 - Thrift is anything
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._zigzag()
+        if kind == 7:
+            return self._skip(8)
+        if kind == 8:
+            return self._skip(self._varint())
+        if kind in (9, 10):
+            return self._items()
+        if kind == 12:
+            return self.struct()
+        raise ValueError("its footer is damaged")
+
+    def _items(self) -> list[Any]:
+        head = self._byte()
+        count, kind = head >> 4, head & 15
+        if count == 15:
+            count = self._varint()
+        # In a list a truth value has a byte of its own.
+        return [self._byte() if kind in (1, 2) else self._value(kind) for _ in range(count)]
+
+    def _byte(self) -> int:
+        byte = self._data[self.place]
+        self.place += 1
+        return byte
+
+    def _varint(self) -> int:
+        found = shift = 0
+        while True:
+            byte = self._byte()
+            found |= (byte & 127) << shift
+            if byte < 128:
+                return found
+            shift += 7
+            if shift > 63:
+                raise ValueError("its footer is damaged")
+
+    def _zigzag(self) -> int:
+        found = self._varint()
+        return (found >> 1) ^ -(found & 1)
+
+    def _skip(self, count: int) -> None:
+        self.place += count
+        if self.place > len(self._data):
+            raise IndexError
