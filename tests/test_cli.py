@@ -286,7 +286,7 @@ def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
     [
         (FileNotFoundError(2, "No such file or directory", "/nonexist/x.png"), "/nonexist/x.png: No such", 2),
         (PermissionError(13, "Permission denied", b"/proc/1/x"), "/proc/1/x: Permission denied", 2),
-        (OSError(28, "No space left on device", "out/x"), "out/x: No space left", 1),
+        (OSError(28, "No space left on device", "out/x"), "out/x: the disk is full", 1),
         (OSError(9, "Bad file descriptor", 7), "fault in bentpipe", 1),
         (OSError(24, "Too many open files", "x"), "fault in bentpipe", 1),
         (FileNotFoundError(2, "No such file or directory", f"{PACKAGE}/x.html"), "fault in bentpipe", 1),

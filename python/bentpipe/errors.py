@@ -7,6 +7,8 @@ message as one line and ends with exit code 2.
 
 from __future__ import annotations
 
+import re
+
 
 class BentpipeError(Exception):
     """Base of every error bentpipe raises on purpose; the command line ends with its `exit_code`."""
@@ -46,3 +48,15 @@ def shown(value: object) -> str:
     """`value` as it appears in a message: one line, quoted if it is text, cut to `SHOWN_CHARS` characters."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+#: C0 controls but for tab and line feed, DEL, C1 controls, and surrogates, which no encoding has.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return `text` without what a terminal may take for a command; U+FFFD stands for each such character.
+
+    Names and versions come from files and devices: an escape sequence could set the terminal's title or clipboard.
+    """
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -51,6 +51,7 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
     Example:
         bentpipe sites
     """
+    from bentpipe.cli.console import say
     from bentpipe.profiles.coverage import SLOTS, coverage
     from bentpipe.scenarios import load_sites, read_gateways, sites_source
 
@@ -78,8 +79,8 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
             row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
             row["cover"] = f"{row['coverage_percent']} %"
         _print(["name", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
-        typer.echo(f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway")
-        typer.echo(f"Source: {sites_source()}")
+        say(f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway")
+        say(f"Source: {sites_source()}")
 
 
 def constellations(as_json: AsJson = False) -> None:

@@ -26,7 +26,7 @@ def compare(
         bentpipe race P.parquet --cc cubic,bbr --on-kernel -o out/kernel &&
         bentpipe compare out/sim out/kernel -o compare.html
     """
-    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.console import note, print_json, progress, say, table
     from bentpipe.errors import UserError
     from bentpipe.report import compare as both
     from bentpipe.runs import find_runs
@@ -48,7 +48,7 @@ def compare(
         with progress("drawing") as advance:
             both.write_page(pairing, names, out, advance)
         if not as_json:
-            typer.echo(out)
+            say(out)
 
 
 def _name(folder: Path, runs: Sequence[Run]) -> str:

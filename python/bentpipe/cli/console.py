@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from bentpipe.errors import StoppedError
+from bentpipe.errors import StoppedError, printable
+from bentpipe.files import write_error
 
 #: Characters that end a line: a message from a file's content must stay one line.
 _BREAKS = {ord(c): " " for c in "\n\r\v\f\x1b\x85\u2028\u2029"}
+#: What JSON holds as it is and a terminal may take for a command, or no encoding has.
+_NOT_IN_JSON = re.compile("[\x7f-\x9f\ud800-\udfff]")
+
+
+def say(text: object = "", *, end: str = "\n") -> None:
+    """`text` on stdout, without control characters but for tabs and ends of lines.
+
+    Raises:
+        StoreError: Standard output is a file on a disk that is full.
+    """
+    with _standard_output():
+        typer.echo(printable(str(text)) + end, nl=False)
+
+
+def flush() -> None:
+    """Hands over what was printed. Raises as `say`."""
+    with _standard_output():
+        sys.stdout.flush()
 
 
 def note(message: str) -> None:
@@ -39,7 +60,8 @@ def hint(message: str) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is anything
     """`value` as JSON on stdout, whole numbers and short decimals as they are; NaN is refused by the encoder."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    say(_NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -53,19 +75,18 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     terminal = sys.stdout.isatty()
     console = Console() if terminal else Console(width=10_000, color_system=None)
     box = rich.box.SIMPLE_HEAD if terminal else None
-    drawn = Table(
-        title=rich_escape(title) or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0)
-    )
+    drawn = Table(title=_escaped(title) or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
         numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
         # Fold: a word longer than its column is broken, not cut off.
-        drawn.add_column(rich_escape(column), justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(_escaped(column), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        drawn.add_row(*(rich_escape(cell) for cell in row))
-    console.print(drawn)
+        drawn.add_row(*(_escaped(cell) for cell in row))
+    with _standard_output():
+        console.print(drawn)
 
 
-@contextmanager
+@contextlib.contextmanager
 def progress(description: str) -> Iterator[Callable[[float], None]]:
     """A function that takes the fraction done, 0 to 1, and shows it: a bar on stderr, if that is a terminal.
 
@@ -101,7 +122,7 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
         bar.stop()
 
 
-@contextmanager
+@contextlib.contextmanager
 def keeping(out: Path, then: str) -> Iterator[None]:
     """Ctrl-C inside, where nobody has more to say, tells how many Runs `out` holds and what to do `then`."""
     try:
@@ -111,15 +132,33 @@ def keeping(out: Path, then: str) -> Iterator[None]:
         raise StoppedError(f"interrupted: Runs kept in {out}: {kept}; {then}") from stop
 
 
-def rich_escape(text: str) -> str:
-    """`text` with nothing in it that Rich would take for markup."""
+def _escaped(text: str) -> str:
+    """`text` with nothing in it that Rich would take for markup, or a terminal for a command."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(printable(text))
 
 
 def _line(kind: str, message: str) -> None:
-    typer.echo(f"{kind}: {message.translate(_BREAKS)}", err=True)
+    with contextlib.suppress(OSError):  # a full disk: there is nowhere else to say so
+        typer.echo(f"{kind}: {printable(message.translate(_BREAKS))}", err=True)
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_output()
+        raise write_error("standard output", error) from error
+
+
+def drop_output() -> None:
+    """Lets the rest go nowhere: what standard output did not take would be tried again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _cell(value: object) -> str:

@@ -40,7 +40,7 @@ def watch(
     import json
     import sys
 
-    from bentpipe.cli.console import note
+    from bentpipe.cli.console import note, say
     from bentpipe.dish.extra import require_extra
 
     require_extra()
@@ -69,7 +69,7 @@ def watch(
             seen = watcher.see(sample)
             picture.add(seen)
             if not drawn:
-                typer.echo(json.dumps(seen.to_dict()) if as_json else seen.to_line())
+                say(json.dumps(seen.to_dict()) if as_json else seen.to_line())
                 sys.stdout.flush()
 
 
@@ -135,7 +135,7 @@ def simulate(
 
     Example: bentpipe dish simulate --profile P.parquet --port 9200 --firmware 2025
     """
-    from bentpipe.cli.console import note, progress
+    from bentpipe.cli.console import note, progress, say
     from bentpipe.dish.extra import require_extra
 
     require_extra()
@@ -161,8 +161,8 @@ def simulate(
         allow_location=location,
     )
     server = serve(terminal, address, port, web_port)
-    typer.echo(f"{address}:{server.port}")
-    typer.echo(f"http://{address}:{server.web_port}")
+    say(f"{address}:{server.port}")
+    say(f"http://{address}:{server.web_port}")
     note(f"a terminal with firmware of {firmware} answers there; Ctrl-C ends it")
     try:
         server.wait()

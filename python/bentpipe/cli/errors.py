@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from bentpipe.cli import console
 from bentpipe.errors import BentpipeError
+from bentpipe.files import is_full, reason_of
 
 OURS, USERS, INTERRUPTED = 1, 2, 130
 # What the system refuses of a path is for who gave the path, but for a disk that is full or fails.
@@ -58,10 +59,10 @@ class ReportingGroup(TyperGroup):
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = _show_warning
                 result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
-            sys.stdout.flush()
+            console.flush()
         except BrokenPipeError:
             # Whoever read our output has enough (`| head`); nothing more can be said there.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            console.drop_output()
             sys.exit(0)
         except BaseException as error:  # noqa: BLE001 - the last resort of the process
             sys.exit(report(error, debug="--debug" in given or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0")))
@@ -105,12 +106,35 @@ def report(error: BaseException, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.errno in (*THEIRS, *NOBODYS):
-        file = os.fsdecode(error.filename)
-        if not file.startswith(PACKAGE):  # a file of ours that is missing is our fault
-            console.error(f"{file}: {error.strerror}")
-            return OURS if error.errno in NOBODYS else USERS
+    if isinstance(error, OSError) and (found := _of_the_system(error)) is not None:
+        message, code = found
+        console.error(message)
+        return code
     reason = str(error).partition("\n")[0]
     console.error(f"{type(error).__name__}: {reason}" if reason else type(error).__name__)
     console.hint(REPORT)
     return OURS
+
+
+def _of_the_system(error: OSError) -> tuple[str, int] | None:
+    """A message and an exit code for what the system refused; None: it is our fault."""
+    if isinstance(error.filename, str | bytes) and error.errno in (*THEIRS, *NOBODYS):
+        file = os.fsdecode(error.filename)
+        if file.startswith(PACKAGE):  # a file of ours that is missing is our fault
+            return None
+        reason = reason_of(error) if is_full(error) else error.strerror
+        return f"{file}: {reason}", OURS if error.errno in NOBODYS else USERS
+    if error.errno in NOBODYS:
+        console.drop_output()
+        return f"standard output or a file cannot be written: {reason_of(error)}", OURS
+    if error.errno is None and _raised_in(error).startswith("polars."):  # which names no file
+        return f"a table cannot be read to its end ({error}); run again when nothing writes into its file", USERS
+    return None
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module that raised an error."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "" if at is None else str(at.tb_frame.f_globals.get("__name__", ""))

@@ -24,7 +24,7 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
     Example:
         bentpipe kernel check
     """
-    from bentpipe.cli.console import print_json, table
+    from bentpipe.cli.console import print_json, say, table
     from bentpipe.emulation.check import check_kernel
     from bentpipe.runs.kernel import trial_path
 
@@ -34,7 +34,7 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
     else:
         rows = [[item.name, "ok" if item.ok else "no", item.found, item.means] for item in report.checks]
         table("", ["what", "", "found", "means"], rows)
-        typer.echo(_verdict(report))
+        say(_verdict(report))
     raise typer.Exit(0 if report.usable else 2)
 
 

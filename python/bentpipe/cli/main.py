@@ -37,8 +37,9 @@ app = typer.Typer(
 def _version(wanted: bool) -> None:
     if wanted:
         from bentpipe import __version__
+        from bentpipe.cli.console import say
 
-        typer.echo(f"bentpipe {__version__}")
+        say(f"bentpipe {__version__}")
         raise typer.Exit
 
 

@@ -114,11 +114,11 @@ def reflect(
 
     Example: bentpipe probe reflect --port 8712
     """
-    from bentpipe.cli.console import note
+    from bentpipe.cli.console import note, say
     from bentpipe.probing.reflector import Reflector
 
     reflector = Reflector(address, port)
-    typer.echo(f"{address} port {reflector.port}")
+    say(f"{address} port {reflector.port}")
     note("reflects UDP probes there; Ctrl-C ends it")
     reflector.serve()
 

@@ -205,7 +205,7 @@ def show(
     """
     import json
 
-    from bentpipe.cli.console import note, print_json, table
+    from bentpipe.cli.console import note, print_json, say, table
     from bentpipe.profiles import read_profile, summarise
     from bentpipe.profiles.origin import slots as slots_of
     from bentpipe.profiles.show import as_rows
@@ -218,10 +218,10 @@ def show(
         return
     facts, directions, columns = as_rows(summary)
     for key, value in facts:
-        typer.echo(f"{key:12} {value}")
+        say(f"{key:12} {value}")
     table("", columns, directions)
     if served:
-        typer.echo()
+        say()
         heads = ["start", "lasts_s", "norad_id", "satellite", "gateway", "pop", "elevation_deg"]
         table("", heads, [[row[head] for head in heads] for row in served])
     elif slots:
@@ -243,14 +243,14 @@ def plot(
     Example:
         bentpipe profile plot P.parquet -o P.png
     """
-    from bentpipe.cli.console import progress
+    from bentpipe.cli.console import progress, say
     from bentpipe.plots.profile import save_profile_figure
     from bentpipe.profiles import read_profile
 
     target = out or source.with_suffix(".png")
     with progress("drawing"):
         save_profile_figure(read_profile(source), target)
-    typer.echo(target)
+    say(target)
 
 
 @app.command()
@@ -307,7 +307,7 @@ def convert(
         bentpipe profile convert P.parquet --to mahimahi -o trace;
         bentpipe profile convert trace.up trace.down --from mahimahi --delay 20ms -o Q.parquet
     """
-    from bentpipe.cli.console import note
+    from bentpipe.cli.console import note, say
     from bentpipe.profiles import convert as formats
     from bentpipe.profiles import read_profile, write_profile
     from bentpipe.scenarios.units import parse_queue, parse_time_ns
@@ -325,7 +325,7 @@ def convert(
         for line in written.notes:
             note(line)
         for path in written.files:
-            typer.echo(path)
+            say(path)
         return
     assert origin is not None
     if direction not in ("up", "down"):
@@ -343,4 +343,4 @@ def convert(
     write_profile(converted.profile, target)
     for line in converted.notes:
         note(line)
-    typer.echo(target)
+    say(target)

@@ -17,7 +17,7 @@ def report(
     Example:
         bentpipe report out/race
     """
-    from bentpipe.cli.console import keeping, print_json, progress
+    from bentpipe.cli.console import keeping, print_json, progress, say
 
     with keeping(out, "the same command draws the page"):
         from bentpipe.report import write_report
@@ -27,4 +27,4 @@ def report(
     if as_json:
         print_json({"report": str(page)})
     else:
-        typer.echo(page)
+        say(page)

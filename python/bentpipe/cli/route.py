@@ -39,7 +39,7 @@ def route(
         --duration 60 --csv
     """
     from bentpipe import orbit
-    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.console import note, print_json, progress, say, table
     from bentpipe.scenarios import parse_place
     from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
@@ -64,7 +64,7 @@ def route(
     if as_json:
         print_json(found.to_rows())
     elif as_csv:
-        typer.echo(found.to_csv(), nl=False)
+        say(found.to_csv(), end="")
     else:
         rows = [
             [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))] for row in found.to_rows()

@@ -27,7 +27,7 @@ def validate(
     Example: bentpipe validate kernel-figures
     """
     from bentpipe import validation
-    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.console import note, print_json, progress, say, table
     from bentpipe.validation.made_on import made_on
 
     outcomes = []
@@ -44,7 +44,7 @@ def validate(
     else:
         for outcome in outcomes:
             if outcome.skipped:
-                typer.echo(f"{outcome.claim}: skipped, {outcome.skipped}")
+                say(f"{outcome.claim}: skipped, {outcome.skipped}")
                 continue
             verdict = {True: "yes", False: "NO", None: "–"}
             rows = [[r.what, r.ours, r.reference, r.tolerance, verdict[r.within]] for r in outcome.rows]

@@ -13,7 +13,7 @@ from bentpipe.dish.client import DishClient, DishError
 from bentpipe.dish.following import Change, Sample
 from bentpipe.dish.obstruction import ObstructionMap
 from bentpipe.dish.slots import next_edge_s
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, printable
 from bentpipe.scenarios import Place, parse_place
 from bentpipe.times import format_utc
 
@@ -166,7 +166,9 @@ class Picture:
         from rich.markup import escape
         from rich.table import Table
 
-        drawn = Table(box=rich.box.SIMPLE_HEAD, show_header=False, title=escape(self._said), title_justify="left")
+        drawn = Table(
+            box=rich.box.SIMPLE_HEAD, show_header=False, title=escape(printable(self._said)), title_justify="left"
+        )
         if not self._seen:
             return drawn
         last = self._seen[-1]
@@ -188,7 +190,7 @@ class Picture:
             ("alerts", ", ".join(status.alert_names()) or "none", ""),
         ]
         for row in rows:
-            drawn.add_row(*(escape(cell) for cell in row))
+            drawn.add_row(*(escape(printable(cell)) for cell in row))
         return drawn
 
 

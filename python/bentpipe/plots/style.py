@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
+from bentpipe.files import replace_file
 from bentpipe.runs.flow_names import COMMAND, flow_parts, is_command, split_flow
 
 if TYPE_CHECKING:
@@ -255,8 +256,10 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as the file's ending says (png, svg, pdf), without a date or version in it."""
     kind = path.suffix.lstrip(".")
+    image = BytesIO()
     with styled():
-        figure.savefig(path, format=kind, metadata=UNDATED.get(kind))
+        figure.savefig(image, format=kind, metadata=UNDATED.get(kind))
+    replace_file(path, image.getbuffer())
 
 
 def data_uri(figure: Figure) -> str:

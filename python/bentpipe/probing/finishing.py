@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.errors import BentpipeError, UserError
+from bentpipe.errors import BentpipeError, UserError, printable
 from bentpipe.probing import clock_offset, recording
 from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER
 from bentpipe.probing.recording import Asked
@@ -292,7 +292,7 @@ def main() -> int:
     try:
         finish(Path(sys.argv[1]))
     except BentpipeError as error:
-        print(f"warning: {error}", file=sys.stderr)
+        print(printable(f"warning: {error}"), file=sys.stderr)
         return error.exit_code
     return 0
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.errors import printable
 from bentpipe.probing.ledger import DUPLICATE
 from bentpipe.probing.spec import Spec
 
@@ -89,7 +90,7 @@ class Picture:
                 _median(line.late_ns),
                 line.cause,
             )
-            drawn.add_row(*(escape(cell) for cell in cells))
+            drawn.add_row(*(escape(printable(cell)) for cell in cells))
         return drawn
 
 
