@@ -21,7 +21,7 @@ from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_
 from bentpipe.probing.loop import Loop
 from bentpipe.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
 from bentpipe.probing.recording import Asked, Recording
-from bentpipe.probing.reflector import ECHOES_PER_S, HELLOS_PER_S, Desk
+from bentpipe.probing.reflector import CLIENTS_PER_ADDRESS, ECHOES_PER_S, HELLOS_PER_S, Desk, Reflector
 from bentpipe.probing.session import Session
 from bentpipe.probing.spec import Spec, Target, look_up
 from bentpipe.runs.measured import find_measured
@@ -174,9 +174,14 @@ def test_a_late_timer_makes_no_other_late():
     assert all(at >= due for due, at in called)
 
 
-@given(st.integers(1, 4), st.binary(min_size=16, max_size=16), st.tuples(*[st.integers(0, 2**64 - 1)] * 5))
-def test_a_datagram_comes_back_as_it_was(kind, token, numbers):
-    message = Message(kind, token, *numbers, machine=b"machine8")
+@given(
+    st.integers(1, 4),
+    st.binary(min_size=16, max_size=16),
+    st.tuples(*[st.integers(0, 2**64 - 1)] * 5),
+    st.tuples(*[st.integers(0, 2**32 - 1)] * 2),
+)
+def test_a_datagram_comes_back_as_it_was(kind, token, numbers, counts):
+    message = Message(kind, token, *numbers, b"machine8", *counts)
     assert decode(encode(message)) == message
     assert len(encode(message)) == owd_wire.SIZE
 
@@ -188,7 +193,7 @@ def test_no_datagram_is_too_strange(data):
 
 
 def test_the_reflector_echoes_only_whom_it_welcomed():
-    desk = Desk(b"machine8", 0)
+    desk = Desk(b"machine8")
     assert desk.answer(encode(Message(PROBE, bytes(16), 1)), HERE, 5, 0) is None
     welcome = desk.answer(encode(Message(HELLO, number=9)), HERE, 5, 0)
     assert (welcome.kind, welcome.number, welcome.machine) == (WELCOME, 9, b"machine8")
@@ -203,20 +208,104 @@ def test_the_reflector_echoes_only_whom_it_welcomed():
     assert desk.refused == 4
 
 
-def test_the_reflector_has_limits():
-    desk = Desk(b"machine8", 0)
-    hellos = [desk.answer(encode(Message(HELLO)), (f"198.51.100.{i % 250}", i), 5, 0) for i in range(1000)]
-    assert sum(found is not None for found in hellos) == HELLOS_PER_S
-    token = desk.answer(encode(Message(HELLO)), HERE, 5, SECOND).token
-    echoes = [desk.answer(encode(Message(PROBE, token, i)), HERE, 5, SECOND) for i in range(3000)]
+def hello(desk, address, now_ns=0):
+    """The token that a hello from an address gets; None: none."""
+    found = desk.answer(encode(Message(HELLO)), address, 5, now_ns)
+    return None if found is None else found.token
+
+
+def test_the_reflector_has_limits_for_each_address():
+    desk = Desk(b"machine8")
+    flood = [hello(desk, ("198.51.100.1", port)) for port in range(1000)]
+    assert sum(token is not None for token in flood) == HELLOS_PER_S
+    token = hello(desk, HERE)  # another address has its own
+    echoes = [desk.answer(encode(Message(PROBE, token, i)), HERE, 5, 0) for i in range(3000)]
     assert sum(found is not None for found in echoes) == ECHOES_PER_S
-    desk.answer(encode(Message(HELLO)), HERE, 5, 1000 * SECOND)
-    assert len(desk._clients) == 1  # those that never sent a probe are forgotten
+    later = desk.answer(encode(Message(PROBE, token, 3000)), HERE, 5, SECOND)
+    assert (later.received, later.refused) == (3001, 3000 - ECHOES_PER_S)
+    assert hello(desk, ("::ffff:198.51.100.1", 7)) is None  # the same address
+    assert sum(hello(desk, (f"2001:db8::{i:x}", 7)) is not None for i in range(1000)) == HELLOS_PER_S
+    assert hello(desk, ("2001:db8:0:1::1", 7)) is not None
+
+
+def test_nobody_is_locked_out_of_the_reflector_by_hellos_in_the_names_of_others():
+    """22,000 a second of invented addresses, for ten seconds."""
+    desk = Desk(b"machine8")
+    for i in range(220_000):
+        desk.answer(encode(Message(HELLO)), (f"198.{18 + i % 2}.{i // 256 % 256}.{i % 256}", i % 65_536), 5, i * 45_000)
+    token = hello(desk, HERE, 10 * SECOND)
+    assert desk.answer(encode(Message(PROBE, token, 1)), HERE, 5, 10 * SECOND) is not None
+    assert len(desk._clients) == 1
+    assert len(desk._hellos) <= 4096
+
+
+def test_one_address_does_not_take_all_places_of_the_reflector():
+    desk, echoed = Desk(b"machine8"), 0
+    for port in range(2000):
+        now_ns = port * SECOND // HELLOS_PER_S
+        token = hello(desk, ("198.51.100.1", port), now_ns)
+        echoed += desk.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", port), 5, now_ns) is not None
+    assert echoed == CLIENTS_PER_ADDRESS
+    token = hello(desk, HERE, now_ns)
+    assert desk.answer(encode(Message(PROBE, token, 1)), HERE, 5, now_ns) is not None
+    later_ns = now_ns + 301 * SECOND  # those that are silent are forgotten
+    token = hello(desk, ("198.51.100.1", 5000), later_ns)
+    assert desk.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", 5000), 5, later_ns) is not None
+    assert len(desk._clients) == 1
+
+
+def test_a_token_of_the_reflector_is_for_one_address_and_not_for_ever():
+    desk = Desk(b"machine8")
+    token = hello(desk, HERE)
+    probe = encode(Message(PROBE, token, 1))
+    assert desk.answer(probe, (HERE[0], HERE[1] + 1), 5, 0) is None
+    assert desk.answer(probe, HERE, 5, 150 * SECOND) is None
+    assert desk.answer(probe, HERE, 5, 100 * SECOND) is not None
+    assert hello(desk, HERE, 200 * SECOND) == token  # while it is known
+    assert hello(desk, HERE, 600 * SECOND) == token
+    other = hello(desk, ("192.0.2.7", 7), 600 * SECOND)
+    assert desk.answer(encode(Message(PROBE, other, 1)), ("192.0.2.7", 7), 5, 600 * SECOND) is not None
+    assert hello(desk, HERE, 601 * SECOND) != token  # it was forgotten
+
+
+def test_the_reflector_says_what_its_own_buffer_lost():
+    """A reflector that does not read while probes come, with the smallest buffer that the kernel gives."""
+    reflector = Reflector("127.0.0.1", 0)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.connect(("127.0.0.1", reflector.port))
+    reflector._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    sock.settimeout(5)
+    looks = iter([False, True])
+    sock.send(encode(Message(HELLO, number=1)))
+    reflector_socket = reflector._sock.dup()
+    reflector.serve(lambda: next(looks))
+    welcome = decode(sock.recv(200))
+    reflector._sock = reflector_socket
+    for number in range(500):
+        sock.send(encode(Message(PROBE, welcome.token, number, number + 1)))
+    looks = iter([False, True])
+    reflector.serve(lambda: next(looks))
+    echo = decode(sock.recv(200))
+    assert echo.overruns > 100
+    assert welcome.overruns == 0
+    sock.close()
+
+
+def test_loss_in_the_reflectors_buffer_is_not_the_paths(tmp_path):
+    rows = [(s * SECOND, 0, s, 40 * MS, 10 * MS, 30 * MS, 12, 0, None) for s in range(60)]
+    told = counts(same_clock=[True], lost_up=[9], far_overruns=[7], far_refused=[2])
+    run = finish(recorded(tmp_path, rows, told, method="owd"))
+    (target,) = run.summary["targets"]
+    assert (target["lost_up"], target["reflector_overruns"], target["reflector_refused"]) == (9, 7, 2)
+    assert run.record["why_invalid"] == (
+        "server: 7 datagrams found the reflector's buffer full, and 2 probes were over its limit: some loss is not the "
+        "path's"
+    )
 
 
 @given(st.lists(st.tuples(st.binary(max_size=120), st.integers(0, 3), st.integers(0, SECOND)), max_size=30))
 def test_the_reflector_never_says_more_than_it_was_told(datagrams):
-    desk, now = Desk(b"machine8", 0), 0
+    desk, now = Desk(b"machine8"), 0
     for data, who, later in datagrams:
         now += later
         assert desk.answer(data, ("192.0.2.1", who), now, now) is None
@@ -302,6 +391,7 @@ def asked(method="ping", synchronised=False):
 
 def counts(**other):
     found = {"skipped": [0], "late_answers": [0], "lost_up": [None], "same_clock": [None], "overruns": 0, "over": True}
+    found |= {"far_overruns": [None], "far_refused": [None]}
     return (0, json.dumps(found | other))
 
 

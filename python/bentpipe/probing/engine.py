@@ -54,6 +54,8 @@ class Counts(TypedDict):
         skipped: For each target, probes that were not sent because the next one was due already.
         late_answers: For each target, answers to probes that were lost already.
         lost_up: For each target of ``owd``, probes that the reflector did not get; None for others.
+        far_overruns: For each target of ``owd``, datagrams that found the reflector's buffer full; None for others.
+        far_refused: For each target of ``owd``, probes over the reflector's limit; None for others.
         same_clock: For each target of ``owd``, whether the reflector is on this machine; None for others.
         overruns: Packets that found a socket's buffer full.
         over: Whether this is the end, and nothing is under way any more.
@@ -62,6 +64,8 @@ class Counts(TypedDict):
     skipped: list[int]
     late_answers: list[int]
     lost_up: list[int | None]
+    far_overruns: list[int | None]
+    far_refused: list[int | None]
     same_clock: list[bool | None]
     overruns: int
     over: bool
@@ -191,6 +195,8 @@ class Engine:
             skipped=self._skipped,
             late_answers=[prober.ledger.late_answers for prober in self._probers],
             lost_up=[owd.lost_up if owd else None for owd in owds],
+            far_overruns=[owd.far_overruns if owd else None for owd in owds],
+            far_refused=[owd.far_refused if owd else None for owd in owds],
             same_clock=[owd.same_clock if owd else None for owd in owds],
             overruns=sum(sock.overruns() for sock in self._sockets.values())
             + sum(owd.overruns() for owd in owds if owd),

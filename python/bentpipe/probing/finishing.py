@@ -218,7 +218,12 @@ def _target(
         **known,
     }
     if asked.spec.method == "owd":
-        found |= {"lost_up": counts["lost_up"][number] if counts else None, "clocks": clocks.get(number)}
+        found |= {
+            "lost_up": counts["lost_up"][number] if counts else None,
+            "reflector_overruns": counts["far_overruns"][number] if counts else None,
+            "reflector_refused": counts["far_refused"][number] if counts else None,
+            "clocks": clocks.get(number),
+        }
         for way in ("up", "down"):
             found[f"{way}_ms"] = _quantiles(answered[f"{way}_ns"].drop_nulls().to_numpy() / 1e6)
     return found
@@ -254,6 +259,13 @@ def _why_invalid(summary: dict[str, Any]) -> str | None:
     sent = sum(target.get("probes", target.get("rounds")) for target in summary["targets"])
     if summary["overruns"] > OVERRUNS_BOUND * sent:
         return f"{summary['overruns']} packets found a full buffer on this machine: some loss is not the path's"
+    for target in summary["targets"]:
+        overruns, refused = target.get("reflector_overruns") or 0, target.get("reflector_refused") or 0
+        if overruns + refused > OVERRUNS_BOUND * target.get("probes", 0):
+            return (
+                f"{target['name']}: {overruns} datagrams found the reflector's buffer full, and {refused} probes were "
+                "over its limit: some loss is not the path's"
+            )
     if summary["skipped"] > SKIPPED_BOUND * (sent + summary["skipped"]):
         every_s = summary["every_s"]
         return f"{summary['skipped']} probes were not sent: this machine does not keep an interval of {every_s:g} s"

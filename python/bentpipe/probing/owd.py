@@ -28,6 +28,8 @@ class Owd:
     Attributes:
         same_clock: Whether the reflector runs on this very machine.
         lost_up: Probes that the reflector did not get, as far as it is known.
+        far_overruns: Datagrams, of whomever, that found the reflector's buffer full meanwhile.
+        far_refused: Probes that the reflector did not echo because they were over its limit.
 
     Raises:
         UserError: No reflector answers there.
@@ -38,6 +40,8 @@ class Owd:
         self.ledger, self._target = ledger, target
         self.same_clock = False
         self._lost_before = self._lost_now = 0
+        self._overruns_before = self._overruns_at_first = self._overruns_now = 0
+        self._refused_before = self._refused_now = 0
         self._sent = self._sent_since_heard = 0
         self._token: bytes | None = None
         self._hello_number = int.from_bytes(os.urandom(7), "big")
@@ -55,6 +59,16 @@ class Owd:
     def lost_up(self) -> int:
         """Probes that the reflector did not get, by its own count."""
         return self._lost_before + self._lost_now
+
+    @property
+    def far_overruns(self) -> int:
+        """Datagrams, of whomever, that found the reflector's buffer full since it welcomed this prober."""
+        return self._overruns_before + self._overruns_now - self._overruns_at_first
+
+    @property
+    def far_refused(self) -> int:
+        """Probes that the reflector did not echo because they were over its limit."""
+        return self._refused_before + self._refused_now
 
     def send(self, seq: int, late_ns: int) -> None:
         """A probe."""
@@ -133,6 +147,8 @@ class Owd:
         if message.token != self._token:
             self._token, self._sent = message.token, 0
             self._lost_before, self._lost_now = self.lost_up, 0
+            self._overruns_before, self._refused_before, self._refused_now = self.far_overruns, self.far_refused, 0
+            self._overruns_at_first = self._overruns_now = message.overruns
 
     def _echoed(self, message: Message, seen_ns: int, came_ns: int | None) -> None:
         self._heard_ns, self._sent_since_heard = seen_ns, 0
@@ -141,6 +157,8 @@ class Owd:
             self._read_errors()
         # Of the echo to the latest probe; one that comes late says less.
         self._lost_now = max(0, message.sent - message.received) if message.sent <= self._sent else self._lost_now
+        self._overruns_now = max(self._overruns_now, message.overruns)
+        self._refused_now = max(self._refused_now, message.refused)
         self.ledger.answered(message.number, seen_ns, came_ns, far=(message.came_ns, message.left_ns))
 
     def _read_errors(self) -> None:

@@ -4,7 +4,8 @@
 hello     the prober's number; token zero
 welcome   the same number; a token that only whoever gets mail at that address can know; which machine this is
 probe     token, its number, how many were sent with this token
-echo      the same; when the probe came and the echo left, by the reflector's clock; how many came with this token
+echo      the same; when the probe came and the echo left, by the reflector's clock; how many came with this token;
+          how many datagrams found the reflector's buffer full, how many of this prober's were over its limit
 ========  =====================================================================
 
 A reflector answers with as many bytes as it was asked with, echoes nothing but to a token that it gave to that very
@@ -23,7 +24,9 @@ VERSION = 1
 HELLO, WELCOME, PROBE, ECHO = 1, 2, 3, 4
 TOKEN_BYTES = 16
 
-_FORMAT = struct.Struct("!4sBBxx16sQQQQQ8s8x")
+_FORMAT = struct.Struct("!4sBBxx16sQQQQQ8sII")
+#: What its last two numbers hold.
+_MOST = 2**32 - 1
 #: Bytes of every datagram.
 SIZE = _FORMAT.size
 
@@ -44,6 +47,8 @@ class Message:
         left_ns: When the echo left [ns since 1970].
         received: How many probes came with this token.
         machine: Which machine speaks, since its boot: two with the same have one clock.
+        overruns: How many datagrams, of whomever, the reflector's socket buffer had no room for since it began.
+        refused: How many of this prober's probes the reflector did not echo because they were over its limit.
     """
 
     kind: int
@@ -54,6 +59,8 @@ class Message:
     left_ns: int = 0
     received: int = 0
     machine: bytes = bytes(8)
+    overruns: int = 0
+    refused: int = 0
 
 
 def encode(message: Message) -> bytes:
@@ -69,6 +76,8 @@ def encode(message: Message) -> bytes:
         message.left_ns,
         message.received,
         message.machine,
+        min(message.overruns, _MOST),
+        min(message.refused, _MOST),
     )
 
 

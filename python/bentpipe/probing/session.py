@@ -159,7 +159,7 @@ def _less(counts: dict[str, Any], before: dict[str, Any] | None) -> dict[str, An
     if before is None:
         return counts
     found = dict(counts)
-    for name in ("skipped", "late_answers", "lost_up"):
+    for name in ("skipped", "late_answers", "lost_up", "far_overruns", "far_refused"):
         pairs = zip(counts[name], before[name], strict=True)
         found[name] = [None if now is None else now - then for now, then in pairs]
     found["overruns"] = counts["overruns"] - before["overruns"]
