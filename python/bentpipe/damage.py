@@ -43,6 +43,8 @@ class Bound:
 
 #: Of measured tables. Chosen here: a day of 100 pings a second in any case, some 1 GB of memory.
 MEASURED_BOUND = Bound(10_000_000, 2.0)
+#: Largest file that is held in memory while it is read [bytes]. Chosen here: two days of 100 pings a second.
+HELD_BYTES = 256 << 20
 #: Unpacked bytes in any case, and in each byte of a larger file. Chosen here: real tables unpack to four times.
 _UNPACKED_BYTES, _UNPACKED_PER_BYTE = 512 << 20, 64
 
@@ -72,8 +74,14 @@ def guarded(read: Callable[[], T], refused: Callable[[str], UserError]) -> T:
         raise refused(reason) from None
 
 
-def scan_parquet(path: Path, bound: Bound = MEASURED_BOUND) -> pl.LazyFrame:
+def scan_parquet(path: Path, bound: Bound = MEASURED_BOUND, *, held: bool = False) -> pl.LazyFrame:
     """A Parquet file as a lazy table; its name is a name, whatever ``[`` and ``*`` are in it.
+
+    Args:
+        path: The file.
+        bound: How much it may hold.
+        held: Keep its bytes in memory, if they are at most `HELD_BYTES`: another program may cut or replace the file
+            before the table is read, on which Polars panics.
 
     Raises:
         ValueError: It is no Parquet file, or would unpack to more than `bound`.
@@ -81,7 +89,12 @@ def scan_parquet(path: Path, bound: Bound = MEASURED_BOUND) -> pl.LazyFrame:
     """
     with path.open("rb") as file:
         number = file.fileno()
-        _check_size(lambda place, count: os.pread(number, count, place), os.fstat(number).st_size, bound)
+        size = os.fstat(number).st_size
+        if held and size <= HELD_BYTES:
+            data = file.read()
+            check_size(data, bound)
+            return pl.scan_parquet(io.BytesIO(data))
+        _check_size(lambda place, count: os.pread(number, count, place), size, bound)
     return pl.scan_parquet(path, glob=False)
 
 

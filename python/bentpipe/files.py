@@ -31,7 +31,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         UserError: The directory is missing or not to be written in, or `path` is something else than a file.
         StoreError: The disk is full or fails.
     """
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))  # of links in a circle `resolve` raises RuntimeError
     if target.is_dir():
         raise UserError(f"{path}: is a directory; wanted the name of a file to write")
     if target.exists() and not target.is_file():

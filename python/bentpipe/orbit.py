@@ -514,10 +514,13 @@ def _steps(start_unix_ns: int, duration_s: float, step_s: float) -> NDArray[np.i
     for what, value in (("duration", duration_s), ("step", step_s)):
         if not 0 < value < math.inf:
             raise UserError(f"{what}: {value:g} s; wanted more than 0")
-    count = math.ceil(round(duration_s / step_s, 9))
+        if value * _NANOS >= _END_OF_TIME_NS:
+            raise UserError(f"{what}: {value:g} s from the start is beyond the year 2262")
+    steps = round(duration_s / step_s, 9)
     step_ns = round(step_s * _NANOS)
-    if count > MAX_STEPS or step_ns == 0:
-        raise UserError(f"{duration_s:g} s in steps of {step_s:g} s are {count} steps; wanted at most {MAX_STEPS}")
+    if steps > MAX_STEPS or step_ns == 0:
+        raise UserError(f"{duration_s:g} s in steps of {step_s:g} s are {steps:.10g} steps; wanted at most {MAX_STEPS}")
+    count = math.ceil(steps)
     if start_unix_ns + count * step_ns >= 2**63:
         raise UserError(f"duration: {duration_s:g} s from the start is beyond the year 2262")
     return start_unix_ns + np.arange(max(count, 1), dtype=np.int64) * step_ns

@@ -24,7 +24,7 @@ def scan_file(path: Path, columns: Sequence[str] = ()) -> pl.LazyFrame:
     if not path.exists():
         raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)")
     return gone_through(
-        lambda: scan_parquet(path),
+        lambda: scan_parquet(path, held=True),
         lambda reason: UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table"),
         columns,
     )

@@ -127,14 +127,4 @@ def _of_the_system(error: OSError) -> tuple[str, int] | None:
     if error.errno in NOBODYS:
         console.drop_output()
         return f"standard output or a file cannot be written: {reason_of(error)}", OURS
-    if error.errno is None and _raised_in(error).startswith("polars."):  # which names no file
-        return f"a table cannot be read to its end ({error}); run again when nothing writes into its file", USERS
     return None
-
-
-def _raised_in(error: BaseException) -> str:
-    """The module that raised an error."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return "" if at is None else str(at.tb_frame.f_globals.get("__name__", ""))

@@ -58,14 +58,11 @@ def read(
     Example: bentpipe read ping.log -o out && bentpipe analyze handovers out --plot
     """
     from bentpipe.cli.console import note, print_json, progress, table
-    from bentpipe.errors import UserError
     from bentpipe.readers.measurement import Said
     from bentpipe.runs.measured.importing import format_of, import_files
     from bentpipe.runs.measured.telling import notes_of, rows_of, what_next
     from bentpipe.times import parse_utc
 
-    if every is not None and not 1e-6 <= every <= 86_400:
-        raise UserError(f"--every: {every:g} s; wanted 0.000001 to 86400")
     if format_name is not None:
         format_of(format_name)
     said = Said(

@@ -13,6 +13,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots.style import HANDOVER, SLOT, styled, widened
 from bentpipe.profiles import Profile
+from bentpipe.profiles.origin import slot_starts_s
 from bentpipe.profiles.path import PathView, Steps, held, moves
 from bentpipe.profiles.show import MAX_SAMPLES
 from bentpipe.profiles.table import DIRECTIONS, Direction
@@ -173,7 +174,7 @@ def _background(axes: Axes, view: PathView) -> None:
     for spans, colour in ((_gaps(view), GAP), (no_path, NO_PATH)):
         for start, end in widened(spans, view.duration_s):
             axes.axvspan(start, end, color=colour, linewidth=0)
-    edges = _slot_edges(view)
+    edges = slot_starts_s(view.metadata)
     if len(edges) <= MOST_LINES:
         for at in edges:
             axes.axvline(at, color=SLOT, linewidth=0.6, zorder=0.5)
@@ -188,13 +189,6 @@ def _handovers(view: PathView) -> tuple[list[float], list[float]]:
     events = view.handovers()
     moved, stayed = ([e["at_ns"] / 1e9 for e in events if moves(e) is wanted] for wanted in (True, False))
     return moved, stayed
-
-
-def _slot_edges(view: PathView) -> list[float]:
-    """When slots begin [s], if the Profile was computed from a schedule."""
-    recipe = view.metadata["provenance"]["recipe"]
-    schedule = recipe.get("schedule") if isinstance(recipe, dict) else None
-    return [slot["start_ns"] / 1e9 for slot in schedule["slots"]] if isinstance(schedule, dict) else []
 
 
 def _gaps(view: PathView) -> list[tuple[float, float]]:

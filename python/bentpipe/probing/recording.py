@@ -176,7 +176,9 @@ def _read_asked(folder: Path) -> Asked:
             raise UserError(f"{folder}: {found}")
         spec = Spec.from_json(json.dumps(said["spec"]))
         return Asked(str(said["site"]), spec, bool(said["synchronised"]), int(said["part"]))
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"{folder / 'probe.json'}: does not say what was probed ({error}); remove the folder") from None
 
 

@@ -99,7 +99,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         schedule, origin = recipe["schedule"], recipe.get("origin")
-        return {
+        found = {
             "satellites": None if origin is None else _readable(origin["satellites"]),
             "gateway_list": None if origin is None else origin.get("gateways"),
             "rules": {
@@ -114,8 +114,10 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
             "slots": len(schedule["slots"]),
             **_ground(recipe),
         }
+        as_facts(found)  # whoever edited it: what cannot be put into words is refused here
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _unreadable(metadata, error) from None
+    return found
 
 
 def slots(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -133,7 +135,16 @@ def slots(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     try:
         return [_slot(slot, recipe, metadata["start_unix_ns"]) for slot in recipe["schedule"]["slots"]]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _unreadable(metadata, error) from None
+
+
+def slot_starts_s(metadata: Mapping[str, Any]) -> list[float]:
+    """When slots begin [s]; empty unless the access model made the Profile. Raises as `geometry`."""
+    recipe = _recipe(metadata)
+    try:
+        return [] if recipe is None else [slot["start_ns"] / 1e9 for slot in recipe["schedule"]["slots"]]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _unreadable(metadata, error) from None
 
 

@@ -127,7 +127,7 @@ def plan_race(
         raise UserError("nothing to race: wanted at least one Profile and one entrant")
     if direction not in ex.DIRECTIONS:
         raise UserError(f"--direction: {direction!r}; wanted up or down")
-    check_seeds(seeds)
+    check_seeds(seeds, len(bases) * len(wanted))
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
     duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration", least_s)
@@ -182,10 +182,16 @@ def plan_experiment(
     return work
 
 
-def check_seeds(seeds: int) -> None:
-    """At least one."""
+#: Most Runs of one command. Chosen here, to catch slips of the keyboard: ten times what a large sweep has.
+MOST_RUNS = 1_000_000
+
+
+def check_seeds(seeds: int, runs_of_one: int = 1) -> None:
+    """Refuse fewer seeds than one, and more Runs than `MOST_RUNS`, of which each seed has `runs_of_one`."""
     if seeds < 1:
         raise UserError(f"--seeds: {seeds}; wanted at least 1 (N stands for seeds 0 to N−1)")
+    if seeds * runs_of_one > MOST_RUNS:
+        raise UserError(f"--seeds: {seeds}; wanted at most {MOST_RUNS // runs_of_one} (a million Runs in all)")
 
 
 def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import re
 import shutil
 import tempfile
@@ -29,7 +30,7 @@ from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORMAT = 1
 """Newest `run.json` that this version writes and reads."""
@@ -317,12 +318,12 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
     """The nested fields that summaries and the report take for granted."""
 
     def want(where: str, entry: object, key: str, *kinds: type) -> None:
-        if not isinstance(entry, dict) or key not in entry:
-            raise DamagedRunError(f"{file}: {where} has no field {key!r}; run the race again")
-        if type(entry[key]) not in kinds:
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise DamagedRunError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
+        _want(file, where, entry, key, *kinds)
 
+    if (place := _out_of_place(record)) is not None:
+        raise DamagedRunError(f"{file}: {place} is a number that no Run has; run the race again")
+    if record["seed"] < 0:
+        raise DamagedRunError(f"{file}: seed is {record['seed']}; wanted 0 or more; run the race again")
     want("summary", record["summary"], "flows", list)
     want("experiment", record["experiment"], "name", str)
     want("experiment", record["experiment"], "profiles", list)
@@ -332,18 +333,10 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
         want(f"profiles[{i}]", profile, "label", str)
         want(f"profiles[{i}]", profile, "base_hash", str)
         want(f"profiles[{i}]", profile, "start_unix_ns", int)
-    for i, flow in enumerate(record["summary"]["flows"]):
-        want(f"summary.flows[{i}]", flow, "controller", str)
-        want(f"summary.flows[{i}]", flow, "direction", str)
-        # Null only where a Run is not valid, and so in no figure.
-        want(f"summary.flows[{i}]", flow, "goodput_bps", int, float, NoneType)
-        want(f"summary.flows[{i}]", flow, "whole_run_bps", int, float, NoneType)
-        want(f"summary.flows[{i}]", flow, "retransmits", int)
-        for key in ("rtt_median_ms", "rtt_p95_ms"):
-            want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
-        want(f"summary.flows[{i}]", flow, "startup", dict)
-        for key in ("time_to_90_s", "overshoot", "retransmits"):
-            want(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
+        if not 0 <= profile["start_unix_ns"] < 2**63:
+            raise DamagedRunError(f"{file}: profiles[{i}].start_unix_ns is no time; run the race again")
+    _check_ends(record["experiment"], want)
+    _check_flows(file, record, want)
     played = [profile for profile in record["experiment"]["profiles"] if isinstance(profile, dict)]
     # A program may well have no TCP flow; a race without one is no race.
     empty = not record["summary"]["flows"] and "program" not in record
@@ -351,6 +344,62 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
         raise DamagedRunError(
             f"{file}: no flow, no Profile, or another number of them in experiment; run the race again"
         )
+
+
+def _want(file: Path, where: str, entry: object, key: str, *kinds: type) -> None:
+    if not isinstance(entry, dict) or key not in entry:
+        raise DamagedRunError(f"{file}: {where} has no field {key!r}; run the race again")
+    if type(entry[key]) not in kinds:
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise DamagedRunError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
+
+
+def _check_ends(experiment: Mapping[str, Any], want: Callable[..., None]) -> None:
+    """The hosts of an Experiment and who sends; a file may leave both out."""
+    if "hosts" in experiment:
+        want("experiment", experiment, "hosts", dict, NoneType)
+        for name in experiment["hosts"] or ():
+            want("experiment.hosts", experiment["hosts"], name, dict, NoneType)
+    if "flows" in experiment:
+        want("experiment", experiment, "flows", list)
+        for i, flow in enumerate(experiment["flows"]):
+            for end in ("sender", "receiver"):
+                if not isinstance(flow, dict) or end in flow:
+                    want(f"experiment.flows[{i}]", flow, end, str, NoneType)
+
+
+def _check_flows(file: Path, record: Mapping[str, Any], want: Callable[..., None]) -> None:
+    """The figures of each flow."""
+    # Null only where a Run is not valid, and so in no figure, or where a program's flow ended before the warm-up.
+    rate = (int, float) if record["valid"] and "program" not in record else (int, float, NoneType)
+    for i, flow in enumerate(record["summary"]["flows"]):
+        want(f"summary.flows[{i}]", flow, "controller", str)
+        want(f"summary.flows[{i}]", flow, "direction", str)
+        if flow["direction"] not in ("up", "down"):
+            found = f"summary.flows[{i}].direction is {shown(flow['direction'])}"
+            raise DamagedRunError(f"{file}: {found}; wanted up or down; run the race again")
+        want(f"summary.flows[{i}]", flow, "goodput_bps", *rate)
+        want(f"summary.flows[{i}]", flow, "whole_run_bps", *rate)
+        want(f"summary.flows[{i}]", flow, "retransmits", int)
+        for key in ("completed_s", "losses", "timeouts", "marks"):
+            if key in flow:
+                want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
+        for key in ("rtt_median_ms", "rtt_p95_ms"):
+            want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
+        want(f"summary.flows[{i}]", flow, "startup", dict)
+        for key in ("time_to_90_s", "overshoot", "retransmits"):
+            want(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
+
+
+def _out_of_place(value: object, where: str = "the record") -> str | None:
+    """The place of the first number that no 64 bits hold, or that is none; None: there is no such."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else where
+    if isinstance(value, int):
+        return None if -(2**63) <= value < 2**64 else where
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = (_out_of_place(each, str(key) if where == "the record" else f"{where}.{key}") for key, each in items)
+    return next((place for place in found if place is not None), None)
 
 
 def find_runs(root: str | os.PathLike[str]) -> list[Run]:

@@ -10,6 +10,7 @@ use what it has cached.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -108,9 +109,10 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
 
 
 def _parent(path: Path) -> Path:
-    if not path.resolve().parent.is_dir():
-        raise UserError(f"{path}: the directory {path.resolve().parent} does not exist; make it first")
-    return path.resolve().parent
+    parent = Path(os.path.realpath(path)).parent
+    if not parent.is_dir():
+        raise UserError(f"{path}: the directory {parent} does not exist; make it first")
+    return parent
 
 
 def _steps(link_ms: NDArray[np.float64], satellite: NDArray[np.int64]) -> Iterator[str]:

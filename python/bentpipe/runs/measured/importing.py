@@ -83,10 +83,17 @@ def import_files(
     """
     files, folders = _found(paths, Path(out))
     names = _names({**files, **folders})
-    sizes = {path: _size(path) for path in files}
-    whole, done = max(1, sum(sizes.values())), 0
     parts: list[Part] = []
     skipped: list[tuple[Path, str]] = []
+    sizes: dict[Path, int] = {}
+    for path, (_, alone) in files.items():
+        try:
+            sizes[path] = _size(path)
+        except UserError:  # a link that leads nowhere, say; reading it says why
+            if alone:
+                raise
+            sizes[path] = 0
+    whole, done = max(1, sum(sizes.values())), 0
     for path, (_, alone) in files.items():
 
         def advance(read: int, before: int = done) -> None:
@@ -239,7 +246,7 @@ def _names(found: Mapping[Path, tuple[str, bool]]) -> dict[Path, str]:
         if not twice:
             break
         for path in twice:
-            whole = path.resolve()
+            whole = _real(path)
             names[path] = "/".join(whole.parts[-max(depth, names[path].count("/") + 2) :]).removeprefix("//")
     return names
 
@@ -263,6 +270,8 @@ def read_file(
         UserError: It is of no known format, or not what that should be; the place is named.
     """
     said = said or Said()
+    if said.every_s is not None and not 1e-6 <= said.every_s <= 86_400:
+        raise UserError(f"--every: {said.every_s:g} s; wanted 0.000001 to 86400")
     path = Path(path)
     size = _size(path)
     try:
@@ -331,10 +340,10 @@ def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, 
     files: _Found = {}
     recordings: _Found = {}
     seen: set[Path] = set()
-    own = out.resolve()
+    own = _real(out)
 
     def add(kind: _Found, path: Path, below: str, *, alone: bool) -> None:
-        if (whole := path.resolve()) not in seen:
+        if (whole := _real(path)) not in seen:
             seen.add(whole)
             kind[path] = (below, alone)
 
@@ -342,13 +351,13 @@ def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, 
         if not given.is_dir():
             add(files, given, given.name, alone=True)
             continue
-        top = given.resolve()
+        top = _real(given)
         if is_recording(given):
             add(recordings, given, top.name, alone=True)
             continue
         for folder, below, names in os.walk(given):
             place = Path(folder)
-            if "run.json" in names or (place.resolve() == own and own != top):
+            if "run.json" in names or (_real(place) == own and own != top):
                 below[:] = []
                 continue
             taken = [name for name in below if is_recording(place / name)]
@@ -359,6 +368,11 @@ def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, 
                 if not name.startswith("."):
                     add(files, place / name, (place / name).relative_to(given).as_posix(), alone=False)
     return files, recordings
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; `Path.resolve` raises RuntimeError of links that lead in a circle."""
+    return Path(os.path.realpath(path))
 
 
 def _size(path: Path) -> int:
