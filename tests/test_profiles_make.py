@@ -67,6 +67,15 @@ def test_a_path_is_computed_and_the_same_every_time() -> None:
     assert 15 < summary["rtt_ms"]["min"] < summary["rtt_ms"]["median"] < 80
 
 
+def test_a_terminal_keeps_its_pop_whichever_gateway_serves_it() -> None:
+    """Louvain's satellites come down in Germany and in England, and PoPs are next to both."""
+    made = make_profile("louvain", "london", start_unix_ns=START, duration_s=600.0)
+    names = [str(hop["name"]) for hop in summarise(made)["hops"]]
+    gateways = {name.split(":")[1][-2:] for name in names if name.startswith("gateway:")}
+    assert {"DE", "GB"} <= gateways
+    assert [name for name in names if name.startswith("pop:")] == ["pop:FRA"]
+
+
 def test_farther_servers_cost_their_fibre() -> None:
     near, far = (summarise(make_profile("melbourne", to, duration_s=20.0)) for to in ("sydney", "london"))
     assert far["rtt_ms"]["min"] - near["rtt_ms"]["min"] > 150

@@ -70,9 +70,9 @@ def make_profile(
 ) -> Profile:
     """The path from a terminal at `site` to a server at `to`, over the satellites that serve it.
 
-    Gateways are the packaged ones of Starlink, whatever the constellation, unless `gateways` names a list. The traffic
-    of a gateway leaves through the terminal's own PoP if the site names one, otherwise through the PoP with the least
-    fibre delay from the gateway.
+    Gateways are the packaged ones of Starlink, whatever the constellation, unless `gateways` names a list. A terminal
+    keeps its PoP, whichever gateway serves it: the one that the site names, otherwise the one with the least fibre
+    delay from the terminal.
 
     Args:
         site: The terminal: a known name, ``"lat,lon[,alt_m]"``, ``(lat, lon)``, ``(lat, lon, alt_m)`` or a `Place`.
@@ -186,11 +186,11 @@ def _warn_of_unpublished_routes(schedule: str, exits: Sequence[tuple[Gateway, Po
 
 
 def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[Gateway, Pop]]:
-    """The gateways that a satellite over the terminal can see, each with the PoP its traffic leaves through."""
-    own = pop_by_code(terminal.pop) if terminal.pop else None
+    """The gateways that a satellite over the terminal can see, each with the terminal's PoP."""
     here = (terminal.lat_deg, terminal.lon_deg)
+    pop = pop_by_code(terminal.pop) if terminal.pop else nearest_pop(*here)
     near = [g for g in ground.gateways if great_circle_km(here, (g.lat_deg, g.lon_deg)) <= reach_km]
-    return [(gateway, own or nearest_pop(gateway.lat_deg, gateway.lon_deg)) for gateway in near]
+    return [(gateway, pop) for gateway in near]
 
 
 def _ground_legs(exits: Sequence[tuple[Gateway, Pop]], server: Place) -> dict[str, Any]:
