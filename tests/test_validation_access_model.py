@@ -9,7 +9,7 @@ import pytest
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points
 from bentpipe.profiles.measured import Capacity
-from bentpipe.validation.access_model import capacities, levels, losses, parts, pings, transport
+from bentpipe.validation.access_model import capacities, levels, losses, parts, pings, slot_means, transport
 from bentpipe.validation.access_model.classifier import apart, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, replays, shuffled
 from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
@@ -145,7 +145,8 @@ def test_a_session_s_load_is_that_of_a_busier_hour_for_the_delay():
     at_peak = nothing_else | {"load.peak_solar_hour": solar_hour}
     usual = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.0})
     busier = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.4})
-    ((t_s, found),) = made_with(levels.at_load(usual, 0.4))
+    power = usual["delay"]["load_power"]
+    ((t_s, found),) = made_with(levels.at_load(usual, 0.4 * power))
     ((same_s, wanted),) = made_with(busier)
     assert t_s.tolist() == same_s.tolist()
     # The hour's cosine falls by 5e-5 over the window, and a grant in many thousands is used or not by that.
@@ -167,6 +168,36 @@ def test_no_offset_goes_below_zero():
     real = made_with(at_site(frozen_params(), {"delay.site_offset_ms": 0.0}))
     site = site_of([pings.Window(START_UNIX_S, t_s, rtt_ms - 9) for t_s, rtt_ms in real])
     assert levels.find(site, frozen_params(), 1, first_seed=500).offset_ms == 0.0
+
+
+def test_a_slot_s_mean_is_the_running_mean_a_second_after_its_end():
+    at_s = np.arange(0.0, 1300.0) + 0.2
+    edges = (at_s - losses.EDGE_S - slot_means.REPORTED_AFTER_S) % pings.SLOT_S
+    found = slot_means.blocks(at_s, np.where(edges > 14.0, 50.0, 20.0))
+    assert [block.start_unix_s for block in found] == [12, 612]
+    assert {float(mean) for block in found for mean in block.means_ms} == {50.0}
+    assert slot_means.blocks(at_s[:500], at_s[:500]) == slot_means.blocks(at_s[:0], at_s[:0]) == []
+    hole = (at_s < 300) | (at_s > 330)
+    assert [block.start_unix_s for block in slot_means.blocks(at_s[hole], at_s[hole])] == [612]
+
+
+def test_blocks_of_slot_means_differ_by_level_and_steps():
+    means = np.tile([20.0, 30.0], slot_means.SLOTS // 2)
+    one, higher, calmer = (slot_means.Block(0, x) for x in (means, means + 5.0, np.sort(means)))
+    assert slot_means.distance(one, one) == pytest.approx([0.0, 0.0])
+    assert slot_means.distance(one, higher) == pytest.approx([5.0, 0.0])
+    assert slot_means.distance(one, calmer)[0] == pytest.approx(0.0)
+    assert slot_means.distance(one, calmer)[1] > 3.0
+
+
+def test_a_file_of_slot_means_that_does_not_read_is_named(tmp_path):
+    folder = tmp_path / "dish_1hz_fjordlink_40h"
+    folder.mkdir()
+    assert slot_means.load(tmp_path) is None
+    for day in (*slot_means.FITTED, *slot_means.HELD_OUT):
+        (folder / f"{day}.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(UserError, match=r"2024-12-12\.parquet: .*; expected columns time_utc"):
+        slot_means.load(tmp_path)
 
 
 def test_controls_keep_times_and_say_what_they_say():

@@ -44,6 +44,13 @@ def make(
             show_default=False,
         ),
     ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Loss process: loaded (a flow fills the path) or idle (it carries pings). [default: loaded]",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0, max=LARGEST_SEED)] = 0,
     preset: Annotated[
         str | None,
@@ -73,6 +80,7 @@ def make(
             "--constellation": constellation,
             "--gateways": gateways,
             "--policy": policy,
+            "--loss": loss,
         }
         if also := [option for option, value in given.items() if value is not None]:
             raise UserError(f"--preset is a path of its own: {also[0]} cannot be given with it")
@@ -93,6 +101,7 @@ def make(
                 constellation=constellation,
                 gateways=gateways,
                 policy=policy,
+                loss=loss,
                 seed=seed,
                 name=name,
                 on_progress=advance,

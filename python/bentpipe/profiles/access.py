@@ -8,12 +8,38 @@ from typing import Any
 
 from bentpipe import _native
 from bentpipe._native import Profile
+from bentpipe.scenarios.tables import unknown_name
 
 
 def default_parameters() -> dict[str, Any]:
     """The frozen table of parameters; what is fitted: `bentpipe/validation/access_model/README.md`."""
     table: dict[str, Any] = json.loads(_native.access_parameters())
     return table
+
+
+def loss_process(name: str) -> dict[str, Any]:
+    """Return the parameters under `loss` of a named loss process: `loaded` (the default) or `idle`.
+
+    `loaded` is that of a path that a flow fills, `idle` that of one that carries pings.
+
+    Raises:
+        UserError: An unknown name.
+    """
+    known: dict[str, dict[str, Any]] = json.loads(_native.access_loss_processes())
+    if name not in known:
+        raise unknown_name("loss process", name, known, f"known: {', '.join(known)}")
+    return known[name]
+
+
+def with_loss_process(parameters: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """Return `parameters` over those of a loss process; unchanged for None.
+
+    Raises:
+        UserError: An unknown name.
+    """
+    if name is None:
+        return dict(parameters)
+    return {**parameters, "loss": loss_process(name) | dict(parameters.get("loss", {}))}
 
 
 def build_profile(

@@ -15,7 +15,7 @@ from typing import Any
 from bentpipe import orbit
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.profiles.access import build_profile
+from bentpipe.profiles.access import build_profile, with_loss_process
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.coverage import gso_exclusion_deg, reach_km
 from bentpipe.profiles.origin import constellation_source, elements_source, gateways_source
@@ -65,6 +65,7 @@ def make_profile(
     policy: str | None = None,
     seed: int = 0,
     name: str | None = None,
+    loss: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
@@ -88,7 +89,9 @@ def make_profile(
         policy: How the scheduler chooses a satellite for a slot; by default `bentpipe.orbit.DEFAULT_POLICY`.
         seed: Decides everything that is drawn.
         name: The Profile's name; by default ``SITE-TO``.
-        parameters: Parameters of the access model that differ from `bentpipe.profiles.access.default_parameters`.
+        loss: The loss process: ``loaded`` (the default), of a path that a flow fills, or ``idle``.
+        parameters: Parameters of the access model that differ from `bentpipe.profiles.access.default_parameters`; those
+            under ``loss`` replace those of the loss process.
         on_progress: Called with the fraction done, 0 to 1.
 
     Warns:
@@ -98,7 +101,8 @@ def make_profile(
         OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
-        UserError: An unknown place, constellation or policy, an unreadable file, a duration that is not above zero.
+        UserError: An unknown place, constellation, policy or loss process, an unreadable file, a duration that is not
+            above zero.
     """
     terminal, server = as_place(site), as_place(to)
     duration_ns = duration_to_ns(duration_s)
@@ -140,7 +144,7 @@ def make_profile(
         name or f"{terminal.name}-{server.name}",
         schedule,
         json.dumps(_ground_legs(exits, server)),
-        parameters or {},
+        with_loss_process(parameters or {}, loss),
         seed,
         {
             "satellites": elements_source(elements, satellites)

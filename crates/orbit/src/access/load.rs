@@ -1,7 +1,8 @@
-//! How busy the cell is, relative to a median hour: a product of three factors.
+//! How busy the cell is, relative to a median hour: a product of factors.
 //!
 //! ```text
-//! ln ℓ(slot) = A cos(2π (h − h_peak) / 24)  +  σ_P Z(Profile)  +  σ_S Z(slot)
+//! ln L = A cos(2π (h − h_peak) / 24)  +  σ_P Z(Profile)     capacity and loss
+//! ln ℓ(slot) = δ ln L  +  σ_S Z(slot)                       delay
 //! ```
 //!
 //! `h` is the local mean solar hour: political time zones and daylight saving move it by an hour or two, over which the cosine hardly changes.

@@ -1,9 +1,10 @@
 //! Loss episodes: when bad intervals begin, how long they last, what is lost inside. A process in continuous time, separate for each direction.
 //!
-//! Episodes begin as a Poisson process of rate `λ ℓ^k` and last a log-normal time. Some reconfigurations bring one more, whatever the load: one that
+//! Episodes begin as a Poisson process of rate `λ L^k` and last a log-normal time. Some reconfigurations bring one more, whatever the load: one that
 //! takes the last packets before the path closes, or the first ones after it opens. Of most, packets that come while the path is closed wait, and
-//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `ℓ` is the
-//! load without the slot's own factor, as for capacity. Sources of the constants: [`super::params`].
+//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `L` is the
+//! load without the slot's own factor, as for capacity. Two processes are named, of a loaded path and of an idle one ([`LossParams::processes`]), which
+//! differ in their rates. Sources of the constants: [`super::params`].
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;
@@ -131,45 +132,64 @@ mod tests {
     }
 
     /// The same over the spread between Profiles: three nodes of Gauss and Hermite, exact for the first five moments of `Z`.
-    fn hour_level(side: &LossSide, hour: u32, slots: u64) -> Level {
+    fn hour_level(params: &LossParams, side: &LossSide, hour: u32, slots: u64) -> Level {
         use crate::access::params::LoadParams;
-        let (params, load) = (LossParams::default(), LoadParams::default());
+        let load = LoadParams::default();
         let daily = load.daily_log_amplitude * libm::cos(std::f64::consts::TAU * (f64::from(hour) - load.peak_solar_hour) / 24.0);
         let mut mean = Level::default();
         for (node, weight) in [(-libm::sqrt(3.0), 1.0 / 6.0), (0.0, 2.0 / 3.0), (libm::sqrt(3.0), 1.0 / 6.0)] {
             let busy = libm::exp(daily + load.profile_log_sigma * node);
-            let at = level(&params, side, busy, Streams::new(11 + u64::from(hour)), slots);
+            let at = level(params, side, busy, Streams::new(11 + u64::from(hour)), slots);
             mean.lost += weight * at.lost;
             mean.seconds += weight * at.seconds;
         }
         mean
     }
 
-    /// The level over hours and Profiles lies between the sites that [`LossParams::default`] names. Prints the figures of the documentation:
+    /// The named processes lose what their sources say, over hours and Profiles. Prints the figures of the documentation:
     /// `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`.
     #[test]
-    fn the_level_over_hours_and_profiles_lies_between_the_sites() {
-        let params = LossParams::default();
-        let (mut pings, mut hourly) = (0.0, vec![0.0; 24]);
-        for (name, side) in [("up", &params.up), ("down", &params.down)] {
-            let hours: Vec<Level> = (0..24).map(|hour| hour_level(side, hour, 700)).collect();
-            let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
-            let (lost, seconds) = (day(|l| l.lost), day(|l| l.seconds));
-            println!(
-                "{name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds lose anything",
-                100.0 * hours[8].lost,
-                100.0 * hours[20].lost
-            );
-            // Both directions of a ping, which are lost independently.
-            pings += lost;
-            hourly.iter_mut().zip(&hours).for_each(|(sum, hour)| *sum += 100.0 * hour.lost);
-            assert!((8.0..=15.0).contains(&seconds), "{name}: {seconds}");
+    fn the_level_over_hours_and_profiles_is_that_of_the_sources() {
+        for (process, params) in LossParams::processes() {
+            let (mut pings, mut hourly) = (0.0, vec![0.0; 24]);
+            for (name, side) in [("up", &params.up), ("down", &params.down)] {
+                let hours: Vec<Level> = (0..24).map(|hour| hour_level(&params, side, hour, 400)).collect();
+                let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
+                let (lost, seconds) = (day(|l| l.lost), day(|l| l.seconds));
+                println!(
+                    "{process}, {name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds lose anything",
+                    100.0 * hours[8].lost,
+                    100.0 * hours[20].lost
+                );
+                // Both directions of a ping, which are lost independently.
+                pings += lost;
+                hourly.iter_mut().zip(&hours).for_each(|(sum, hour)| *sum += 100.0 * hour.lost);
+                // Under load 0.9 % (`SatGuard`) to 1.96 % (Michel et al.).
+                assert!(process == "idle" || (0.9..=1.96).contains(&lost), "{process}, {name}: {lost}");
+            }
+            println!("{process}, pings: {pings:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", hourly[8], hourly[20]);
+            // 0.07 to 0.22 % in five hours of `FjordLink`, whose telemetry counts each loss twice.
+            assert!(process == "loaded" || (0.035..=0.11).contains(&pings), "{pings}");
         }
-        println!("pings: {pings:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", hourly[8], hourly[20]);
-        // 0.07 % in the best hour of `FjordLink`, 1.6 % in Victoria's session.
-        assert!((0.35..=0.6).contains(&pings), "{pings}");
-        // The hour matters little.
-        assert!((1.2..=2.5).contains(&(hourly[20] / hourly[8])), "{hourly:?}");
+    }
+
+    /// A loaded uplink has an episode in about two seconds, an idle one in more than a minute; one in two reconfigurations brings one on either side of
+    /// it under load.
+    #[test]
+    fn load_brings_many_more_episodes_than_idle() {
+        let per_s = |params: &LossParams, side: &LossSide| {
+            let streams = Streams::new(5);
+            let slots = 400;
+            let count = |slot: u64| {
+                let found = steps(&mut streams.stream(&format!("{slot}")), params, side, 1.0, (0, SLOT_NS), EDGES);
+                found.iter().filter(|step| step.1 > 0).count()
+            };
+            (0..slots).map(count).sum::<usize>() as f64 / (15 * slots) as f64
+        };
+        let [(_, loaded), (_, idle)] = LossParams::processes();
+        let (busy, quiet) = (per_s(&loaded, &loaded.up), per_s(&idle, &idle.up));
+        assert!((1.6..=2.2).contains(&(1.0 / busy)), "an episode each {:.2} s", 1.0 / busy);
+        assert!(1.0 / quiet > 45.0, "an episode each {:.1} s", 1.0 / quiet);
     }
 
     /// At least three quarters of the loss events of a download are of several packets (Michel et al., IMC 2022).

@@ -11,9 +11,10 @@ use bentpipe_profile::{Direction, Streams};
 pub struct SlotDraw {
     /// Its number since 1970.
     pub number: i64,
-    /// Load relative to a median hour, > 0.
+    /// Load that the delay follows, relative to a median hour, > 0: the hour's and the Profile's to the power of
+    /// [`super::params::DelayParams::load_power`], times the slot's own factor.
     pub load: f64,
-    /// The same without the slot's own factor.
+    /// Load of the hour and the Profile, which capacity and loss follow.
     pub common_load: f64,
     /// Frames between two grant opportunities, of either direction.
     pub period_frames: i64,
@@ -66,7 +67,7 @@ impl<'a> SlotSource<'a> {
     pub fn draw(&self, number: i64) -> SlotDraw {
         let common = self.common_log(number);
         let mut once = self.stream("slot", number);
-        let load = libm::exp(common + self.params.load.slot_log_sigma * once.normal());
+        let load = libm::exp(self.params.delay.load_power * common + self.params.load.slot_log_sigma * once.normal());
         let period_frames = self.period(once.uniform());
         let interruption = &self.params.delay.interruption;
         let interruption_ms =
@@ -111,7 +112,8 @@ impl<'a> SlotSource<'a> {
             if stream.uniform() < q.keep_probability {
                 continue;
             }
-            let usual_ms = q.mean_ms * libm::exp(q.load_power * self.common_log(number - back)) * stream.exponential(1.0);
+            let load = libm::exp(self.params.delay.load_power * self.common_log(number - back));
+            let usual_ms = q.mean_ms * load * stream.exponential(1.0);
             let raised = stream.uniform() < q.raised_probability;
             let raised_ms = stream.exponential(q.raised_mean_ms);
             return (usual_ms + if raised { raised_ms } else { 0.0 }).min(q.largest_ms);

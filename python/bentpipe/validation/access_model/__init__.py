@@ -14,7 +14,7 @@ from bentpipe.validation.access_model import parts
 from bentpipe.validation.access_model.classifier import LIMIT, Told
 from bentpipe.validation.access_model.fit import FITTED
 from bentpipe.validation.access_model.model import Params, frozen_params, get
-from bentpipe.validation.access_model.parts import ANEW, FULL, QUICK, SITE_OWN, Apart, Drawn, Raced
+from bentpipe.validation.access_model.parts import FULL, QUICK, SHIPPED, SITE_OWN, Apart, Drawn, Raced
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank
 from bentpipe.validation.access_model.transport import CONTROLLERS, FIGURES, Flows
@@ -56,10 +56,11 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
         if raced is not None:
             flows.append(raced)
     rows = [row for site, of in delays.items() for row in parts.rank_rows(site, of[""])]
+    rows += parts.rank_rows("fjordlink", parts.slot_mean_ranks(data, params, effort))
     rows += [row for where, ranks in lost.items() for row in parts.rank_rows(f"loss, {where}", ranks)]
     rows += [row for where, ranks in capacity.items() for row in parts.rank_rows(f"capacity, {where}", ranks)]
     rows += parts.area_rows(areas[""])
-    rows += parts.beside_rows(areas[ANEW], sessions)
+    rows += parts.beside_rows(areas[SHIPPED], sessions)
     for raced in flows:
         rows += parts.rank_rows(f"transport, {raced.site}", raced.ranks[""])
         rows += flow_rows(raced)
@@ -91,7 +92,7 @@ def control_rows(
     """Each control must fail each of the three tests somewhere; the row says where it does."""
     rows = []
     for name in areas:
-        if name in ("", ANEW):
+        if name in ("", SHIPPED):
             continue
         ranked = _failing((site, of[name]) for site, of in delays.items())
         rows.append(_must_fail(name, "rank test", ranked))
@@ -132,12 +133,14 @@ def notes(
     """The parameter count and the fit, for the printout; levels; and what single features tell."""
     fitted = ", ".join(f"{path} {get(params, path):.3g}" for path in FITTED)
     own = "; ".join(
-        f"{site} " + ", ".join(f"{path} {value:.3g}" for path, value in of.items()) for site, of in SITE_OWN.items()
+        f"{site} " + ", ".join(f"{path} {value:.3g}" for path, value in of.items())
+        for site, of in SITE_OWN.items()
+        if of
     )
     windows = ", ".join(f"{d.site.name} {len(d.site.fitted)} + {len(d.site.held_out)}" for d in drawn)
     said = [
         f"{len(FITTED)} fitted parameters for all sites: {fitted}",
-        f"of each site its own: {own}; joint uses Victoria's",
+        f"of a site its own at the level of its session: {own}",
         "level of the delay on fitted windows: " + "; ".join(_level_of(d) for d in drawn),
         f"windows of 120 s, fitted + held out: {windows}",
     ]
@@ -146,7 +149,7 @@ def notes(
         f"{t.where}: {t.slots[0]} real slots trained on, {t.slots[1]} tested; single features: {_alone(t)}"
         for t in areas[""]
     ]
-    said += [f"{ANEW}, {t.where}: single features: {_alone(t)}" for t in areas[ANEW]]
+    said += [f"{SHIPPED}, {t.where}: single features: {_alone(t)}" for t in areas[SHIPPED]]
     said += [f"real against real, {one.real.where}: single features: {_alone(one.real)}" for one in sessions]
     return said
 

@@ -1,6 +1,6 @@
 """Fit the delay parameters again: ``python -m bentpipe.validation.access_model DATA --steps 500``.
 
-Prints the parameters, and those of sites, that would be frozen (`crates/orbit/src/access/params.rs`, `SITE_OWN`).
+Prints the parameters that would be frozen (`crates/orbit/src/access/params.rs`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from bentpipe.errors import UserError
-from bentpipe.validation.access_model.fit import FITTED, fit
+from bentpipe.validation.access_model.fit import FITTED, Target, fit
 from bentpipe.validation.access_model.model import frozen_params, get
-from bentpipe.validation.access_model.parts import SITE_OWN
 from bentpipe.validation.access_model.pings import load_sites
+from bentpipe.validation.access_model.slot_means import load
 
 
 def main(
@@ -22,21 +22,18 @@ def main(
     steps: Annotated[int, typer.Option(help="Evaluations of the loss, some seconds each.", min=0)] = 500,
 ) -> None:
     """Search from the frozen parameters and print what was found."""
-    sites = load_sites(data)
-    if sites is None:
+    sites, days = load_sites(data), load(data)
+    if sites is None or days is None:
         raise UserError(f"{data}: a ping campaign is missing; see the README beside this module")
 
     def report(step: int, best: float) -> None:
         if step % 50 == 49:
             typer.echo(f"{step + 1} of {steps}: loss {best:.4f}", err=True)
 
-    params, own, best = fit(sites, frozen_params(), SITE_OWN, steps, report)
-    typer.echo(f"{len(FITTED)} parameters, {sum(map(len, own.values()))} of sites, loss {best:.4f}")
+    params, best = fit(Target.of(sites[0], days), frozen_params(), steps, report)
+    typer.echo(f"{len(FITTED)} parameters, loss {best:.4f}")
     for path in FITTED:
         typer.echo(f"{path} = {get(params, path):.4g}")
-    for site, of in own.items():
-        for path, value in of.items():
-            typer.echo(f"{site}: {path} = {value:.4g}")
 
 
 if __name__ == "__main__":

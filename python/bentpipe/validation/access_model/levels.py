@@ -1,6 +1,6 @@
 """The level of a site's delay in a session: how busy it is for its hour, and its offset; found on fitted windows.
 
-The model draws a Profile's load anew and has one offset a campaign, so that its windows have the level of no session.
+The model draws a Profile's load anew and has one offset, so that its windows have the level of no session.
 Where windows of a session are at hand, the model is given the level they have, as it is given a site's rate of losses
 (`losses.LEVELS`) and its capacity (`capacities.at_level`); those two are not touched here. Nothing else is: not how
 slots differ from one another, nor what they look like inside.
@@ -21,13 +21,14 @@ from bentpipe.validation.access_model.fit import Slots
 from bentpipe.validation.access_model.model import Params, at_site, get, model_windows
 from bentpipe.validation.access_model.pings import Floats, Site
 
-#: ln of the loads over the table's that are tried: six times the model's own spread between Profiles to each side.
-LOG_LOADS = tuple(round(0.1 * k, 1) for k in range(-4, 5))
-#: Where the load itself enters the delay (`load.rs`); in `delay.queue.mean_ms` a power of it does.
+#: ln of the loads over the table's that are tried: from 2.5 to 5 times the model's own spread between Profiles.
+LOG_LOADS = tuple(round(0.1 * k, 1) for k in range(-4, 9))
+#: Where the load enters the delay (`load.rs`).
 _BY_LOAD = (
     "delay.grants.up_wait_ms",
     "delay.grants.down_wait_ms",
     "delay.wander.mean_ms",
+    "delay.queue.mean_ms",
     "delay.queue.hump_rate_per_s",
 )
 _OFFSET = "delay.site_offset_ms"
@@ -52,7 +53,6 @@ def at_load(params: Params, log_load: float) -> Params:
     """The delay of a session whose load is that much above the hour's (ln), and known: it is not drawn any more."""
     scale = float(np.exp(log_load))
     changed = {path: get(params, path) * scale for path in _BY_LOAD}
-    changed["delay.queue.mean_ms"] = get(params, "delay.queue.mean_ms") * scale ** get(params, "delay.queue.load_power")
     return at_site(params, changed | {"load.profile_log_sigma": 0.0})
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.analysis import loss_episodes
-from bentpipe.profiles.access import build_profile
+from bentpipe.profiles.access import build_profile, loss_process
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.pings import ping
 from bentpipe.runs.measured.importing import read_file
@@ -30,8 +30,9 @@ DISH_PINGS_PER_S = 15
 DISH_LAG_S = 3.0
 #: Length of a block of its hours [s].
 DISH_BLOCK_S = 1200
-#: Rate of episodes at each instrument's site over the model's own, found on fitted windows: a site's level is its own.
-LEVELS = {"victoria": 1.85, "fjordlink": 0.1}
+#: Rate of episodes at each instrument's site over that of the loss process `idle`, which is FjordLink's; found on
+#: fitted windows.
+LEVELS = {"victoria": 18.5, "fjordlink": 1.0}
 #: Where it stood and which PoP answers.
 DISH_PLACE, DISH_POP = "54.33,10.15", "50.11,8.68"
 #: Hours that are fitted; the later ones are held out.
@@ -86,8 +87,8 @@ def distance(a: Episodes, b: Episodes) -> Floats:
 
 
 def at_level(params: Params, where: str) -> Params:
-    """The parameters with the level of a site of `LEVELS`."""
-    loss = params["loss"]
+    """The parameters with the loss process `idle` at the level of a site of `LEVELS`."""
+    loss = loss_process("idle")
     sides = {way: {"episodes_per_s": loss[way]["episodes_per_s"] * LEVELS[where]} for way in ("up", "down")}
     return {**params, "loss": {**loss, **sides}}
 

@@ -12,7 +12,7 @@ import numpy as np
 from bentpipe.profiles import Profile
 from bentpipe.profiles.measured import read_capacity
 from bentpipe.validation import Row
-from bentpipe.validation.access_model import capacities, levels, losses, transport
+from bentpipe.validation.access_model import capacities, levels, losses, slot_means, transport
 from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, apart, joined, singly, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, NO_SLOTS, replays, without_slots
 from bentpipe.validation.access_model.features import COARSE, FINE
@@ -21,16 +21,14 @@ from bentpipe.validation.access_model.pings import Floats, Site, Window
 from bentpipe.validation.access_model.rank_test import Rank, rank, rank_by
 from bentpipe.validation.access_model.statistics import Summary, summarise
 
-#: What sites have of their own, found by the fit: the offset, and how long a reconfiguration stops the path.
-SITE_OWN = {
-    "victoria": {"delay.site_offset_ms": 2.4, "delay.interruption.median_ms": 83.8},
-    "seattle": {"delay.site_offset_ms": 5.04, "delay.interruption.median_ms": 52.8},
-}
+#: What sites have of their own at the level of a session, beside that level: how long a reconfiguration stops the path.
+SITE_OWN: dict[str, dict[str, float]] = {"victoria": {}, "seattle": {"delay.interruption.median_ms": 52.8}}
 
 #: Seeds of the model's windows for the test, for the classifier's training and for the level; the fit has others.
 FIRST_SEED, TRAINING_SEED, LEVEL_SEED = 5000, 7000, 9000
-#: The model as the product draws it, whose windows have the level of no session: told by the classifier beside it.
-ANEW = "level drawn anew"
+#: The model as the product draws it: the table as it is, the level of each window drawn anew. For the rank test; the
+#: classifier is asked of it beside the session's level.
+SHIPPED = "as shipped"
 #: Features that are named for a site's fitted slots.
 _DIFFERENCES = 6
 #: Times that windows of the model are told from real ones as real ones are from each other.
@@ -72,8 +70,8 @@ class Drawn:
         params: The model's, with what the site has of its own, at that level.
         training: Windows of the model at the hours of the fitted ones.
         model: At those of the held-out ones.
-        anew: Both with a level drawn anew for each window, as the product draws it.
-        controls: Name → windows for training and for the test.
+        shipped: Both with the table as it is and a level drawn anew for each window, as the product draws it.
+        controls: Name → windows for training and for the test, changed from those as shipped.
     """
 
     site: Site
@@ -81,13 +79,13 @@ class Drawn:
     params: Params
     training: Windows
     model: Windows
-    anew: tuple[Windows, Windows]
+    shipped: tuple[Windows, Windows]
     controls: Mapping[str, tuple[Windows, Windows]]
 
     def sides(self, name: str) -> tuple[Windows, Windows]:
-        """For training and for the test: of the model (""), of the model by `ANEW`, or of a control."""
-        if name == ANEW:
-            return self.anew
+        """For training and for the test: of the model (""), of the model by `SHIPPED`, or of a control."""
+        if name == SHIPPED:
+            return self.shipped
         return self.controls[name] if name else (self.training, self.model)
 
 
@@ -98,16 +96,16 @@ def draw(site: Site, params: Params, effort: Effort) -> Drawn:
     level = levels.find(site, table, effort.level, LEVEL_SEED) if site.fitted else None
     ours = levels.at_level(table, level) if level else table
     made = [model_windows(site, windows, ours, effort.windows, seed) for windows, seed in sides]
-    anew = [model_windows(site, windows, table, effort.windows, seed) for windows, seed in sides] if level else made
+    shipped = [model_windows(site, windows, params, effort.windows, seed) for windows, seed in sides]
     flat = [
-        model_windows(site, windows, without_slots(ours), effort.windows, seed, flat=True) for windows, seed in sides
+        model_windows(site, windows, without_slots(params), effort.windows, seed, flat=True) for windows, seed in sides
     ]
     controls: dict[str, tuple[Windows, Windows]] = {NO_SLOTS: (flat[0], flat[1])}
     for name, change in CHANGES.items():
         rng = np.random.default_rng(0)
-        changed = [[(t_s, change(t_s, rtt_ms, rng)) for t_s, rtt_ms in windows] for windows in made]
+        changed = [[(t_s, change(t_s, rtt_ms, rng)) for t_s, rtt_ms in windows] for windows in shipped]
         controls[name] = (changed[0], changed[1])
-    return Drawn(site, level, ours, made[0], made[1], (anew[0], anew[1]), controls)
+    return Drawn(site, level, ours, made[0], made[1], (shipped[0], shipped[1]), controls)
 
 
 def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
@@ -119,13 +117,22 @@ def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
 
 
 def delay_ranks(drawn: Drawn) -> dict[str, list[Rank]]:
-    """The model under "", and each control, by distance."""
+    """The model as shipped under "", and each control, by distance."""
     site = drawn.site
     reduce = partial(summarise, lags_s=site.lags_s)
     held_out = [reduce(*w) for w in pairs_of(site.held_out)]
     real = [*(reduce(*w) for w in pairs_of(site.fitted)), *held_out]
-    kinds = {"": drawn.model} | {name: windows for name, (_, windows) in drawn.controls.items()}
+    kinds = {"": drawn.shipped[1]} | {name: windows for name, (_, windows) in drawn.controls.items()}
     return {name: rank(real, held_out, reduced(windows, site)) for name, windows in kinds.items()}
+
+
+def slot_mean_ranks(data: Path, params: Params, effort: Effort) -> list[Rank]:
+    """The model as shipped against slot means of a dish; none without its days."""
+    days = slot_means.load(data)
+    if days is None:
+        return []
+    made = slot_means.model_blocks(days.held_out, params, effort.windows, FIRST_SEED)
+    return rank_by(slot_means.distance, slot_means.NAMES, [*days.fitted, *days.held_out], days.held_out, made)
 
 
 def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
@@ -143,13 +150,13 @@ def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
 
 
 def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
-    """The model under "", under `ANEW` without a session's level, each control: how well slots are told at each place.
+    """The model under "", as shipped under `SHIPPED`, each control: how well slots are told at each place.
 
     Fine features at the dense campaign, from one session to the other; coarse ones trained at all campaigns that are
     fitted, tested at each campaign's held-out windows.
     """
     found: dict[str, list[Told]] = {}
-    for name in ("", ANEW, *every[0].controls):
+    for name in ("", SHIPPED, *every[0].controls):
         sides = [d.sides(name) for d in every]
         found[name] = []
         for fine in (True, False):
@@ -167,7 +174,7 @@ def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
                 real, model = joined([test[1] for test in tests]), joined([test[2] for test in tests])
                 tests.append(("all campaigns", real, model))
             found[name] += told(
-                "fine features" if fine else "coarse features", train, tests, fine=fine, explain=name in ("", ANEW)
+                "fine features" if fine else "coarse features", train, tests, fine=fine, explain=name in ("", SHIPPED)
             )
     return found
 
@@ -334,9 +341,9 @@ def area_rows(found: Sequence[Told]) -> list[Row]:
     ]
 
 
-def beside_rows(anew: Sequence[Told], sessions: Sequence[Apart]) -> list[Row]:
+def beside_rows(shipped: Sequence[Told], sessions: Sequence[Apart]) -> list[Row]:
     """Reported, not judged: the model without a session's level, and real windows told from real ones."""
-    rows = [Row(f"classifier, {ANEW}: {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", "–", None) for t in anew]
+    rows = [Row(f"classifier, {SHIPPED}: {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", "–", None) for t in shipped]
     for one in sessions:
         what = f"classifier, real against real: {one.real.where}"
         rows.append(Row(what, _area_of(one.real), f"the model likewise {one.model:.2f}", "–", None))
