@@ -67,7 +67,7 @@ wheel: .venv/deps.stamp ## an optimised wheel in out/wheels
 	maturin build --profile dist --locked --out out/wheels
 
 proto: .venv/deps.stamp ## compile the dish's messages into the descriptor set that is kept
-	cd python && python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out=bentpipe/dish/proto/terminal.binpb bentpipe/dish/proto/terminal.proto
+	cd python && python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out=bentpipe/measurements/dish/proto/terminal.binpb bentpipe/measurements/dish/proto/terminal.proto
 
 lock: ## write requirements/dev.txt anew (needs uv: pip install uv)
 	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt

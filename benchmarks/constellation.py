@@ -11,8 +11,10 @@ import time
 
 import numpy as np
 
-from bentpipe import orbit
-from bentpipe.scenarios import Place, load_constellation
+from bentpipe import _native
+from bentpipe.orbits import elements, routes
+from bentpipe.scenarios.shells import load_constellation
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 
 STATIONS = 100
@@ -33,7 +35,7 @@ def stations() -> list[Place]:
 class Peer:
     """The same step with NumPy, SciPy and python-sgp4."""
 
-    def __init__(self, satellites: orbit.Satellites, places: list[Place], planes: int, per_plane: int) -> None:
+    def __init__(self, satellites: _native.Satellites, places: list[Place], planes: int, per_plane: int) -> None:
         from sgp4.api import WGS72, Satrec, SatrecArray
 
         columns = satellites.elements()
@@ -116,14 +118,14 @@ def main() -> dict[str, float]:
 def _compare() -> dict[str, float]:
     shell = load_constellation("starlink-s1").shells[0]
     start = parse_utc(START)
-    satellites = orbit.load_satellites(None, "starlink-s1", start)
+    satellites = elements.load_satellites(None, "starlink-s1", start)
     places = stations()
     peer = Peer(satellites, places, shell.planes, shell.satellites_per_plane)
     times = start + np.arange(OUR_STEPS, dtype=np.int64) * 10**9
     mine, theirs = [], []
     for i in range(ROUNDS):
         begin = time.process_time()
-        ours = orbit.constellation(places, times, satellites, min_elevation_deg=MIN_ELEVATION_DEG, threads=1)
+        ours = routes.constellation(places, times, satellites, min_elevation_deg=MIN_ELEVATION_DEG, threads=1)
         mine.append((time.process_time() - begin) / OUR_STEPS)
         begin = time.process_time()
         same = [peer.step(int(t)) for t in times[:PEER_STEPS]]

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bentpipe.profiles import write_profile
+from bentpipe.profiles.parquet import write_profile
 from bentpipe.validation.emulator.calm import Ticks
 from bentpipe.validation.emulator.delays import unlimited_path
 

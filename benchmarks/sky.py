@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bentpipe import orbit
-from bentpipe.scenarios import Place
+from bentpipe import _native
+from bentpipe.orbits import elements, sky
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 
 SATELLITES = 10_000
@@ -35,7 +36,7 @@ def write_shells(path: Path) -> None:
     start = parse_utc(START)
     lines: list[str] = []
     for name in ("starlink-gen1", "kuiper", "starlink-gen1"):
-        columns = orbit.load_satellites(None, name, start).elements()
+        columns = elements.load_satellites(None, name, start).elements()
         for i in range(len(columns["name"])):
             if len(lines) == 2 * SATELLITES:
                 break
@@ -93,9 +94,9 @@ def _peer_block(first: int) -> float:
     return float(azimuth[0, 0] + elevation[0, 0] + distance[0, 0])
 
 
-def _ours(satellites: orbit.Satellites, times: np.ndarray) -> float:
+def _ours(satellites: _native.Satellites, times: np.ndarray) -> float:
     total = 0.0
-    for _, block in orbit.look_angle_blocks(satellites, SITE, times, satellites_per_block=PER_BLOCK * 8):
+    for _, block in sky.look_angle_blocks(satellites, SITE, times, satellites_per_block=PER_BLOCK * 8):
         total += sum(array[::PER_BLOCK, 0].sum() for array in block)
     return total
 
@@ -115,7 +116,7 @@ def main() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shells.tle"
         write_shells(path)
-        satellites = orbit.read_elements(path)
+        satellites = elements.read_elements(path)
         with ProcessPoolExecutor(cores, initializer=_load, initargs=(str(path),)) as pool:
             list(pool.map(_peer_block, range(cores)))  # start the processes, load, warm up
             for i in range(ROUNDS):

@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 from bentpipe import preset_profile
-from bentpipe.sweeps import race_jobs, run_sweep
-from bentpipe.tuning import by_second
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.tuning.scores import by_second
 
 WINDOWS_MS = (1000, 2000, 3000, 4000, 5000)
 THRESHOLDS = (0.02, 0.04, 0.08, 0.16)
@@ -51,7 +52,7 @@ def wall_on_workers_s(work: list, workers: int) -> float:
     ):
         client.wait_for_workers(workers)
         client.run(importlib.import_module, "bentpipe.tuning")
-        client.run(importlib.import_module, "bentpipe.sweeps.remote")
+        client.run(importlib.import_module, "bentpipe.execution.sweeps.remote")
         return min(wall_s(work, on=cluster.scheduler_address) for _ in range(2))
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import bentpipe
-from bentpipe.runs import raced_path
+from bentpipe.runs.path import raced_path
 
 out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/own_race")
 path = bentpipe.make_profile("47.61,-122.33", "ashburn", duration_s=40, seed=1)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from bentpipe.profiles import preset_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import find_study
 from bentpipe.studies.flows import Field, Ran
 from bentpipe.studies.running import check, run_study

@@ -2,10 +2,10 @@
 
 from dish_world import SECOND, START
 
-from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.recording import scan_recording
-from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.simulation import LocalTransport
+from bentpipe.measurements.dish.client import DishClient, DishError
+from bentpipe.measurements.dish.recording.reading import scan_recording
+from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.simulation.terminal import LocalTransport
 
 
 class Faulty(LocalTransport):

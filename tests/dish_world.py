@@ -4,9 +4,12 @@ import contextlib
 import functools
 import json
 
-from bentpipe.dish.clocks import SetClock, WallClock
-from bentpipe.dish.simulation import LocalTransport, Terminal, World, serve
-from bentpipe.profiles import make_profile, profile_from_frame, profile_to_frame
+from bentpipe.measurements.dish.clocks import SetClock, WallClock
+from bentpipe.measurements.dish.simulation.server import serve
+from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
+from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.times import parse_utc
 
 START = parse_utc("2026-05-10T09:00:12Z")  # a slot edge

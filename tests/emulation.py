@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from bentpipe import Profile
-from bentpipe.emulation import Emulated, Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import Run, find_runs
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.engine import Emulated, Spec, emulate
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import Run, find_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,11 +26,11 @@ from reader_texts import TEXTS
 
 from bentpipe import _native
 from bentpipe.errors import UserError
+from bentpipe.measurements.readers.blocks import blocks
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.runs.importing import FORMATS, assembled, import_files, read_file
+from bentpipe.measurements.runs.opening import open_measured, opened
 from bentpipe.profiles.measured.capacity import of_tables
-from bentpipe.readers.blocks import blocks
-from bentpipe.readers.measurement import Said
-from bentpipe.runs.measured.importing import FORMATS, assembled, import_files, read_file
-from bentpipe.runs.measured.opening import open_measured, opened
 
 SAID = Said(every_s=1.0)
 ABSURD = (

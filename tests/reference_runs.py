@@ -22,10 +22,10 @@ import numpy as np
 import polars as pl
 
 from bentpipe import _native, controllers, make_profile, preset_profile
+from bentpipe.experiments.experiment import CrossTraffic, Experiment, Flow, ProfileRef
+from bentpipe.experiments.plugins import simulate
 from bentpipe.profiles.measured.make import profile_from_pings
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.runs.experiment import CrossTraffic, Experiment, Flow, ProfileRef
-from bentpipe.runs.guests import simulate
 
 KEPT = Path(__file__).with_name("reference_runs.json")
 START_NS = 1_734_544_800_000_000_000

@@ -1,7 +1,8 @@
 """Hybla over a path whose grants let packets through in bursts, which the receiver acknowledges at once (GRO)."""
 
-from bentpipe.profiles import make_profile
-from bentpipe.runs import race, summarise
+from bentpipe.execution.racing import race
+from bentpipe.profiles.make import make_profile
+from bentpipe.runs.summary import summarise
 
 
 def test_hybla_is_close_to_reno_only_where_it_counts_packets(tmp_path):

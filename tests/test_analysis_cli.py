@@ -8,7 +8,9 @@ import pytest
 from analysis_series import shifting, slotted, table
 from typer.testing import CliRunner
 
-from bentpipe.analysis import analyze_handovers, latency_spikes, loss_episodes
+from bentpipe.analysis.handovers import analyze_handovers
+from bentpipe.analysis.loss import loss_episodes
+from bentpipe.analysis.spikes import latency_spikes
 from bentpipe.analysis.tables import only_series
 from bentpipe.cli.main import app
 from bentpipe.plots.analysis_episodes import plot_loss, plot_spikes

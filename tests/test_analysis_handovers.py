@@ -9,12 +9,12 @@ from analysis_series import START_NS, campaigns, noise, shifting, slotted, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.analysis import analyze_handovers
 from bentpipe.analysis.evidence import Evidence
-from bentpipe.analysis.handovers import NO_CLOCK, SIGNIFICANCE
+from bentpipe.analysis.handovers import NO_CLOCK, SIGNIFICANCE, analyze_handovers
 from bentpipe.analysis.period import search
 from bentpipe.errors import UserError
-from bentpipe.validation.slots import NULLS, as_table, sources, stretch
+from bentpipe.validation.slots import as_table, sources, stretch
+from bentpipe.validation.slots.nulls import NULLS
 
 
 def apart(a, b, period_s):

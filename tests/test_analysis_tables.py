@@ -9,15 +9,12 @@ from analysis_series import DATA, START_NS, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.analysis import (
-    cdf,
-    latency_spikes,
-    latency_summary,
-    loss_episodes,
-    orientation_maps,
-    path_segments,
-    throughput_series,
-)
+from bentpipe.analysis.latency import cdf, latency_summary
+from bentpipe.analysis.loss import loss_episodes
+from bentpipe.analysis.orientation import orientation_maps
+from bentpipe.analysis.path import path_segments
+from bentpipe.analysis.spikes import latency_spikes
+from bentpipe.analysis.throughput import throughput_series
 from bentpipe.errors import UserError
 
 DAY_NS = 86_400 * 10**9

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
-from bentpipe.profiles import preset_profile, read_profile
+from bentpipe.profiles.parquet import read_profile
+from bentpipe.profiles.presets import preset_profile
 
 RUN = CliRunner()
 

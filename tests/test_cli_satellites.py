@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe import orbit
 from bentpipe.cli.main import app
-from bentpipe.scenarios import parse_place
+from bentpipe.orbits import elements, sky
+from bentpipe.scenarios.places import parse_place
 from bentpipe.times import parse_utc
 
 RUN = CliRunner()
@@ -39,8 +39,8 @@ def test_sky_is_a_list_of_who_is_up() -> None:
         assert row["range_km"] > 500
     heights = [row["elevation_deg"] for row in rows]
     assert heights == sorted(heights, reverse=True)
-    satellites = orbit.load_satellites(None, None, parse_utc(START))
-    assert rows == orbit.sky(satellites, parse_place("melbourne"), parse_utc(START))
+    satellites = elements.load_satellites(None, None, parse_utc(START))
+    assert rows == sky.sky(satellites, parse_place("melbourne"), parse_utc(START))
 
 
 def test_a_lower_mask_shows_more() -> None:

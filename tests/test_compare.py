@@ -8,12 +8,13 @@ import pytest
 from emulation import bentpipe
 
 from bentpipe.errors import UserError
+from bentpipe.execution.racing import race
 from bentpipe.plots.worlds import plot_worlds
-from bentpipe.profiles import preset_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.report import compare
-from bentpipe.runs import Run, race
 from bentpipe.runs.figures import delays_by_second, seconds_without_delay
 from bentpipe.runs.pairing import pair_up
+from bentpipe.runs.store import Run
 
 PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
 

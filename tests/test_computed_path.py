@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 from bentpipe import simulate
-from bentpipe.profiles import PathView, make_profile
+from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.origin import slots
-from bentpipe.runs.experiment import Experiment, Flow, ProfileRef
+from bentpipe.profiles.path import PathView
 
 #: Begins on a full minute, so that slots (:12, :27, …) begin where one of the simulator's windows of a second does.
 DURATION_S = 72

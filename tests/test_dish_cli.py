@@ -13,14 +13,14 @@ import pytest
 import starlink_grpc
 from dish_world import START, at, local, profile, served
 
-from bentpipe.dish.client import DishClient
-from bentpipe.dish.following import Change, Sample
-from bentpipe.dish.recording import scan_recording
-from bentpipe.dish.watching import Picture, Seen, Watcher, place_of
 from bentpipe.errors import UserError
-from bentpipe.profiles import write_profile
-from bentpipe.scenarios import parse_place
-from bentpipe.serving.watching import Watching
+from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.following import Change, Sample
+from bentpipe.measurements.dish.recording.reading import scan_recording
+from bentpipe.measurements.dish.watching import Picture, Seen, Watcher, place_of
+from bentpipe.measurements.serving.watching import Watching
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.scenarios.places import parse_place
 
 
 def bentpipe(*args, **options):
@@ -141,16 +141,16 @@ def test_a_missing_extra_is_one_line(command):
 
 
 def test_a_recording_is_read_without_the_extra():
-    code = "import sys; sys.modules['grpc'] = None; import bentpipe.dish.recording"
+    code = "import sys; sys.modules['grpc'] = None; import bentpipe.measurements.dish.recording"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_watch_names_the_serving_satellite():
-    from bentpipe import orbit
+    from bentpipe.orbits import elements
 
     terminal, clock = at(0, uptime_s=0)
     client = DishClient(local(terminal))
-    serving = Watching(orbit.load_satellites(None, None, START), parse_place("melbourne"))
+    serving = Watching(elements.load_satellites(None, None, START), parse_place("melbourne"))
     watcher = Watcher(client, serving)
     named = []
     for _ in range(60):

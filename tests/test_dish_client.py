@@ -20,13 +20,13 @@ from grpc_reflection.v1alpha import reflection_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.dish import wire
-from bentpipe.dish.client import DishClient, DishError, GrpcTransport
-from bentpipe.dish.gps import gps_ns_of_unix, unix_ns_of_gps
-from bentpipe.dish.history import history_of
-from bentpipe.dish.reflection import Reflected
-from bentpipe.dish.simulation.mount import aim, boresight_of, quaternion
-from bentpipe.dish.status import status_of
+from bentpipe.measurements.dish import wire
+from bentpipe.measurements.dish.client import DishClient, DishError, GrpcTransport
+from bentpipe.measurements.dish.gps import gps_ns_of_unix, unix_ns_of_gps
+from bentpipe.measurements.dish.history import history_of
+from bentpipe.measurements.dish.reflection import Reflected
+from bentpipe.measurements.dish.simulation.mount import aim, boresight_of, quaternion
+from bentpipe.measurements.dish.status import status_of
 from bentpipe.times import parse_utc
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +65,7 @@ class Fixed:
 @pytest.mark.skipif(importlib.util.find_spec("grpc_tools") is None, reason="grpcio-tools is not installed")
 def test_the_descriptor_set_is_what_the_proto_files_say(tmp_path):
     out = tmp_path / "terminal.binpb"
-    source = "bentpipe/dish/proto/terminal.proto"
+    source = "bentpipe/measurements/dish/proto/terminal.proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports", f"--descriptor_set_out={out}"]
     subprocess.run([*command, source], cwd=ROOT / "python", check=True)
     kept = ROOT / "python" / "bentpipe" / "dish" / "proto" / "terminal.binpb"

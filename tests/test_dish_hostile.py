@@ -12,11 +12,11 @@ from dish_world import at, served
 from google.protobuf import descriptor_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from bentpipe.dish import wire
-from bentpipe.dish.client import DishClient
-from bentpipe.dish.clocks import WallClock
-from bentpipe.dish.following import Follower
-from bentpipe.dish.reflection import Reflected, reflect
+from bentpipe.measurements.dish import wire
+from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.clocks import WallClock
+from bentpipe.measurements.dish.following import Follower
+from bentpipe.measurements.dish.reflection import Reflected, reflect
 
 TIMEOUT_S = 1.0
 

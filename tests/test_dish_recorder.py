@@ -15,16 +15,15 @@ from dish_world import SECOND, START, at, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.following import Follower
-from bentpipe.dish.recording import maps, scan_recording
-from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.recording.tables import LAYOUT, STATUS
-from bentpipe.dish.simulation import LocalTransport
-from bentpipe.dish.simulation.pings import running_mean
-from bentpipe.dish.simulation.terminal import BOOT_S
-from bentpipe.dish.status import Status
 from bentpipe.errors import UserError
+from bentpipe.measurements.dish.client import DishClient, DishError
+from bentpipe.measurements.dish.following import Follower
+from bentpipe.measurements.dish.recording.reading import maps, scan_recording
+from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.recording.tables import LAYOUT, STATUS
+from bentpipe.measurements.dish.simulation.pings import running_mean
+from bentpipe.measurements.dish.simulation.terminal import BOOT_S, LocalTransport
+from bentpipe.measurements.dish.status import Status
 from bentpipe.segments import Segments
 from bentpipe.validation import dish_recorder
 
@@ -321,7 +320,7 @@ class Odd(Faulty):
         self.values = values
 
     def call(self, request):
-        from bentpipe.dish import wire
+        from bentpipe.measurements.dish import wire
 
         answer = wire.everything().message("Response").FromString(super().call(request))
         status = answer.dish_get_status

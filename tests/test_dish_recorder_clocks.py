@@ -5,10 +5,10 @@ import polars as pl
 from dish_recording import Faulty, record, seconds_of, since_start
 from dish_world import SECOND, START, at
 
-from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.recording import maps, scan_recording
-from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.recording.tables import LAYOUT
+from bentpipe.measurements.dish.client import DishClient, DishError
+from bentpipe.measurements.dish.recording.reading import maps, scan_recording
+from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.recording.tables import LAYOUT
 from bentpipe.segments import Segments
 
 

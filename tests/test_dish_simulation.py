@@ -7,19 +7,20 @@ import starlink_grpc
 from dish_world import SECOND, START, at, local, profile, served, world
 from yagrc import reflector
 
-from bentpipe.dish.client import DishClient, DishError
-from bentpipe.dish.history import history_of
-from bentpipe.dish.obstruction import RIM_DEG, SIDE, pixels_of
-from bentpipe.dish.simulation import Terminal, World
-from bentpipe.dish.simulation.pings import running_mean
-from bentpipe.dish.simulation.power import MEAN_W
-from bentpipe.dish.simulation.terminal import BOOT_S
-from bentpipe.dish.simulation.world import aligned_start
-from bentpipe.dish.wire import HANDLE
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView, preset_profile
-from bentpipe.scenarios import country_at, load_sites
-from bentpipe.serving.frames import of_pixels, to_sky
+from bentpipe.measurements.dish.client import DishClient, DishError
+from bentpipe.measurements.dish.history import history_of
+from bentpipe.measurements.dish.obstruction import RIM_DEG, SIDE, pixels_of
+from bentpipe.measurements.dish.simulation.pings import running_mean
+from bentpipe.measurements.dish.simulation.power import MEAN_W
+from bentpipe.measurements.dish.simulation.terminal import BOOT_S, Terminal
+from bentpipe.measurements.dish.simulation.world import World, aligned_start
+from bentpipe.measurements.dish.wire import HANDLE
+from bentpipe.measurements.serving.frames import of_pixels, to_sky
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.scenarios.ground import country_at
+from bentpipe.scenarios.sites import load_sites
 
 
 @pytest.fixture(params=[2024, 2025, 2026])

@@ -15,12 +15,12 @@ from dish_world import at, profile, served
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.dish.client import DishClient, DishError, GrpcTransport, transport_to
-from bentpipe.dish.simulation import serve
-from bentpipe.dish.web import GrpcWebTransport, frame, frames, trailers
-from bentpipe.dish.wire import HANDLE
 from bentpipe.errors import UserError
-from bentpipe.profiles import write_profile
+from bentpipe.measurements.dish.client import DishClient, DishError, GrpcTransport, transport_to
+from bentpipe.measurements.dish.simulation.server import serve
+from bentpipe.measurements.dish.web import GrpcWebTransport, frame, frames, trailers
+from bentpipe.measurements.dish.wire import HANDLE
+from bentpipe.profiles.parquet import write_profile
 
 #: get_status, as browsers send it: a frame with tag 1004 of Request and an empty message.
 ASK_STATUS = b"\x00\x00\x00\x00\x03\xe2\x3e\x00"

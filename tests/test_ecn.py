@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from bentpipe import runs
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs.entrants import ecn_of, entrant_of, flows_of, parse_entrant
+from bentpipe.execution import racing
+from bentpipe.experiments.schemes import ecn_of, entrant_of, flows_of, parse_entrant, parse_entrants
+from bentpipe.profiles.presets import preset_profile
 
 PATH = "dumbbell:rate=20mbit,rtt=40ms,queue=4bdp"
 
@@ -39,9 +39,9 @@ def test_another_value_is_refused():
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("ecn")
     text = "cubic,cubic:ecn=on,cubic:ecn=accurate,bbr3:ecn=on,ecn_max_rtt_ms=0,cubic+cubic:ecn=on"
-    entrants = runs.parse_entrants(text)
+    entrants = parse_entrants(text)
     path = preset_profile(PATH, 25.0)
-    done = runs.race([path], entrants, out=out, duration_s=20.0, phase_s=0.0, queues=["fq_codel"])
+    done = racing.race([path], entrants, out=out, duration_s=20.0, phase_s=0.0, queues=["fq_codel"])
     return {run.entrant: run for run in done.runs}
 
 

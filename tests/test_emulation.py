@@ -7,11 +7,11 @@ import sys
 import pytest
 from emulation import bentpipe, echo, python
 
-from bentpipe.emulation import Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.profiles import write_profile
-from bentpipe.runs import find_runs
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.engine import Spec, emulate
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.runs.store import find_runs
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

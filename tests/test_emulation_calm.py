@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bentpipe.emulation import Emulated
-from bentpipe.profiles import make_profile, preset_profile
+from bentpipe.execution.emulation.engine import Emulated
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Outcome, Row
 from bentpipe.validation.emulator import START_UNIX_NS, calm, delays, traffic
 from bentpipe.validation.emulator.calm import Calm, Control, Measured

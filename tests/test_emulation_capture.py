@@ -17,9 +17,11 @@ from pcapng.blocks import EnhancedPacket, InterfaceDescription, InterfaceStatist
 from pcapng.exceptions import TruncatedFile
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs, race
-from bentpipe.runs.program import run_program
+from bentpipe.execution.program import run_program
+from bentpipe.execution.racing import race
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import find_runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Field type should not be:DeprecationWarning")  # python-pcapng's own
 

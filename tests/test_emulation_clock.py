@@ -7,10 +7,11 @@ import time
 import pytest
 from emulation import echo, python
 
-from bentpipe.emulation import Spec
-from bentpipe.profiles import make_profile, preset_profile
-from bentpipe.report import write_report
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.engine import Spec
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report.build import write_report
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from emulation import require_emulation
 
-from bentpipe import runs
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
+from bentpipe.execution import racing
+from bentpipe.profiles.presets import preset_profile
 
 QUEUES = ["step:threshold_packets=20"]
 
@@ -20,7 +20,7 @@ def raced(tmp_path_factory):
     how = {"duration_s": 5.0, "phase_s": 0.0, "on_kernel": True, "careful": False, "queues": QUEUES}
     out = tmp_path_factory.mktemp("marks")
     return {
-        entrant: runs.race([path], [entrant], out=out / entrant[-3:], **how).runs[0]
+        entrant: racing.race([path], [entrant], out=out / entrant[-3:], **how).runs[0]
         for entrant in ("cubic:ecn=classic", "cubic")
     }
 
@@ -47,4 +47,4 @@ def test_what_does_not_take_part_is_dropped(raced):
 def test_flows_with_and_without_are_refused_on_one_kernel(tmp_path):
     path = preset_profile("dumbbell", 5.0)
     with pytest.raises(UserError, match="flows with ecn and without"):
-        runs.race([path], ["cubic+cubic:ecn=classic"], out=tmp_path, duration_s=1.0, on_kernel=True)
+        racing.race([path], ["cubic+cubic:ecn=classic"], out=tmp_path, duration_s=1.0, on_kernel=True)

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from emulation import SERVER, cannot, python, wait_for
 
-from bentpipe.emulation import Spec, emulate
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.engine import Spec, emulate
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import find_runs
 from bentpipe.validation.emulator.faults import processes_with
 
 pytestmark = pytest.mark.usefixtures("emulation")

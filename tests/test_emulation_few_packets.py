@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.cli.run import summary_line
-from bentpipe.emulation import lateness
-from bentpipe.emulation.check import Lateness
-from bentpipe.emulation.engine import Emulated
+from bentpipe.execution.emulation import lateness
+from bentpipe.execution.emulation.check import Lateness
+from bentpipe.execution.emulation.engine import Emulated
 
 
 def run_of(delivered, p50_ms, most_ms, late=0, wakings_late=0, waited_ms=0.1):

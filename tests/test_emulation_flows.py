@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from emulation import SERVER, python, rows
 
-from bentpipe.emulation import Spec, emulate
-from bentpipe.profiles import preset_profile
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.engine import Spec, emulate
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.presets import preset_profile
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

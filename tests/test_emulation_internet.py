@@ -9,7 +9,8 @@ import internet
 import pytest
 from emulation import bentpipe, require_emulation
 
-from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 
 RTT_MS = 40.0
 

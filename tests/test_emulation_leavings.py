@@ -9,9 +9,10 @@ import pytest
 from emulation import require_emulation
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, read_profile, write_profile
-from bentpipe.runs.path_of_runs import raced_path
-from bentpipe.runs.program import run_program
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.path import raced_path
 from bentpipe.validation.emulator.faults import processes_with
 
 

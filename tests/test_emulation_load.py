@@ -7,11 +7,12 @@ import sys
 import pytest
 from emulation import bentpipe, require_emulation
 
-from bentpipe.emulation.load import Second
-from bentpipe.emulation.load import bound as bound_of
-from bentpipe.emulation.processors import ProcessorTime
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.load import Second
+from bentpipe.execution.emulation.load import bound as bound_of
+from bentpipe.execution.emulation.processors import ProcessorTime
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation.emulator.delays import unlimited_path
 
 FULL = Second(1.0, relay=0.95, processors=0.97, count=2)

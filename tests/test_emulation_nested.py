@@ -10,9 +10,10 @@ import pytest
 from disturbance import first_valid
 from emulation import CLIENT, SERVER, echo, python
 
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs
-from bentpipe.runs.program import run_program
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import find_runs
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

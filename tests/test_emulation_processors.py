@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.emulation import processors
-from bentpipe.emulation.proc import PROC, stat_fields, worked_s
-from bentpipe.emulation.processors import ProcessorTime
+from bentpipe.execution.emulation import processors
+from bentpipe.execution.emulation.proc import PROC, stat_fields, worked_s
+from bentpipe.execution.emulation.processors import ProcessorTime
 from bentpipe.validation.emulator.calm import Ticks
 
 

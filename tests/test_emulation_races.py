@@ -11,9 +11,11 @@ from disturbance import first_valid
 from emulation import wait_for
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import write_profile
-from bentpipe.report import write_report
-from bentpipe.runs import find_runs, kernel, race
+from bentpipe.execution import kernel
+from bentpipe.execution.racing import race
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.report.build import write_report
+from bentpipe.runs.store import find_runs
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from emulation import SERVER, echo, python, rows
 
-from bentpipe.emulation.processors import ProcessorTime
-from bentpipe.profiles import preset_profile
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.processors import ProcessorTime
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.presets import preset_profile
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

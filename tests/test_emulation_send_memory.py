@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from bentpipe.emulation import send_memory
-from bentpipe.emulation.send_memory import wmem_segment_bytes
+from bentpipe.execution.emulation import send_memory
+from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 
 
 def test_this_kernel_tells_or_says_nothing():

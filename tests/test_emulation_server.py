@@ -7,8 +7,8 @@ import time
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs.program import run_program
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.presets import preset_profile
 
 pytestmark = pytest.mark.usefixtures("emulation")
 

@@ -11,7 +11,7 @@ import time
 import pytest
 from emulation import bell_file, wait_for
 
-from bentpipe.runs import find_runs
+from bentpipe.runs.store import find_runs
 
 #: Says that it is there, and waits; ends with 3 when it is asked to, with 4 on SIGQUIT.
 POLITE = "trap 'exit 3' TERM HUP; trap 'exit 4' QUIT; touch ready; while :; do sleep 0.02; done"

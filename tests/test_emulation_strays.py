@@ -7,7 +7,8 @@ import sys
 import pytest
 from emulation import bell_file, bentpipe, require_emulation
 
-from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 
 #: Sets the device's MTU inside to 9000, as `ip link set bentpipe mtu 9000` does (SIOCSIFMTU).
 LARGER = """

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from emulation import bentpipe, need, wait_for
 
-from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation.emulator.faults import processes_with
 
 pytestmark = pytest.mark.usefixtures("emulation")

@@ -5,7 +5,7 @@ import pytest
 from disturbance import first_valid
 from emulation import require_emulation
 
-from bentpipe.emulation.lateness import BOUND_MS
+from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.validation.emulator import delays, traffic
 
 

@@ -10,13 +10,21 @@ from typer.testing import CliRunner
 from bentpipe import controllers
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
+from bentpipe.execution import kernel
+from bentpipe.execution.plan import label_profiles, plan_experiment, plan_race
+from bentpipe.experiments.file import parse_experiment
+from bentpipe.experiments.schemes import (
+    entrant_of,
+    flows_of,
+    known_controllers,
+    parse_entrant,
+    parse_entrants,
+    parse_options,
+)
 from bentpipe.plots.style import entrant_name, look
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs import find_runs, kernel
-from bentpipe.runs.entrants import entrant_of, flows_of, known_controllers, parse_entrant, parse_entrants, parse_options
-from bentpipe.runs.experiment_file import parse_experiment
-from bentpipe.runs.plan import label_profiles, plan_experiment, plan_race
-from bentpipe.runs.store import LONGEST_NAME, safe_name
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import LONGEST_NAME, find_runs, safe_name
 
 ONE_FLOW = """
 name = "one"

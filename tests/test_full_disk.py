@@ -10,11 +10,12 @@ from dish_recording import Faulty, seconds_of
 from dish_world import at
 
 from bentpipe import segments
-from bentpipe.dish.client import DishClient
-from bentpipe.dish.recording import recorder, scan_recording
 from bentpipe.errors import DiskFullError, StoreError
 from bentpipe.files import replace_file
-from bentpipe.runs.measured import read_measured
+from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.recording import recorder
+from bentpipe.measurements.dish.recording.reading import scan_recording
+from bentpipe.measurements.runs.store import read_measured
 from bentpipe.runs.store import write_folder
 
 

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
-from bentpipe.emulation import check
-from bentpipe.emulation.check import Check, KernelReport
+from bentpipe.execution.emulation import check
+from bentpipe.execution.emulation.check import Check, KernelReport
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView
+from bentpipe.measurements.profile import profile_from
+from bentpipe.measurements.runs.importing import import_files
+from bentpipe.measurements.runs.opening import opened
+from bentpipe.measurements.runs.store import read_measured
+from bentpipe.measurements.serving.inputs import read_maps, read_pings
 from bentpipe.profiles.build import Points
-from bentpipe.profiles.measured import Capacity, FromPings, profile_from_pings, read_capacity
-from bentpipe.runs.measured import read_measured
-from bentpipe.runs.measured.importing import import_files
-from bentpipe.runs.measured.opening import opened
-from bentpipe.runs.measured_profile import profile_from
-from bentpipe.serving import read_maps, read_pings
+from bentpipe.profiles.measured.capacity import Capacity, read_capacity
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
+from bentpipe.profiles.path import PathView
 from bentpipe.times import format_utc
 
 NS = 10**9

@@ -11,23 +11,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe import orbit
 from bentpipe.analysis.files import scan_file
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.execution.plan import MOST_RUNS
+from bentpipe.execution.racing import race
+from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.files import atomic_write
+from bentpipe.measurements.probing.recording import taken
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.runs.importing import import_files, read_file
+from bentpipe.orbits import routes
 from bentpipe.plots.profile import profile_figure
-from bentpipe.probing.recording import taken
-from bentpipe.profiles import make_profile, preset_profile, read_profile, summarise, write_profile
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.origin import slots
-from bentpipe.profiles.show import as_rows
+from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.show import as_rows, summarise
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
-from bentpipe.readers.measurement import Said
 from bentpipe.report import content
-from bentpipe.runs import find_runs, left_out, race, results_table
-from bentpipe.runs import summarise as summarise_runs
-from bentpipe.runs.measured.importing import import_files, read_file
-from bentpipe.runs.plan import MOST_RUNS
-from bentpipe.sweeps import race_jobs
+from bentpipe.runs.record import results_table
+from bentpipe.runs.store import find_runs
+from bentpipe.runs.summary import left_out
+from bentpipe.runs.summary import summarise as summarise_runs
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 ODD = [None, True, -1, 1e300, 2**63, 10**400, "x", [], {}, [None], {"x": None}, float("nan")]
@@ -210,7 +215,7 @@ def test_absurd_numbers_of_seeds_are_refused(tmp_path, seeds):
 @pytest.mark.parametrize("step", [1e-300, 5e-324, 1e-9, 1e300, float("nan"), float("inf"), 0.0, -1.0])
 def test_absurd_steps_are_one_short_line(step):
     with pytest.raises(UserError) as error:
-        orbit.route("louvain", "london", start_unix_ns=START_UNIX_NS, duration_s=10.0, step_s=step)
+        routes.route("louvain", "london", start_unix_ns=START_UNIX_NS, duration_s=10.0, step_s=step)
     assert len(str(error.value)) < 100
 
 

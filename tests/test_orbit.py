@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe import orbit
 from bentpipe.errors import UserError
-from bentpipe.scenarios import Place, parse_place
+from bentpipe.orbits import elements, routes, sky
+from bentpipe.scenarios.places import parse_place
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 
 AT = parse_utc("2026-05-10T15:00:00Z")
@@ -35,7 +36,7 @@ PACKED = gzip.compress(TLE.encode(), mtime=0)
 
 @pytest.fixture(scope="module")
 def shell():
-    return orbit.load_satellites(None, "starlink-s1", AT)
+    return elements.load_satellites(None, "starlink-s1", AT)
 
 
 def test_plain_and_gzipped_files_hold_the_same(tmp_path):
@@ -43,7 +44,7 @@ def test_plain_and_gzipped_files_hold_the_same(tmp_path):
     plain.write_text(TLE)
     packed.write_bytes(PACKED)
     for path in (plain, packed):
-        satellites = orbit.read_elements(path)
+        satellites = elements.read_elements(path)
         assert len(satellites) == 1
         assert satellites.elements()["name"] == ["STARLINK-1008"]
 
@@ -51,7 +52,7 @@ def test_plain_and_gzipped_files_hold_the_same(tmp_path):
 def test_two_gzip_members_are_one_file(tmp_path):
     path = tmp_path / "a.tle.gz"
     path.write_bytes(PACKED + gzip.compress(OTHER.encode()))
-    assert orbit.read_elements(path).elements()["name"] == ["STARLINK-1008", "VANGUARD 1"]
+    assert elements.read_elements(path).elements()["name"] == ["STARLINK-1008", "VANGUARD 1"]
 
 
 def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said(tmp_path):
@@ -61,9 +62,9 @@ def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said
     for text in (older + OTHER + TLE, TLE + OTHER + older):
         path.write_text(checked(text))
         with pytest.warns(
-            orbit.OrbitWarning, match=r"^a\.tle: 1 element sets left out: .* \(2 satellites remain\)"
+            elements.OrbitWarning, match=r"^a\.tle: 1 element sets left out: .* \(2 satellites remain\)"
         ) as said:
-            satellites = orbit.read_elements(path)
+            satellites = elements.read_elements(path)
         assert len(said) == 1
         assert satellites.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert satellites.superseded == 1
@@ -89,7 +90,7 @@ def test_satellites_that_share_a_number_are_not_one(tmp_path, number):
     path.write_text(a_shell([number] * 40))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(orbit.read_elements(path)) == len(orbit.load_satellites(path, None, AT)) == 40
+        assert len(elements.read_elements(path)) == len(elements.load_satellites(path, None, AT)) == 40
 
 
 def test_of_several_epochs_the_nearest_to_the_asked_time_counts(tmp_path):
@@ -98,8 +99,8 @@ def test_of_several_epochs_the_nearest_to_the_asked_time_counts(tmp_path):
     path.write_text(a_shell([7, 8], "26130.50000000") + a_shell([7, 8], "26100.50000000"))
     epochs = [parse_utc("2026-05-10T12:00:00Z"), parse_utc("2026-04-10T12:00:00Z")]
     for epoch in epochs:
-        with pytest.warns(orbit.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as said:
-            found = orbit.load_satellites(path, None, epoch + day)
+        with pytest.warns(elements.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as said:
+            found = elements.load_satellites(path, None, epoch + day)
         assert len(said) == 1  # and the elements are fresh
         assert set(found.elements()["epoch_unix_ns"]) == {epoch}
 
@@ -108,7 +109,7 @@ def test_a_grid_keeps_every_place(tmp_path):
     path = tmp_path / "grid.tle"
     path.write_text(a_shell([7] * 44) + a_shell([7], "26129.53954372"))
     with pytest.raises(UserError, match="grid:4x11 has 44 satellites, the elements have 45"):
-        orbit.route(MELBOURNE, parse_place("sydney"), elements=path, start_unix_ns=AT, duration_s=1, isl="grid:4x11")
+        routes.route(MELBOURNE, parse_place("sydney"), elements=path, start_unix_ns=AT, duration_s=1, isl="grid:4x11")
 
 
 def checked(text):
@@ -121,11 +122,11 @@ def checked(text):
 
 
 def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(orbit, "MAX_ELEMENTS_BYTES", 10_000)
+    monkeypatch.setattr(elements, "MAX_ELEMENTS_BYTES", 10_000)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b" " * 1_000_000))
     with pytest.raises(UserError, match="unpacks to more than 10000 bytes"):
-        orbit.read_elements(path)
+        elements.read_elements(path)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_bad_files_say_where_and_what(tmp_path, content, wanted):
     path = tmp_path / "a.tle"
     path.write_bytes(content)
     with pytest.raises(UserError) as caught:
-        orbit.read_elements(path)
+        elements.read_elements(path)
     assert wanted in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -156,11 +157,11 @@ def test_no_bytes_do_anything_but_a_user_error(tmp_path_factory, data, prefix):
     path = tmp_path_factory.mktemp("fuzz") / "f"
     path.write_bytes(prefix + data)
     with pytest.raises(UserError):
-        orbit.read_elements(path)
+        elements.read_elements(path)
 
 
 def test_the_sky_is_sorted_and_above_the_mask(shell):
-    rows = orbit.sky(shell, MELBOURNE, AT, min_elevation_deg=30.0)
+    rows = sky.sky(shell, MELBOURNE, AT, min_elevation_deg=30.0)
     elevations = [row["elevation_deg"] for row in rows]
     assert rows
     assert elevations == sorted(elevations, reverse=True)
@@ -170,17 +171,17 @@ def test_the_sky_is_sorted_and_above_the_mask(shell):
 
 
 def test_the_pole_has_an_empty_sky_not_an_error(shell):
-    assert orbit.sky(shell, Place("pole", 90.0, 0.0), AT) == []
+    assert sky.sky(shell, Place("pole", 90.0, 0.0), AT) == []
 
 
 def test_blocks_are_the_whole_and_the_sky(shell):
     times = AT + np.arange(70, dtype=np.int64) * 10**9
-    whole = orbit.look_angles(shell, MELBOURNE, times)
+    whole = sky.look_angles(shell, MELBOURNE, times)
     assert whole.azimuth_deg.shape == (len(shell), 70)
-    for which, block in orbit.look_angle_blocks(shell, MELBOURNE, times, satellites_per_block=500):
+    for which, block in sky.look_angle_blocks(shell, MELBOURNE, times, satellites_per_block=500):
         for a, b in zip(whole, block, strict=True):
             np.testing.assert_array_equal(a[which], b)
-    up = {row["norad_id"]: row for row in orbit.sky(shell, MELBOURNE, AT)}
+    up = {row["norad_id"]: row for row in sky.sky(shell, MELBOURNE, AT)}
     above = {i + 1 for i in np.flatnonzero(whole.elevation_deg[:, 0] >= 25)}
     assert above == set(up)
     for number, row in up.items():
@@ -190,7 +191,7 @@ def test_blocks_are_the_whole_and_the_sky(shell):
 
 def test_times_are_integers(shell):
     with pytest.raises(UserError, match="wanted one dimension of integer nanoseconds"):
-        orbit.look_angles(shell, MELBOURNE, [1.5])
+        sky.look_angles(shell, MELBOURNE, [1.5])
 
 
 @pytest.mark.parametrize(("name", "by_deg", "by_km"), [("starlink-s1", 0.0, 0.0), ("geo", 0.02, 0.1)])
@@ -198,11 +199,11 @@ def test_built_in_satellites_do_not_jump_at_midnight(name, by_deg, by_km):
     """Asked for on one day or the next, before or after midnight: a satellite is at one place at one moment."""
     midnight = parse_utc("2026-05-12T00:00:00Z")
     around = midnight + np.array([-(10**9), 0, 10**9])
-    before, after = (orbit.load_satellites(None, name, midnight + late) for late in (-(10**9), 10**9))
-    looks = zip(*(orbit.look_angles(s, MELBOURNE, around) for s in (before, after)), strict=True)
+    before, after = (elements.load_satellites(None, name, midnight + late) for late in (-(10**9), 10**9))
+    looks = zip(*(sky.look_angles(s, MELBOURNE, around) for s in (before, after)), strict=True)
     for (a, b), within in zip(looks, (by_deg, by_deg, by_km), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=within)
-    ranges = orbit.look_angles(after, MELBOURNE, around).range_km
+    ranges = sky.look_angles(after, MELBOURNE, around).range_km
     assert np.abs(np.diff(ranges)).max() < 8.0  # what a low satellite moves in a second
 
 
@@ -211,9 +212,9 @@ def test_a_geostationary_satellite_keeps_its_place_for_years(days):
     at = AT + days * 86_400 * 10**9
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        satellites = orbit.load_satellites(None, "geo", at)
+        satellites = elements.load_satellites(None, "geo", at)
     # And for as long as a Profile may last.
-    look = orbit.look_angles(satellites, Place("below", 0.0, 140.0), at + np.array([0, 1, 31]) * 86_400 * 10**9)
+    look = sky.look_angles(satellites, Place("below", 0.0, 140.0), at + np.array([0, 1, 31]) * 86_400 * 10**9)
     assert look.elevation_deg.min() > 89.0
     assert np.abs(look.range_km - 35_786).max() < 5.0
 
@@ -222,12 +223,12 @@ def test_a_geostationary_satellite_keeps_its_place_for_years(days):
 def test_built_in_shells_far_from_their_epoch_are_warned_of(year):
     at = parse_utc(f"{year}-05-10T00:00:00Z")
     with pytest.warns(
-        orbit.StaleElementsWarning, match=r"starlink-s1 flies as filed from 2026-05-10, \d+ years"
+        elements.StaleElementsWarning, match=r"starlink-s1 flies as filed from 2026-05-10, \d+ years"
     ) as said:
-        satellites = orbit.load_satellites(None, "starlink-s1", at)
+        satellites = elements.load_satellites(None, "starlink-s1", at)
     assert len(said) == 1
     # The shell is still one: as many are up as ever.
-    assert 3 <= len(orbit.sky(satellites, MELBOURNE, at)) <= 30
+    assert 3 <= len(sky.sky(satellites, MELBOURNE, at)) <= 30
 
 
 def test_built_in_orbits_stay_round_for_years(shell):
@@ -235,19 +236,19 @@ def test_built_in_orbits_stay_round_for_years(shell):
     earth_km = 6378.137
     for years in (-3, 0, 0.16, 2):
         times = AT + int(years * 365.25 * 86400e9) + np.arange(0, 6000, 120) * 10**9
-        look = orbit.look_angles(shell, Place("origin", 0.0, 0.0), times)
+        look = sky.look_angles(shell, Place("origin", 0.0, 0.0), times)
         sine = np.sin(np.radians(look.elevation_deg))
         altitude_km = np.sqrt(earth_km**2 + look.range_km**2 + 2 * earth_km * look.range_km * sine) - earth_km
         assert np.abs(altitude_km - 550.0).max() < 14.5
 
 
 def test_a_way_from_a_place_to_itself_has_no_links(shell):
-    found = orbit.route(MELBOURNE, MELBOURNE, duration_s=2)
+    found = routes.route(MELBOURNE, MELBOURNE, duration_s=2)
     here = (MELBOURNE.lat_deg, MELBOURNE.lon_deg, MELBOURNE.alt_m)
-    assert orbit.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == found.to_rows()
+    assert routes.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == found.to_rows()
     assert found.to_rows()[1] == {"t_s": 1.0, "rtt_ms": 0.0, "hops": 0, "satellites": []}
     assert found.to_csv().splitlines()[1] == "0,0.000000,0,"
-    pairs = orbit.constellation([MELBOURNE, MELBOURNE], [AT], shell)
+    pairs = routes.constellation([MELBOURNE, MELBOURNE], [AT], shell)
     np.testing.assert_array_equal(pairs.rtt_ms, np.zeros((1, 2, 2)))
     np.testing.assert_array_equal(pairs.hops, np.zeros((1, 2, 2)))
 
@@ -255,25 +256,25 @@ def test_a_way_from_a_place_to_itself_has_no_links(shell):
 def test_no_way_for_want_of_links_is_said(tmp_path):
     path = tmp_path / "a.tle"
     path.write_text(TLE)
-    with pytest.warns(orbit.OrbitWarning, match=r"no way in 2 of 2 steps: the satellites have no links.*grid:"):
-        orbit.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2)
+    with pytest.warns(elements.OrbitWarning, match=r"no way in 2 of 2 steps: the satellites have no links.*grid:"):
+        routes.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2)
     # Who asks for none knows.
-    orbit.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2, isl="none")
+    routes.route(MELBOURNE, parse_place("london"), elements=path, start_unix_ns=AT, duration_s=2, isl="none")
 
 
 def test_routes_begin_where_profiles_do_and_elements_need_a_start(tmp_path):
     ends = parse_place("london"), MELBOURNE
     assert (
-        orbit.route(*ends, duration_s=1).to_rows()
-        == orbit.route(*ends, start_unix_ns=parse_utc("2026-05-10T09:00:00Z"), duration_s=1).to_rows()
+        routes.route(*ends, duration_s=1).to_rows()
+        == routes.route(*ends, start_unix_ns=parse_utc("2026-05-10T09:00:00Z"), duration_s=1).to_rows()
     )
     with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
-        orbit.route(*ends, elements=tmp_path / "a.tle")
+        routes.route(*ends, elements=tmp_path / "a.tle")
 
 
 def test_route_csv_and_rows_say_the_same():
     ends = parse_place("59.93,30.36"), parse_place("-22.90,-43.17")
-    found = orbit.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
+    found = routes.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
     rows = list(csv.DictReader(io.StringIO(found.to_csv())))
     assert [row["t_s"] for row in rows] == ["0", "0.5", "1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5"]
     for text, row in zip(rows, found.to_rows(), strict=True):
@@ -284,7 +285,7 @@ def test_route_csv_and_rows_say_the_same():
 
 
 def test_a_place_without_a_satellite_is_unreachable_not_an_error():
-    found = orbit.route(Place("pole", 90.0, 0.0), MELBOURNE, start_unix_ns=AT, duration_s=2)
+    found = routes.route(Place("pole", 90.0, 0.0), MELBOURNE, start_unix_ns=AT, duration_s=2)
     assert found.to_rows()[0] == {"t_s": 0.0, "rtt_ms": None, "hops": 0, "satellites": []}
     assert found.to_csv().splitlines()[1] == "0,,0,"
 
@@ -306,14 +307,14 @@ def test_a_place_without_a_satellite_is_unreachable_not_an_error():
 def test_bad_requests_say_what_was_wanted(arguments, wanted):
     request = {"start_unix_ns": AT, "duration_s": 2.0} | arguments
     with pytest.raises(UserError) as caught:
-        orbit.route(MELBOURNE, parse_place("sydney"), **request)
+        routes.route(MELBOURNE, parse_place("sydney"), **request)
     assert wanted in str(caught.value)
 
 
 def test_all_pairs_are_the_routes(shell):
     places = [MELBOURNE, parse_place("london"), Place("pole", 90.0, 0.0)]
-    pairs = orbit.constellation(places, [AT], shell, threads=1)
-    single = orbit.route(places[0], places[1], start_unix_ns=AT, duration_s=1, constellation="starlink-s1")
+    pairs = routes.constellation(places, [AT], shell, threads=1)
+    single = routes.route(places[0], places[1], start_unix_ns=AT, duration_s=1, constellation="starlink-s1")
     assert pairs.rtt_ms[0, 0, 1] == pytest.approx(single.rtt_ms[0], abs=1e-9)
     assert pairs.hops[0, 1, 0] == single.hops[0]
     assert np.isinf(pairs.rtt_ms[0, 2, :2]).all()
@@ -325,36 +326,36 @@ def test_stale_elements_warn_with_age_and_cost(tmp_path):
     path.write_text(TLE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        orbit.load_satellites(path, None, AT)
-    with pytest.warns(orbit.StaleElementsWarning, match=r"old.tle: the elements are 31\.1 days .* km") as caught:
-        orbit.load_satellites(path, None, AT + 31 * 86_400 * 10**9)
+        elements.load_satellites(path, None, AT)
+    with pytest.warns(elements.StaleElementsWarning, match=r"old.tle: the elements are 31\.1 days .* km") as caught:
+        elements.load_satellites(path, None, AT + 31 * 86_400 * 10**9)
     assert len(caught) == 1
 
 
 def test_elements_and_a_constellation_are_one_too_many(tmp_path):
     with pytest.raises(UserError, match="wanted one of them"):
-        orbit.load_satellites(tmp_path / "x", "geo", AT)
+        elements.load_satellites(tmp_path / "x", "geo", AT)
 
 
 def test_a_schedule_has_slots_at_the_edges_and_repeats(shell):
     gateways = [("sydney", parse_place("sydney"), 3.0)]
     request = {"start_unix_ns": AT, "duration_ns": 60 * 10**9}
     parts: list[float] = []
-    text = orbit.schedule(shell, MELBOURNE, gateways, **request, on_progress=parts.append)
+    text = sky.schedule(shell, MELBOURNE, gateways, **request, on_progress=parts.append)
     slots = json.loads(text)["slots"]
     assert [slot["start_ns"] // 10**9 for slot in slots] == [0, 12, 27, 42, 57]
     assert parts[-1] == 1.0
-    assert text == orbit.schedule(shell, MELBOURNE, gateways, **request)
+    assert text == sky.schedule(shell, MELBOURNE, gateways, **request)
     with pytest.raises(UserError, match="no scheduling policy 'best'; there are starlink-like"):
-        orbit.schedule(shell, MELBOURNE, gateways, **request, policy="best")
+        sky.schedule(shell, MELBOURNE, gateways, **request, policy="best")
     with pytest.raises(UserError, match="wanted more than 0"):
-        orbit.schedule(shell, MELBOURNE, gateways, start_unix_ns=AT, duration_ns=0)
+        sky.schedule(shell, MELBOURNE, gateways, start_unix_ns=AT, duration_ns=0)
 
 
 def test_the_real_catalogue_of_the_day(request):
     path = Path(request.config.rootpath).parent / "shared/data/tle_starlink/10-05-2026.tle.gz"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    satellites = orbit.load_satellites(path, None, AT)
+    satellites = elements.load_satellites(path, None, AT)
     assert len(satellites) > 10_000
-    assert 40 < len(orbit.sky(satellites, MELBOURNE, AT)) < 120
+    assert 40 < len(sky.sky(satellites, MELBOURNE, AT)) < 120

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from bentpipe.analysis.files import scan_file
 from bentpipe.damage import MEASURED_BOUND
 from bentpipe.errors import UserError
+from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.serving.inputs import read_maps
 from bentpipe.parquet_size import parquet_size
 from bentpipe.profiles import parquet as profile_parquet
-from bentpipe.profiles import preset_profile, read_profile, write_profile
+from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.table import profile_to_frame
 from bentpipe.runs import store
-from bentpipe.runs.measured.importing import read_file
-from bentpipe.serving.inputs import read_maps
 
 MANY = 10_500_000
 

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
+from bentpipe.execution.racing import race
 from bentpipe.plots import series, style
 from bentpipe.plots.profile import profile_figure, save_profile_figure
 from bentpipe.plots.timeline import plot_timeline
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
-from bentpipe.profiles import make_profile, preset_profile
-from bentpipe.runs import race, raced_path
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.path import raced_path
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 

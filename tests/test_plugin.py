@@ -14,13 +14,19 @@ from typer.testing import CliRunner
 from bentpipe import preset_profile, write_profile
 from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
+from bentpipe.execution.racing import race
+from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.experiments.plugins import guests_of, simulate
+from bentpipe.experiments.schemes import parse_entrants
 from bentpipe.plugin import HOOKS
-from bentpipe.report import write_report
-from bentpipe.runs import AskedWarning, find_runs, parse_entrants, race
+from bentpipe.report.build import write_report
 from bentpipe.runs.failed import read_failed
-from bentpipe.runs.guests import guests_of, simulate
-from bentpipe.sweeps import SweepWarning, race_jobs, run_sweep
-from bentpipe.tuning import parse_grid, search, tune
+from bentpipe.runs.manifest import AskedWarning
+from bentpipe.runs.store import find_runs
+from bentpipe.tuning import search
+from bentpipe.tuning.grid import parse_grid
+from bentpipe.tuning.search import tune
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "my_controller.py"
 GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "own-controller.md"

@@ -17,11 +17,11 @@ import polars as pl
 import pytest
 from emulation import bentpipe, cannot
 
-from bentpipe.analysis import path_segments
-from bentpipe.profiles import write_profile
+from bentpipe.analysis.path import path_segments
+from bentpipe.measurements.runs.store import read_measured
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
-from bentpipe.runs import find_runs
-from bentpipe.runs.measured import read_measured
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.runs.store import find_runs
 
 EVERY_S = 0.01
 OURS = (sys.executable, "-m", "bentpipe", "probe")

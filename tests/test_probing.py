@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.probing import clock_offset, kernel, owd_wire
-from bentpipe.probing.clocks import Clocks
-from bentpipe.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
-from bentpipe.probing.finishing import finish, finish_all
-from bentpipe.probing.icmp import IcmpSocket
-from bentpipe.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER, Ledger
-from bentpipe.probing.loop import Loop
-from bentpipe.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
-from bentpipe.probing.recording import Asked, Recording
-from bentpipe.probing.reflector import CLIENTS_PER_ADDRESS, ECHOES_PER_S, HELLOS_PER_S, Desk, Reflector
-from bentpipe.probing.session import Session
-from bentpipe.probing.spec import Spec, Target, look_up
-from bentpipe.runs.measured import find_measured
+from bentpipe.measurements.probing import clock_offset, kernel, owd_wire
+from bentpipe.measurements.probing.clocks import Clocks
+from bentpipe.measurements.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
+from bentpipe.measurements.probing.finishing import finish, finish_all
+from bentpipe.measurements.probing.icmp import IcmpSocket
+from bentpipe.measurements.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER, Ledger
+from bentpipe.measurements.probing.loop import Loop
+from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
+from bentpipe.measurements.probing.recording import Asked, Recording
+from bentpipe.measurements.probing.reflector import CLIENTS_PER_ADDRESS, ECHOES_PER_S, HELLOS_PER_S, Desk, Reflector
+from bentpipe.measurements.probing.session import Session
+from bentpipe.measurements.probing.spec import Spec, Target, look_up
+from bentpipe.measurements.runs.store import find_measured
 from bentpipe.times import parse_duration_ns
 
 NONCE = b"nonce678"
@@ -148,7 +148,7 @@ def test_jumps_and_sleep_are_told_apart(monkeypatch):
     seen = iter(
         [(100, 0), (100 + 5 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND)]
     )
-    monkeypatch.setattr("bentpipe.probing.clocks._offsets", lambda: next(seen))
+    monkeypatch.setattr("bentpipe.measurements.probing.clocks._offsets", lambda: next(seen))
     clocks = Clocks()
     assert [(jump.kind, jump.by_s) for jump in clocks.look()] == [("suspended", 5.0)]
     assert [(jump.kind, jump.by_s) for jump in clocks.look()] == [("clock_jump", -3.0)]
@@ -513,7 +513,7 @@ def test_without_permission_it_says_what_to_do(monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("bentpipe.probing.icmp.socket.socket", refused)
+    monkeypatch.setattr("bentpipe.measurements.probing.icmp.socket.socket", refused)
     with pytest.raises(UserError, match=r"permission denied: .*ping_group_range.*CAP_NET_RAW"):
         IcmpSocket(4, Loop())
 

@@ -14,9 +14,14 @@ import pytest
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import read_unpacked
-from bentpipe.profiles import PathView, preset_profile, profile_to_frame, summarise
-from bentpipe.profiles.convert import FORMATS, ReadOptions, WriteOptions, read_as, write_as
-from bentpipe.profiles.measured import profile_from_pings
+from bentpipe.profiles.convert import FORMATS, read_as, write_as
+from bentpipe.profiles.convert.reading import ReadOptions
+from bentpipe.profiles.convert.writing import WriteOptions
+from bentpipe.profiles.measured.make import profile_from_pings
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.show import summarise
+from bentpipe.profiles.table import profile_to_frame
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELAY = ReadOptions(delay_s=0.02)

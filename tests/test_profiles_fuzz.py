@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, read_profile
-from bentpipe.profiles.convert import FORMATS, ReadOptions, read_as, write_as
+from bentpipe.profiles.convert import FORMATS, read_as, write_as
+from bentpipe.profiles.convert.reading import ReadOptions
+from bentpipe.profiles.parquet import read_profile
+from bentpipe.profiles.presets import preset_profile
 
 OPTIONS = ReadOptions(delay_s=0.02)
 #: StarryNet's is a folder: its own test is below.

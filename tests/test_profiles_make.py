@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bentpipe import orbit
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile, summarise
+from bentpipe.orbits import elements, sky
 from bentpipe.profiles.access import loss_process
 from bentpipe.profiles.coverage import SLOT_NS, SLOT_PHASE_NS, SLOTS, coverage
-from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning
+from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.origin import geometry, slots
 from bentpipe.profiles.pings import ping
-from bentpipe.profiles.show import as_rows
-from bentpipe.scenarios import Place, load_gateways, load_sites
+from bentpipe.profiles.show import as_rows, summarise
+from bentpipe.scenarios.ground import load_gateways
+from bentpipe.scenarios.sites import Place, load_sites
 from bentpipe.times import format_utc, parse_utc
 
 START = parse_utc("2026-05-10T09:00:00Z")
@@ -26,7 +26,7 @@ START = parse_utc("2026-05-10T09:00:00Z")
 
 def elements_file(folder: Path, epoch_unix_ns: int = START) -> Path:
     """Shell 1 of Starlink as OMM JSON."""
-    columns = orbit.load_satellites(None, "starlink-s1", epoch_unix_ns).elements()
+    columns = elements.load_satellites(None, "starlink-s1", epoch_unix_ns).elements()
     entries = [
         {
             "OBJECT_NAME": columns["name"][i],
@@ -177,11 +177,11 @@ def test_coverage_is_the_share_of_slots_in_which_the_scheduler_has_a_candidate()
     assert (found[3].share, found[4].share) == (0.0, 1.0)
     assert 0 < found[1].share < 0.2 < found[0].share < found[2].share < 1
     day = parse_utc("2026-05-10T00:00:00Z")
-    satellites = orbit.load_satellites(None, None, day)
+    satellites = elements.load_satellites(None, None, day)
     for place, one in zip(places[:3], found[:3], strict=True):
         served = 0
         for k in range(SLOTS):
-            text = orbit.schedule(
+            text = sky.schedule(
                 satellites,
                 place,
                 [(g.label, Place(g.label, g.lat_deg, g.lon_deg), 0.0) for g in load_gateways().gateways],
@@ -197,11 +197,11 @@ def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
         make_profile("melbourne", "sydney", elements=path)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", orbit.StaleElementsWarning)
+        warnings.simplefilter("error", elements.StaleElementsWarning)
         warnings.simplefilter("ignore", OutageWarning)
         make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=20.0)
     month = 30 * 86_400 * 10**9
-    with pytest.warns(orbit.StaleElementsWarning, match=r"the elements are 30\.\d days"):
+    with pytest.warns(elements.StaleElementsWarning, match=r"the elements are 30\.\d days"):
         make_profile("melbourne", "sydney", elements=path, start_unix_ns=START + month, duration_s=20.0)
 
 

@@ -12,22 +12,19 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
+from bentpipe.measurements.profile import profile_from
+from bentpipe.measurements.runs.importing import import_files
+from bentpipe.measurements.runs.store import Source, write_measured
 from bentpipe.plots.profile import profile_figure
-from bentpipe.profiles import PathView, preset_profile, read_profile, summarise, write_profile
-from bentpipe.profiles.measured import (
-    FromPings,
-    given_back,
-    profile_from_pings,
-    read_capacity,
-    regular_times,
-    seen,
-)
+from bentpipe.profiles.measured.agreement import given_back, regular_times, seen
+from bentpipe.profiles.measured.capacity import read_capacity
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
+from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.path import PathView
 from bentpipe.profiles.pings import known_at, ping, ping_table
-from bentpipe.profiles.show import as_rows
-from bentpipe.runs import RacedPath
-from bentpipe.runs.measured import Source, write_measured
-from bentpipe.runs.measured.importing import import_files
-from bentpipe.runs.measured_profile import profile_from
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.show import as_rows, summarise
+from bentpipe.runs.path import RacedPath
 from bentpipe.validation import CLAIMS, check
 from bentpipe.validation.measured_profile import with_coin
 from bentpipe.validation.measured_profile.series import PHASE_S, SLOT_S, START_UNIX_NS, drawn

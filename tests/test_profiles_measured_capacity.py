@@ -12,19 +12,14 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView, write_profile
+from bentpipe.measurements.profile import profile_from
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
-from bentpipe.profiles.measured import (
-    FromPings,
-    agreement,
-    disagreement,
-    given_back,
-    profile_from_pings,
-    read_capacity,
-)
-from bentpipe.profiles.measured.capacity import Capacity
+from bentpipe.profiles.measured.agreement import agreement, disagreement, given_back
+from bentpipe.profiles.measured.capacity import Capacity, read_capacity
 from bentpipe.profiles.measured.envelope import envelope
-from bentpipe.runs.measured_profile import profile_from
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.path import PathView
 from bentpipe.validation.measured_profile.series import START_UNIX_NS, drawn
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

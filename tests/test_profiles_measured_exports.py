@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import PathView
-from bentpipe.profiles.convert import ReadOptions, WriteOptions, read_as, write_as
-from bentpipe.profiles.convert.writing import delay_known
-from bentpipe.profiles.measured import (
-    FromPings,
-    profile_from_pings,
-    read_capacity,
-)
+from bentpipe.profiles.convert import read_as, write_as
+from bentpipe.profiles.convert.reading import ReadOptions
+from bentpipe.profiles.convert.writing import WriteOptions, delay_known
+from bentpipe.profiles.measured.capacity import read_capacity
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
+from bentpipe.profiles.path import PathView
 from bentpipe.validation.measured_profile.series import drawn
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -12,16 +12,11 @@ import pytest
 from bentpipe._native import Profile
 from bentpipe.errors import StoreError, UserError
 from bentpipe.files import atomic_write, read_bytes
-from bentpipe.profiles import (
-    PathView,
-    preset_profile,
-    profile_from_frame,
-    profile_to_frame,
-    read_profile,
-    summarise,
-    write_profile,
-)
-from bentpipe.profiles.parquet import FORMAT, HASH_KEY, PROFILE_KEY
+from bentpipe.profiles.parquet import FORMAT, HASH_KEY, PROFILE_KEY, read_profile, write_profile
+from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.show import summarise
+from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 
 
 def sample(rows: int = 500) -> Profile:

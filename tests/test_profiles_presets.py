@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, summarise
 from bentpipe.profiles.path import Steps
-from bentpipe.scenarios import load_presets
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.show import summarise
+from bentpipe.scenarios.presets import load_presets
 from bentpipe.times import format_utc, parse_utc
 
 

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.readers import TOOLS, Arrivals, read, recognise
-from bentpipe.runs import program_output
-from bentpipe.runs.printed.tee import KEPT_BYTES
+from bentpipe.measurements.readers.reading import Arrivals
+from bentpipe.measurements.readers.tools import TOOLS, read, recognise
+from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.measurements.tool_output.tee import KEPT_BYTES
 
 PING = b"""PING server(server (fd62:656e:7470::1)) 56 data bytes
 64 bytes from server (fd62:656e:7470::1): icmp_seq=1 ttl=64 time=40.4 ms
@@ -224,7 +225,7 @@ def test_an_upload_of_curl_is_one():
 
 
 def test_what_is_gzipped_is_bounded_as_plain_text_is(monkeypatch):
-    monkeypatch.setattr("bentpipe.readers.tools.MOST_BYTES", len(TEXTS["irtt"]) - 1)
+    monkeypatch.setattr("bentpipe.measurements.readers.tools.MOST_BYTES", len(TEXTS["irtt"]) - 1)
     with pytest.raises(UserError, match="standard output"):
         read("irtt", gzip.compress(TEXTS["irtt"]), "standard output")
     assert KEPT_BYTES == 128 << 20
@@ -421,9 +422,9 @@ def test_a_reader_that_goes_away_ends_the_program(bell, tmp_path):
 
 
 def test_no_more_is_kept_than_there_is_room_for(bell, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["bentpipe.runs.printed.tee"], "KEPT_BYTES", 1000)
-    from bentpipe.profiles import read_profile
-    from bentpipe.runs.program import run_program
+    monkeypatch.setattr(sys.modules["bentpipe.measurements.tool_output.tee"], "KEPT_BYTES", 1000)
+    from bentpipe.execution.program import run_program
+    from bentpipe.profiles.parquet import read_profile
 
     result = run_program(read_profile(bell), says(TEXTS["irtt"]), out=tmp_path / "out")
     assert f"only 1000 of {len(TEXTS['irtt'])} bytes are kept" in result.note

@@ -11,7 +11,7 @@ import pytest
 
 from bentpipe import _native
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.queues import parse_queue, with_queues
 
 MS = 1_000_000
@@ -67,7 +67,7 @@ def test_a_rule_that_no_hop_answers_to_is_refused():
 
 
 def test_a_profile_keeps_its_queue_when_it_is_written_and_drawn_again(tmp_path):
-    from bentpipe.profiles import read_profile, write_profile
+    from bentpipe.profiles.parquet import read_profile, write_profile
 
     path = with_queues(preset_profile("dumbbell", 1.0), ["fq_codel:limit_packets=33"])
     write_profile(path, tmp_path / "p.parquet")

@@ -13,23 +13,16 @@ from hypothesis import strategies as st
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile, preset_profile
-from bentpipe.report import write_report
-from bentpipe.runs import (
-    compare,
-    find_runs,
-    race,
-    read_experiment,
-    read_run,
-    run_experiment,
-    store,
-    summarise,
-    total_goodput_bps,
-)
-from bentpipe.runs.ctrl_c import ctrl_c_held_back, deaf_to_ctrl_c
-from bentpipe.runs.plan import drawn_phase_ns
-from bentpipe.runs.racing import RaceInterruptedError
-from bentpipe.runs.store import DamagedRunWarning
+from bentpipe.execution.interrupts import ctrl_c_held_back, deaf_to_ctrl_c
+from bentpipe.execution.plan import drawn_phase_ns
+from bentpipe.execution.racing import RaceInterruptedError, race, run_experiment
+from bentpipe.experiments.file import read_experiment
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report.build import write_report
+from bentpipe.runs import store
+from bentpipe.runs.store import DamagedRunWarning, find_runs, read_run
+from bentpipe.runs.summary import compare, summarise, total_goodput_bps
 from bentpipe.runs.text import result_rows
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -105,7 +98,7 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
 
 
 def test_a_run_can_be_repeated_from_what_it_kept(tmp_path):
-    from bentpipe.profiles import read_profile
+    from bentpipe.profiles.parquet import read_profile
 
     first = race([bell()], ["bbr"], out=tmp_path / "a", duration_s=2.0, seeds=2)
     kept = read_profile(tmp_path / "a" / "profiles" / "bell.parquet")
@@ -289,7 +282,7 @@ def test_progress_rises_to_one_and_counts_what_was_there(tmp_path):
 
 
 def test_an_experiment_file_is_run_for_each_seed(tmp_path):
-    from bentpipe.profiles import read_profile, write_profile
+    from bentpipe.profiles.parquet import read_profile, write_profile
 
     write_profile(bell(), tmp_path / "p.parquet")
     (tmp_path / "e.toml").write_text(
@@ -310,7 +303,7 @@ RACE = textwrap.dedent("""
     import sys
     from pathlib import Path
     from bentpipe.profiles import preset_profile
-    from bentpipe.runs import race
+    from bentpipe.execution.racing import race
     path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
     try:
         race([path], ["reno", "cubic", "bbr"], out=Path(sys.argv[1]), duration_s=30.0, seeds=400, jobs=2)
@@ -322,7 +315,7 @@ SWEEP = textwrap.dedent("""
     import sys
     from pathlib import Path
     from bentpipe.profiles import preset_profile
-    from bentpipe.sweeps import race_jobs, run_sweep
+    from bentpipe.execution.sweeps import race_jobs, run_sweep
     path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
     jobs = race_jobs([path], ["reno", "cubic"], duration_s=30.0, seeds=100)
     try:

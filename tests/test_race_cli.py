@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe import demo, profiles
+from bentpipe import demo
 from bentpipe.cli.main import app
-from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.errors import StoreError
+from bentpipe.execution import racing
+from bentpipe.profiles import parquet
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.report import build
-from bentpipe.runs import StoreError, find_runs, racing, store, summarise
+from bentpipe.runs import store
+from bentpipe.runs.store import find_runs
+from bentpipe.runs.summary import summarise
 from bentpipe.runs.text import number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -142,7 +148,7 @@ def test_ctrl_c_before_the_first_run_says_what_is_kept(path, tmp_path, monkeypat
     out = tmp_path / "out"
     assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
     with monkeypatch.context() as early:
-        early.setattr(profiles, "read_profile", interrupt)
+        early.setattr(parquet, "read_profile", interrupt)
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: Runs kept in {out}: 1; the same command does the rest\n"
@@ -179,7 +185,7 @@ def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, 
     assert done.stderr.replace("OUT", str(out)) == wanted
     assert len(find_runs(out)) == 4
     with monkeypatch.context() as early:
-        early.setattr(profiles, "read_profile", interrupt)
+        early.setattr(parquet, "read_profile", interrupt)
         done = bentpipe(*asked, "--fresh")
     assert done.stderr == f"error: interrupted: Runs kept in {out}: 4; the same command begins again\n"
     for run in find_runs(out):  # of another build: without --fresh they would be refused

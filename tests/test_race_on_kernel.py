@@ -14,15 +14,21 @@ from typer.testing import CliRunner
 
 from bentpipe import _native
 from bentpipe.cli.main import app
-from bentpipe.emulation import CAPTURES, Emulated, EmulationError
-from bentpipe.emulation.check import Lateness
+from bentpipe.execution import captures, kernel
+from bentpipe.execution.emulation.check import Lateness
+from bentpipe.execution.emulation.engine import CAPTURES, Emulated, EmulationError
+from bentpipe.execution.racing import KernelWarning, race
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_timeline
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.report import world, write_report
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report import world
+from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
-from bentpipe.runs import KernelWarning, Run, captures, find_runs, kernel, left_out, race, store
+from bentpipe.runs import store
+from bentpipe.runs.store import Run, find_runs
+from bentpipe.runs.summary import left_out
 from bentpipe.runs.text import NONE
 
 LATE = "1 % of the packets were over 1.96 ms late (bound 1 ms): the machine is too busy or too slow for this path"

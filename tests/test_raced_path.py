@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from bentpipe.execution.racing import race
 from bentpipe.plots.distributions import retransmit_share
 from bentpipe.plots.series import goodput
-from bentpipe.profiles import make_profile, preset_profile, read_profile
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import RacedPath, race, raced_path
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.path import RacedPath, raced_path
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 

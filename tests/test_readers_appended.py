@@ -7,9 +7,9 @@ import pytest
 from reader_texts import START_S
 
 from bentpipe.errors import UserError
-from bentpipe.readers.measurement import Said
-from bentpipe.readers.restarts import restarts
-from bentpipe.runs.measured.importing import read_file
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.restarts import restarts
+from bentpipe.measurements.runs.importing import read_file
 
 NS = 10**9
 A, B = "192.0.2.1", "203.0.113.9"
@@ -200,7 +200,7 @@ def looked_at(lines, monkeypatch, **more):
     seq, sent_s, rtt_ms = (np.array(column) for column in zip(*lines, strict=True))
     sent_ns = (1_700_000_000 * NS + np.round(sent_s * 1e9)).astype(np.int64)
     seen = []
-    monkeypatch.setattr("bentpipe.readers.restarts._wrapped", lambda *about: seen.append(about) or False)
+    monkeypatch.setattr("bentpipe.measurements.readers.restarts._wrapped", lambda *about: seen.append(about) or False)
     return restarts(seq.astype(np.int64), sent_ns, rtt_ms, wraps=True, exact=True, every_s=None, **more), len(seen)
 
 

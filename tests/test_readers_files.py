@@ -22,10 +22,10 @@ from reader_texts import (
     TRACEROUTE,
 )
 
-from bentpipe.analysis import path_segments
+from bentpipe.analysis.path import path_segments
 from bentpipe.errors import UserError
-from bentpipe.readers.measurement import Said
-from bentpipe.runs.measured.importing import assembled, import_files, read_file
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.runs.importing import assembled, import_files, read_file
 from bentpipe.times import parse_utc
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"

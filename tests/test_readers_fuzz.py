@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_texts import TEXTS
 
-from bentpipe.readers.measurement import Measurement
-from bentpipe.runs.measured.importing import FORMATS, Part, assembled, read_file, recognise
-from bentpipe.runs.measured.store import Source
+from bentpipe.measurements.readers.measurement import Measurement
+from bentpipe.measurements.runs.importing import FORMATS, Part, assembled, read_file, recognise
+from bentpipe.measurements.runs.store import Source
 
 
 @st.composite

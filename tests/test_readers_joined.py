@@ -7,9 +7,9 @@ import pytest
 from reader_texts import ATLAS, CSV, MTR, TEXTS
 
 from bentpipe.errors import UserError
-from bentpipe.readers import read as read_output
-from bentpipe.readers.measurement import Said
-from bentpipe.runs.measured.importing import read_file
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.tools import read as read_output
+from bentpipe.measurements.runs.importing import read_file
 
 IRTT, IPERF3, STREAM = (TEXTS[name][0] for name in ("irtt", "iperf3", "iperf3 stream"))
 FAILED = json.dumps({"start": {"version": "iperf 3.16"}, "intervals": [], "end": {}, "error": "refused"}).encode()

@@ -9,11 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
-from bentpipe.profiles.measured import FromPings, given_back, profile_from_pings, regular_times, seen
-from bentpipe.readers.measurement import Said
-from bentpipe.readers.timestamps import look_at
-from bentpipe.runs.measured.importing import read_file
-from bentpipe.runs.measured_profile import profile_from
+from bentpipe.measurements.profile import profile_from
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.timestamps import look_at
+from bentpipe.measurements.runs.importing import read_file
+from bentpipe.profiles.measured.agreement import given_back, regular_times, seen
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 START_NS = 1_795_199_963 * 10**9

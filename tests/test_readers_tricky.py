@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from reader_texts import DISH_CSV, START_S, STATUS, TEXTS, TRACEROUTE, parquet_bytes
 
 from bentpipe.errors import UserError
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.restarts import restarts
+from bentpipe.measurements.runs.importing import import_files, read_file
+from bentpipe.measurements.runs.opening import open_measured
+from bentpipe.measurements.runs.tables import filled
 from bentpipe.profiles.measured.capacity import of_tables
-from bentpipe.readers.measurement import Said
-from bentpipe.readers.restarts import restarts
-from bentpipe.runs.measured.importing import import_files, read_file
-from bentpipe.runs.measured.opening import open_measured
-from bentpipe.runs.measured.tables import filled
 
 NS = 10**9
 HEADING = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n"
@@ -327,7 +327,7 @@ def test_maps_are_taken_apart_some_at_a_time(tmp_path, monkeypatch):
     maps[2], maps[4][3] = [0.0] * 25, float("nan")  # nothing is known; no number
     rows = {"timestamp": [float(START_S + n) for n in range(7)], "obstruction_map": maps, "frame_type": [1] * 7}
     for at_once in (2, 256):
-        monkeypatch.setattr("bentpipe.dish.dumps.tables._AT_ONCE", at_once)
+        monkeypatch.setattr("bentpipe.measurements.dish.dumps.tables._AT_ONCE", at_once)
         found = read(tmp_path, parquet_bytes(rows)).tables["dish_maps"]
         assert found["pixel"].to_list() == [[n for n, q in enumerate(one) if q > 0] for one in maps]
         assert found["quality"].to_list() == [[q for q in one if q > 0] for one in maps]

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_texts import TRACERT, WINDOWS_PING
 
-from bentpipe.analysis import path_segments
+from bentpipe.analysis.path import path_segments
 from bentpipe.errors import UserError
-from bentpipe.readers.measurement import Said
-from bentpipe.readers.windows import measure_ping
-from bentpipe.runs.measured.importing import assembled, read_file
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.windows import measure_ping
+from bentpipe.measurements.runs.importing import assembled, read_file
 
 NS = 10**9
 #: What stands for a probe that got no echo reply.

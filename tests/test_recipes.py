@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 from emulation import PATHS_TO_SYSTEM_TOOLS, cannot, need, require_emulation
 
-from bentpipe.runs import find_runs, program_output
+from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.runs.store import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "recipes"

@@ -15,22 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile, preset_profile, write_profile
-from bentpipe.report import program, prose, write_report
+from bentpipe.execution.racing import race, run_experiment
+from bentpipe.experiments.file import read_experiment
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report import program, prose
+from bentpipe.report.build import write_report
 from bentpipe.report.content import parts, shown_seed
 from bentpipe.report.path import buffers, facts
 from bentpipe.report.prose import opening
 from bentpipe.report.provenance import blocks
-from bentpipe.runs import (
-    Run,
-    compare_difference,
-    find_runs,
-    race,
-    read_experiment,
-    run_experiment,
-    summarise,
-    total_goodput_bps,
-)
+from bentpipe.runs.store import Run, find_runs
+from bentpipe.runs.summary import compare_difference, summarise, total_goodput_bps
 from bentpipe.runs.text import interval, number
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z

@@ -8,13 +8,16 @@ import polars as pl
 import pytest
 from matplotlib.patches import StepPatch
 
+from bentpipe.execution.racing import race
+from bentpipe.experiments.flow_names import flow_parts
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
-from bentpipe.profiles import preset_profile
-from bentpipe.report import write_report
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report.build import write_report
 from bentpipe.report.program import repeat, sentences
-from bentpipe.runs import find_runs, race, store, summarise
+from bentpipe.runs import store
 from bentpipe.runs.commands import by_command, idle_connections
-from bentpipe.runs.flow_names import flow_parts
+from bentpipe.runs.store import find_runs
+from bentpipe.runs.summary import summarise
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 DOWN = ["iperf3", "-c", "server", "-R", "-C", "bbr"]

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.profiles import preset_profile
-from bentpipe.report import build, write_report
+from bentpipe.execution.racing import race
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report import build
+from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
-from bentpipe.runs import find_runs, race
+from bentpipe.runs.store import find_runs
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import AskedWarning, failed, race, read_asked
-from bentpipe.runs.asked import FILE
+from bentpipe.execution.racing import race
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs import failed
+from bentpipe.runs.manifest import FILE, AskedWarning, read_asked
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 

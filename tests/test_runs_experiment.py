@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import cross_traffic, race
-from bentpipe.runs.experiment import Experiment, Flow, ProfileRef, for_entrant
-from bentpipe.runs.experiment_file import parse_experiment, read_experiment
+from bentpipe.execution.racing import race
+from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef, for_entrant
+from bentpipe.experiments.file import parse_experiment, read_experiment
+from bentpipe.experiments.traffic import cross_traffic
+from bentpipe.profiles.presets import preset_profile
 
 GOOD = """
 name = "two hosts"

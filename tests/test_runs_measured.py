@@ -8,17 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.errors import UserError
-from bentpipe.runs import StoreError, find_runs
-from bentpipe.runs.measured import (
-    PROBES,
-    TABLES,
-    Source,
-    count_probes,
-    find_measured,
-    read_measured,
-    write_measured,
-)
+from bentpipe.errors import StoreError, UserError
+from bentpipe.measurements.readers.measurement import PROBES
+from bentpipe.measurements.runs.counting import count_probes
+from bentpipe.measurements.runs.store import Source, find_measured, read_measured, write_measured
+from bentpipe.measurements.runs.tables import TABLES
+from bentpipe.runs.store import find_runs
 
 START = 1_778_403_600_123_456_789  # 2026-05-10T09:00:00.123456789Z
 SOURCE = Source("ping.log", "ping", 100, "0" * 64)

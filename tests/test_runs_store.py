@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import StoreError, find_runs, race, read_run, summarise
-from bentpipe.runs.plan import identity
+from bentpipe.errors import StoreError, UserError
+from bentpipe.execution.racing import race
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.record import race_row
-from bentpipe.runs.store import PARTIAL, TABLES, DamagedRunWarning, basic_utc, safe_name, write_run
+from bentpipe.runs.store import PARTIAL, TABLES, DamagedRunWarning, basic_utc, find_runs, read_run, safe_name, write_run
+from bentpipe.runs.summary import summarise
+from bentpipe.runs.work import identity
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import Run, compare, compare_difference, counted, paired_values, race, summarise, total_goodput_bps
+from bentpipe.execution.racing import race
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import Run
+from bentpipe.runs.summary import compare, compare_difference, counted, paired_values, summarise, total_goodput_bps
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 BPS = st.sampled_from([0.0, 1e6, 5e6])

@@ -14,30 +14,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.experiments.traffic import traffic_share
 from bentpipe.profiles.access import default_parameters
-from bentpipe.runs.traffic import traffic_share
-from bentpipe.scenarios import (
-    as_place,
-    fibre_one_way_ms,
-    great_circle_km,
-    load_constellation,
+from bentpipe.scenarios.fibre import fibre_one_way_ms, great_circle_km, load_fibre, parse_fibre
+from bentpipe.scenarios.ground import (
     load_gateways,
     load_pops,
-    load_presets,
-    load_services,
-    load_sites,
     nearest_pop,
-    parse_place,
-    parse_preset,
+    parse_gateways,
+    parse_pops,
     pop_by_code,
     read_gateways,
 )
-from bentpipe.scenarios.fibre import load_fibre, parse_fibre
-from bentpipe.scenarios.ground import parse_gateways, parse_pops
-from bentpipe.scenarios.presets import parse_presets
-from bentpipe.scenarios.services import parse_services
-from bentpipe.scenarios.shells import parse_constellation
-from bentpipe.scenarios.sites import parse_sites
+from bentpipe.scenarios.places import as_place, parse_place
+from bentpipe.scenarios.presets import load_presets, parse_preset, parse_presets
+from bentpipe.scenarios.services import load_services, parse_services
+from bentpipe.scenarios.shells import load_constellation, parse_constellation
+from bentpipe.scenarios.sites import load_sites, parse_sites
 from bentpipe.scenarios.tables import packaged_names, packaged_text
 from bentpipe.scenarios.traffic import find_traffic, parse_traffic
 
@@ -418,7 +411,7 @@ def test_the_peak_is_what_the_busiest_hour_of_the_access_model_lacks(monkeypatch
     def with_load(amplitude, power):
         table = default_parameters()
         table["load"]["daily_log_amplitude"], table["capacity"]["load_power"] = amplitude, power
-        monkeypatch.setattr("bentpipe.runs.traffic.default_parameters", lambda: table)
+        monkeypatch.setattr("bentpipe.experiments.traffic.default_parameters", lambda: table)
         return traffic_share(find_traffic("peak"))
 
     now = default_parameters()

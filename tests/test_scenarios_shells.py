@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.scenarios import constellation_names, load_constellation, mean_motion_rev_per_day
-from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
+from bentpipe.scenarios.shells import (
+    WGS72_MU_KM3_S2,
+    WGS72_RADIUS_KM,
+    constellation_names,
+    load_constellation,
+    mean_motion_rev_per_day,
+)
 
 #: Starlink's general-perturbations elements of 21 May 2024 (Celestrak), outside this repository.
 ELEMENTS = Path(__file__).parents[2] / "shared" / "data" / "omm_starlink" / "starlink_gp_2024-05-21.json.gz"

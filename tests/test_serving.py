@@ -11,22 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bentpipe import orbit
 from bentpipe.analysis.tables import only_series
 from bentpipe.cli.main import app
-from bentpipe.dish.client import DishClient
-from bentpipe.dish.clocks import SetClock
-from bentpipe.dish.obstruction import SIDE, pixels_of
-from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.simulation import LocalTransport, Terminal, World
-from bentpipe.dish.simulation.sky import PaintedMap
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile
-from bentpipe.scenarios import parse_place
-from bentpipe.serving import by_map, by_rtt, read_maps, read_pings
-from bentpipe.serving.confidence import posterior
-from bentpipe.serving.frames import Attitudes, of_pixels, of_sky, to_pixels, to_sky
-from bentpipe.serving.sightings import painted, pointed
+from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.clocks import SetClock
+from bentpipe.measurements.dish.obstruction import SIDE, pixels_of
+from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.simulation.sky import PaintedMap
+from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
+from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.measurements.serving.confidence import posterior
+from bentpipe.measurements.serving.finding import by_map
+from bentpipe.measurements.serving.frames import Attitudes, of_pixels, of_sky, to_pixels, to_sky
+from bentpipe.measurements.serving.inputs import read_maps, read_pings
+from bentpipe.measurements.serving.rtt import by_rtt
+from bentpipe.measurements.serving.sightings import painted, pointed
+from bentpipe.orbits.elements import load_satellites, read_elements
+from bentpipe.profiles.make import make_profile
+from bentpipe.scenarios.places import parse_place
 from bentpipe.times import parse_utc
 from bentpipe.validation.serving import Judged, calibration, labels_of
 from bentpipe.validation.tle import two_line_elements
@@ -47,7 +50,7 @@ def world(seconds=300):
 
 @functools.cache
 def satellites():
-    return orbit.load_satellites(None, None, START)
+    return load_satellites(None, None, START)
 
 
 def truth(seconds=300):
@@ -97,7 +100,7 @@ def test_a_satellite_that_is_not_in_the_elements_is_none_or_unsure(tmp_path):
     keep = [line for line in lines if int(line[2:7]) not in missing]
     path = tmp_path / "some.tle"
     path.write_text("\n".join(keep) + "\n")
-    answers, _ = by_map(painted(looks()), "FRAME_EARTH", orbit.read_elements(path, START), PLACE)
+    answers, _ = by_map(painted(looks()), "FRAME_EARTH", read_elements(path, START), PLACE)
     gone = [a for a in answers if truth()[a.slot_start_unix_ns] in missing]
     assert gone
     assert sum(a.norad_id is None or a.confidence < 0.9 for a in gone) >= len(gone) / 2

@@ -12,23 +12,18 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.profiles import Profile
+from bentpipe.execution.racing import race
 from bentpipe.profiles.build import Points, Provenance, single_hop_profile
 from bentpipe.profiles.build import Side as PathSide
 from bentpipe.profiles.path import PathView
-from bentpipe.runs import Run, race
 from bentpipe.runs.figures import Figures, Side, figures_of
-from bentpipe.runs.store import DamagedRunError
+from bentpipe.runs.store import DamagedRunError, Run
 from bentpipe.validation import sim_vs_kernel
 from bentpipe.validation.sim_vs_kernel import worlds as worlds_of
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell
-from bentpipe.validation.sim_vs_kernel.explanations import (
-    STANDS_STILL,
-    against_itself,
-    explained_by,
-    undecided,
-)
+from bentpipe.validation.sim_vs_kernel.explanations import STANDS_STILL, against_itself, explained_by, undecided
 from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, experiment_of, run_cell, same_path

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.runs.measured.importing import import_files
-from bentpipe.studies import STUDIES, Request, Result, Row, Study, Verdict, find_study
+from bentpipe.measurements.runs.importing import import_files
+from bentpipe.studies import STUDIES, find_study
 from bentpipe.studies.measured import load_campaigns, measured_parts, probe_series
 from bentpipe.studies.running import check, run_study
 from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 CLI = CliRunner()
 

@@ -3,9 +3,9 @@
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.counterfactual import loss_parameters, take_counterfactuals
 from bentpipe.studies.flows import on_day

@@ -7,12 +7,13 @@ from itertools import product
 import polars as pl
 import pytest
 
-from bentpipe import runs
-from bentpipe.profiles import preset_profile
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.experiments import schemes
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.studies import ecn_on_starlink as study
 from bentpipe.studies.waits import lone_ms
-from bentpipe.sweeps import race_jobs, run_sweep
 
 
 def outcome(goodput_mbps, queueing_ms, share=0.5):
@@ -62,7 +63,7 @@ def test_its_queues_are_queues_and_its_entrants_can_be_raced():
     for name in study.NAMES:
         assert parse_queue(queues.text(name))["discipline"]
     for queue in (study.OWN, "CoDel"):
-        assert all(runs.parse_entrants(entrant) == (entrant,) for entrant in study._entrants(queue))
+        assert all(schemes.parse_entrants(entrant) == (entrant,) for entrant in study._entrants(queue))
 
 
 @pytest.mark.parametrize(("queue", "most_ms"), [("up=drop_tail", None), ("up=step:threshold_ms=5", 8.0)])

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bentpipe.errors import UserError
+from bentpipe.execution.sweeps import cluster
+from bentpipe.experiments.schemes import known_controllers, parse_entrant
 from bentpipe.plots import error_curves, pareto
-from bentpipe.runs.entrants import known_controllers, parse_entrant
 from bentpipe.studies import field, hint_error, leo_field
 from bentpipe.studies.flows import Field
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
-from bentpipe.sweeps import cluster
 from bentpipe.times import parse_utc
 
 DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"

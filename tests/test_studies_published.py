@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import Experiment, Flow, ProfileRef
-from bentpipe.runs.experiment import NS_PER_S, ROLE
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import STUDIES, find_study
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, on_one_path, shown, sign_tested
 from bentpipe.studies.apnic_2022 import _equal_after_s

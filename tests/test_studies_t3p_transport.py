@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bentpipe.scenarios import Place, load_services
+from bentpipe.scenarios.services import load_services
+from bentpipe.scenarios.sites import Place
 from bentpipe.studies import find_study
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.t3p import load_terminals
@@ -12,7 +13,7 @@ from bentpipe.studies.t3p_bbr2_grid import _take
 from bentpipe.studies.t3p_pooled import Span, pooled
 from bentpipe.studies.t3p_uplink import HOUR_NS, load_uplink, starts_of_tests, uplink_paths
 from bentpipe.times import parse_utc
-from bentpipe.tuning import score
+from bentpipe.tuning.scores import score
 
 
 def test_the_grid_has_the_default_and_the_published_point():

@@ -12,21 +12,16 @@ import pytest
 
 from bentpipe import preset_profile
 from bentpipe.errors import StoreError, UserError
-from bentpipe.profiles.measured import profile_from_pings
-from bentpipe.runs import race, summarise
-from bentpipe.sweeps import (
-    ClusterError,
-    DamagedResultWarning,
-    SweepInterruptedError,
-    SweepWarning,
-    experiment_jobs,
-    race_jobs,
-    read_results,
-    run_sweep,
-)
-from bentpipe.sweeps import cluster as clustering
-from bentpipe.sweeps import table as tables
-from bentpipe.sweeps.crews import Finished, Tick
+from bentpipe.execution.racing import race
+from bentpipe.execution.sweeps import cluster as clustering
+from bentpipe.execution.sweeps import table as tables
+from bentpipe.execution.sweeps.cluster import ClusterError
+from bentpipe.execution.sweeps.crews import Finished, Tick
+from bentpipe.execution.sweeps.engine import SweepInterruptedError, SweepWarning, run_sweep
+from bentpipe.execution.sweeps.job import experiment_jobs, race_jobs
+from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
+from bentpipe.profiles.measured.make import profile_from_pings
+from bentpipe.runs.summary import summarise
 
 ENTRANTS = ["cubic", "bbr2", "cubic+bbr"]
 
@@ -293,7 +288,7 @@ def test_no_scheduler_is_one_line(jobs, tmp_path, monkeypatch):
 
 
 def test_a_result_of_another_build_is_refused(jobs, swept):
-    from bentpipe.sweeps import engine
+    from bentpipe.execution.sweeps import engine
 
     line = json.loads(swept.table.read_bytes().splitlines()[1])
     engine._check_same(jobs[0], line)

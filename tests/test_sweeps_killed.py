@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 
 from bentpipe import preset_profile
 from bentpipe.cli.main import app
+from bentpipe.execution.sweeps import cluster as clustering
+from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.table import NAME, read_results
 from bentpipe.plots import style
-from bentpipe.profiles import write_profile
-from bentpipe.sweeps import SweepWarning, race_jobs, read_results, run_sweep
-from bentpipe.sweeps import cluster as clustering
-from bentpipe.sweeps.table import NAME
+from bentpipe.profiles.parquet import write_profile
 
 pytest.importorskip("distributed")
 

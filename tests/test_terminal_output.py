@@ -16,11 +16,12 @@ from rich.console import Console
 
 from bentpipe import cli
 from bentpipe.cli import console
-from bentpipe.dish.following import Change
-from bentpipe.dish.watching import Picture
 from bentpipe.errors import printable
-from bentpipe.probing import picture, spec
-from bentpipe.profiles import preset_profile, write_profile
+from bentpipe.measurements.dish.following import Change
+from bentpipe.measurements.dish.watching import Picture
+from bentpipe.measurements.probing import picture, spec
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 
 #: Sets the clipboard (OSC 52), the title (OSC 0), and clears the screen by C1's CSI.
 HOSTILE = "evil\x1b]52;c;cm0gLXJm\x07\x1b]0;title\x07\x9b2J\x7f"

@@ -10,8 +10,10 @@ from bentpipe.errors import UserError
 from bentpipe.fairness import Group, entrant_of_groups, fairness, parse_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.plots.heatmap import plot_heatmaps
-from bentpipe.tuning import parse_grid, search, tune
+from bentpipe.tuning import search
+from bentpipe.tuning.grid import parse_grid
 from bentpipe.tuning.scores import score
+from bentpipe.tuning.search import tune
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points
-from bentpipe.profiles.measured import Capacity
+from bentpipe.profiles.measured.capacity import Capacity
 from bentpipe.validation.access_model import capacities, levels, losses, parts, pings, slot_means, transport
 from bentpipe.validation.access_model.classifier import apart, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, replays, shuffled

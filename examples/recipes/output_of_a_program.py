@@ -5,7 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.runs import find_runs, program_output
+from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.runs.store import find_runs
 
 for run in find_runs(Path(sys.argv[1])):
     output = program_output(run)

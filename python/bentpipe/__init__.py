@@ -20,29 +20,33 @@ from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile, __version__, controllers, simulate
-    from bentpipe.orbit import route, sky
-    from bentpipe.profiles import make_profile, preset_profile, read_profile, summarise, write_profile
+    from bentpipe.execution.racing import race
+    from bentpipe.orbits.routes import route
+    from bentpipe.orbits.sky import sky
     from bentpipe.profiles.convert import read_as, write_as
-    from bentpipe.report import write_report
-    from bentpipe.runs import race
+    from bentpipe.profiles.make import make_profile
+    from bentpipe.profiles.parquet import read_profile, write_profile
+    from bentpipe.profiles.presets import preset_profile
+    from bentpipe.profiles.show import summarise
+    from bentpipe.report.build import write_report
 
 #: Public name → the module it lives in.
 _HOMES = {
     "Profile": "bentpipe._native",
     "__version__": "bentpipe._native",
     "controllers": "bentpipe._native",
-    "make_profile": "bentpipe.profiles",
-    "preset_profile": "bentpipe.profiles",
-    "race": "bentpipe.runs",
+    "make_profile": "bentpipe.profiles.make",
+    "preset_profile": "bentpipe.profiles.presets",
+    "race": "bentpipe.execution.racing",
     "read_as": "bentpipe.profiles.convert",
-    "read_profile": "bentpipe.profiles",
-    "route": "bentpipe.orbit",
+    "read_profile": "bentpipe.profiles.parquet",
+    "route": "bentpipe.orbits.routes",
     "simulate": "bentpipe._native",
-    "sky": "bentpipe.orbit",
-    "summarise": "bentpipe.profiles",
+    "sky": "bentpipe.orbits.sky",
+    "summarise": "bentpipe.profiles.show",
     "write_as": "bentpipe.profiles.convert",
-    "write_profile": "bentpipe.profiles",
-    "write_report": "bentpipe.report",
+    "write_profile": "bentpipe.profiles.parquet",
+    "write_report": "bentpipe.report.build",
 }
 
 __all__ = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import StoppedError
-from bentpipe.profiles import make_profile
-from bentpipe.report import write_report
-from bentpipe.runs import RaceInterruptedError, race
+from bentpipe.execution.racing import RaceInterruptedError, race
+from bentpipe.profiles.make import make_profile
+from bentpipe.report.build import write_report
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bentpipe.runs import RaceResult
+    from bentpipe.execution.racing import RaceResult
 
 SITE = "melbourne"
 DESTINATIONS = ("sydney", "london")

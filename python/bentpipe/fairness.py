@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.runs.entrants import parse_entrant, parse_entrants
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import Outcome, race_jobs
+from bentpipe.experiments.schemes import parse_entrant, parse_entrants
 from bentpipe.runs.estimates import Estimate, estimate, jain_index
-from bentpipe.sweeps import Outcome, race_jobs, run_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bentpipe import Profile
-    from bentpipe.runs.experiment import Direction
-    from bentpipe.sweeps import Progress, SweptRun
+    from bentpipe._native import Profile
+    from bentpipe.execution.sweeps.engine import Progress
+    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.experiments.experiment import Direction
 
 SCALES_S = (1, 2, 5, 10, 30, 60, 300, 600)
 """Over how long shares are compared [s]; those longer than half a Run are left out. Chosen here: about two a decade."""
@@ -176,7 +178,7 @@ def fairness(
 ) -> Fairness:
     """Bulk flows of several groups start together and share each path to the end.
 
-    Raises as `bentpipe.sweeps.run_sweep` does; `UserError` if no Run counts.
+    Raises as `bentpipe.execution.sweeps.run_sweep` does; `UserError` if no Run counts.
     """
     entrant = entrant_of_groups(groups)
     jobs = race_jobs(

@@ -3,7 +3,7 @@
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::Nanos;
 
-/// What is later than this counts as late. `LATENESS_BOUND_MS` of `bentpipe.emulation` is the same.
+/// What is later than this counts as late. `LATENESS_BOUND_MS` of `bentpipe.execution.emulation` is the same.
 pub const BOUND: Nanos = Nanos(1_000_000);
 
 /// See the module.

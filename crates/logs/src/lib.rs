@@ -1,6 +1,6 @@
 //! Logs of measuring tools as columns: the lines that come by the million, and no others.
 //!
-//! What a log may hold is said once, in `bentpipe.readers` (Python). Here stand the two kinds of line of which a long log
+//! What a log may hold is said once, in `bentpipe.measurements.readers` (Python). Here stand the two kinds of line of which a long log
 //! has nine of ten: ping's reply and a table's row of plain numbers. A line that is not exactly one is handed back
 //! unread, with its number, to whom it may concern; so nothing is refused or guessed here.
 

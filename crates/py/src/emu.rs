@@ -1,4 +1,4 @@
-//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.emulation.keeper`).
+//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.execution.emulation.keeper`).
 
 use crate::error::user_error;
 use crate::profile::PyProfile;

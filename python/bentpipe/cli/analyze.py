@@ -11,7 +11,7 @@ from bentpipe.cli import options
 from bentpipe.cli.options import PlotCommand, plot_file
 
 if TYPE_CHECKING:
-    from bentpipe.runs.measured.opening import Opened, Wanted
+    from bentpipe.measurements.runs.opening import Opened, Wanted
 
 app = typer.Typer(
     no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
@@ -53,14 +53,14 @@ def latency(
 
     Example: bentpipe analyze latency pings.parquet
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.latency import cdf, latency_summary
 
     table = _open(file, "probes", site=site, target=target, kind=kind).table
-    _print(analysis.latency_summary(table).to_dicts(), as_json)
+    _print(latency_summary(table).to_dicts(), as_json)
     if plot:
         from bentpipe.plots.analysis import plot_latency
 
-        _save(plot_latency(analysis.cdf(table)), plot_file(plot, file, "latency"))
+        _save(plot_latency(cdf(table)), plot_file(plot, file, "latency"))
 
 
 @app.command(cls=PlotCommand)
@@ -76,12 +76,13 @@ def spikes(
 
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.handovers import analyze_handovers
+    from bentpipe.analysis.spikes import latency_spikes
 
     measured = _open(file, "probes", site=site, target=target, kind=kind)
     table = measured.table
-    period_s = analysis.analyze_handovers(table).period_s
-    found = analysis.latency_spikes(table, period_s)
+    period_s = analyze_handovers(table).period_s
+    found = latency_spikes(table, period_s)
     rows = found.spikes.to_dicts()
     if as_json:
         names = ("median_ms", "threshold_ms", "share_lasting", "near_multiple")
@@ -108,12 +109,12 @@ def handovers(
 
     Example: bentpipe analyze handovers pings.parquet --json
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.handovers import analyze_handovers
     from bentpipe.analysis.tables import only_series
 
     measured = _open(file, "probes", site=site, target=target, kind=kind)
     table = measured.table
-    found = analysis.analyze_handovers(table, clock_known=measured.clock_known)
+    found = analyze_handovers(table, clock_known=measured.clock_known)
     if as_json:
         _print(found.to_dict(), as_json)
     else:
@@ -139,11 +140,12 @@ def loss(
 
     Example: bentpipe analyze loss pings.parquet --json
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.handovers import analyze_handovers
+    from bentpipe.analysis.loss import loss_episodes
 
     table = _open(file, "probes", site=site, target=target, kind=kind).table
-    slots = analysis.analyze_handovers(table)
-    found = analysis.loss_episodes(table, slots.period_s, slots.edge_unix_ns)
+    slots = analyze_handovers(table)
+    found = loss_episodes(table, slots.period_s, slots.edge_unix_ns)
     whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
     if as_json:
         _print({**whole, "episodes": found.episodes.to_dicts(), "silences": found.silences.to_dicts()}, as_json)
@@ -165,11 +167,10 @@ def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> Non
 
     Example: bentpipe analyze path hops.parquet
     """
-    from bentpipe import analysis
-    from bentpipe.analysis.path import LEAST_BENT_PIPE_MS
+    from bentpipe.analysis.path import LEAST_BENT_PIPE_MS, path_segments
     from bentpipe.cli.console import note
 
-    found = analysis.path_segments(_open(file, "hops").table)
+    found = path_segments(_open(file, "hops").table)
     rows = found.segments.to_dicts()
     if as_json:
         _print({"traces": found.traces.to_dicts(), "segments": rows}, as_json)
@@ -193,10 +194,10 @@ def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None)
 
     Example: bentpipe analyze orientation dish.parquet
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.orientation import orientation_maps
     from bentpipe.cli.console import note
 
-    found = analysis.orientation_maps(_open(file, "orientation").table)
+    found = orientation_maps(_open(file, "orientation").table)
     names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
     if as_json:
         _print({**{name: getattr(found, name) for name in names}, "bins": found.bins.to_dicts()}, as_json)
@@ -222,9 +223,9 @@ def throughput(
 
     Example: bentpipe analyze throughput tests.parquet --zone Australia/Sydney
     """
-    from bentpipe import analysis
+    from bentpipe.analysis.throughput import throughput_series
 
-    found = analysis.throughput_series(_open(file, "throughput").table, zone)
+    found = throughput_series(_open(file, "throughput").table, zone)
     rows = found.summary.to_dicts()
     tables = {"summary": rows, "months": found.months.to_dicts(), "hours": found.hours.to_dicts()}
     _print(tables if as_json else rows, as_json)
@@ -237,7 +238,7 @@ def throughput(
 def _open(file: Path, wanted: Wanted, **series: str | None) -> Opened:
     """The table, and on stderr what was said of it."""
     from bentpipe.cli.console import note, warn
-    from bentpipe.runs.measured.opening import opened
+    from bentpipe.measurements.runs.opening import opened
 
     measured = opened(file, wanted, **series)
     for line in measured.warnings:

@@ -25,7 +25,7 @@ def cc(
     """
     from bentpipe import controllers
     from bentpipe.cli.console import table
-    from bentpipe.runs.entrants import check_controller
+    from bentpipe.experiments.schemes import check_controller
 
     found = controllers()
     if name is not None:
@@ -53,7 +53,8 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
     """
     from bentpipe.cli.console import say
     from bentpipe.profiles.coverage import SLOTS, coverage
-    from bentpipe.scenarios import load_sites, read_gateways, sites_source
+    from bentpipe.scenarios.ground import read_gateways
+    from bentpipe.scenarios.sites import load_sites, sites_source
 
     places = list(load_sites().values())
     covered = coverage(places, None if gateways is None else read_gateways(gateways))
@@ -89,7 +90,7 @@ def constellations(as_json: AsJson = False) -> None:
     Example:
         bentpipe constellations
     """
-    from bentpipe.scenarios import constellation_names, load_constellation
+    from bentpipe.scenarios.shells import constellation_names, load_constellation
 
     rows = [
         {
@@ -111,7 +112,8 @@ def presets(as_json: AsJson = False) -> None:
     Example:
         bentpipe presets
     """
-    from bentpipe.scenarios import load_presets, load_services
+    from bentpipe.scenarios.presets import load_presets
+    from bentpipe.scenarios.services import load_services
 
     rows: list[dict[str, object]] = []
     for preset in load_presets().values():
@@ -143,9 +145,9 @@ def policies(as_json: AsJson = False) -> None:
     Example:
         bentpipe policies
     """
-    from bentpipe import orbit
+    from bentpipe.orbits import sky
 
-    rows = [{"name": name, "description": description} for name, description in orbit.policies().items()]
+    rows = [{"name": name, "description": description} for name, description in sky.policies().items()]
     _print(["name", "description"], rows, as_json)
 
 

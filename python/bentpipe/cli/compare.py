@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 
 def compare(
@@ -29,8 +29,8 @@ def compare(
     from bentpipe.cli.console import note, print_json, progress, say, table
     from bentpipe.errors import UserError
     from bentpipe.report import compare as both
-    from bentpipe.runs import find_runs
     from bentpipe.runs.pairing import pair_up
+    from bentpipe.runs.store import find_runs
 
     if out is not None and out.suffix != ".html":
         raise UserError(f"{out}: wanted a file that ends in .html")

@@ -11,8 +11,8 @@ from bentpipe.cli import options
 from bentpipe.cli.options import PlaceCommand
 
 if TYPE_CHECKING:
-    from bentpipe.dish.following import Change
-    from bentpipe.profiles import Profile
+    from bentpipe._native import Profile
+    from bentpipe.measurements.dish.following import Change
 
 app = typer.Typer(help="Watch, record and simulate a Starlink user terminal.", no_args_is_help=True)
 
@@ -41,13 +41,13 @@ def watch(
     import sys
 
     from bentpipe.cli.console import note, say
-    from bentpipe.dish.extra import require_extra
+    from bentpipe.measurements.dish.extra import require_extra
 
     require_extra()
-    from bentpipe.dish.client import DishClient
-    from bentpipe.dish.clocks import WallClock
-    from bentpipe.dish.following import Follower
-    from bentpipe.dish.watching import Picture, Watcher, live, place_of
+    from bentpipe.measurements.dish.client import DishClient
+    from bentpipe.measurements.dish.clocks import WallClock
+    from bentpipe.measurements.dish.following import Follower
+    from bentpipe.measurements.dish.watching import Picture, Watcher, live, place_of
 
     client, clock, picture = DishClient(host), WallClock(), Picture()
     drawn = sys.stdout.isatty() and not as_json
@@ -57,8 +57,8 @@ def watch(
 
     serving = None
     if elements is not None:
-        from bentpipe.orbit import load_satellites
-        from bentpipe.serving.watching import Watching
+        from bentpipe.measurements.serving.watching import Watching
+        from bentpipe.orbits.elements import load_satellites
 
         satellites = load_satellites(elements, None, clock.now_unix_ns())
         serving = Watching(satellites, place_of(client, site))
@@ -88,12 +88,12 @@ def record(
     Example: bentpipe dish record --every 1 -o out/dish
     """
     from bentpipe.cli.console import note
-    from bentpipe.dish.extra import require_extra
+    from bentpipe.measurements.dish.extra import require_extra
 
     require_extra()
-    from bentpipe.dish.client import DishClient
-    from bentpipe.dish.clocks import WallClock
-    from bentpipe.dish.recording.recorder import Recorder
+    from bentpipe.measurements.dish.client import DishClient
+    from bentpipe.measurements.dish.clocks import WallClock
+    from bentpipe.measurements.dish.recording.recorder import Recorder
 
     recorder = Recorder(
         DishClient(host),
@@ -136,12 +136,14 @@ def simulate(
     Example: bentpipe dish simulate --profile P.parquet --port 9200 --firmware 2025
     """
     from bentpipe.cli.console import note, progress, say
-    from bentpipe.dish.extra import require_extra
+    from bentpipe.measurements.dish.extra import require_extra
 
     require_extra()
-    from bentpipe.dish.clocks import FastClock, WallClock
-    from bentpipe.dish.simulation import Terminal, World, default_profile, serve
-    from bentpipe.profiles import read_profile
+    from bentpipe.measurements.dish.clocks import FastClock, WallClock
+    from bentpipe.measurements.dish.simulation.server import serve
+    from bentpipe.measurements.dish.simulation.terminal import Terminal
+    from bentpipe.measurements.dish.simulation.world import World, default_profile
+    from bentpipe.profiles.parquet import read_profile
     from bentpipe.times import parse_utc
 
     clock = WallClock() if speed == 1 else FastClock(speed)

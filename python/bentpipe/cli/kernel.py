@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from bentpipe.emulation.check import KernelReport
+    from bentpipe.execution.emulation.check import KernelReport
 
 app = typer.Typer(help="What this machine's kernel can do for an emulation.", no_args_is_help=True)
 
@@ -25,8 +25,8 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
         bentpipe kernel check
     """
     from bentpipe.cli.console import print_json, say, table
-    from bentpipe.emulation.check import check_kernel
-    from bentpipe.runs.kernel import trial_path
+    from bentpipe.execution.emulation.check import check_kernel
+    from bentpipe.execution.kernel import trial_path
 
     report = check_kernel(trial_path())
     if as_json:

@@ -10,7 +10,7 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
-    from bentpipe.probing.spec import Method
+    from bentpipe.measurements.probing.spec import Method
 
 app = typer.Typer(
     help="Measure paths from here: pings, TCP handshakes, one-way delays, traceroutes.", no_args_is_help=True
@@ -115,7 +115,7 @@ def reflect(
     Example: bentpipe probe reflect --port 8712
     """
     from bentpipe.cli.console import note, say
-    from bentpipe.probing.reflector import Reflector
+    from bentpipe.measurements.probing.reflector import Reflector
 
     reflector = Reflector(address, port)
     say(f"{address} port {reflector.port}")
@@ -130,7 +130,7 @@ def finish(out: Annotated[Path, typer.Argument(help="The -o of a probe that was 
     Example: bentpipe probe finish out/probe
     """
     from bentpipe.cli.console import note
-    from bentpipe.probing.finishing import finish_all
+    from bentpipe.measurements.probing.finishing import finish_all
 
     for run in finish_all(out):
         note(f"Run in {run.path}")
@@ -154,11 +154,11 @@ def _probe(
 
     from bentpipe.cli.console import note, print_json, table, warn
     from bentpipe.errors import UserError
-    from bentpipe.probing.picture import live
-    from bentpipe.probing.recording import Asked, unfinished
-    from bentpipe.probing.report import COLUMNS, rows
-    from bentpipe.probing.session import Session
-    from bentpipe.probing.spec import Spec, look_up
+    from bentpipe.measurements.probing.picture import live
+    from bentpipe.measurements.probing.recording import Asked, unfinished
+    from bentpipe.measurements.probing.report import COLUMNS, rows
+    from bentpipe.measurements.probing.session import Session
+    from bentpipe.measurements.probing.spec import Spec, look_up
     from bentpipe.times import parse_duration_ns
 
     if only4 and only6:

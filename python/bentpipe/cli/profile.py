@@ -67,8 +67,11 @@ def make(
         bentpipe profile make --site melbourne --to london --start 2026-05-10T09:00:00Z --duration 300 -o P.parquet
     """
     from bentpipe.cli.console import note, print_json, progress
-    from bentpipe.profiles import make_profile, preset_profile, summarise, write_profile
-    from bentpipe.scenarios import parse_place
+    from bentpipe.profiles.make import make_profile
+    from bentpipe.profiles.parquet import write_profile
+    from bentpipe.profiles.presets import preset_profile
+    from bentpipe.profiles.show import summarise
+    from bentpipe.scenarios.places import parse_place
     from bentpipe.times import format_utc, parse_utc
 
     start_unix_ns = None if start is None else parse_utc(start, "--start")
@@ -167,29 +170,33 @@ def from_(
         bentpipe profile from out/home -o P.parquet --capacity down=100mbit --capacity up=15mbit
     """
     from bentpipe.cli.console import note, print_json, table
-    from bentpipe.profiles import measured, write_profile
-    from bentpipe.runs.measured_profile import profile_from
+    from bentpipe.measurements.profile import profile_from
+    from bentpipe.profiles.measured.agreement import agreement as compare_probes
+    from bentpipe.profiles.measured.agreement import disagreement
+    from bentpipe.profiles.measured.capacity import read_capacity
+    from bentpipe.profiles.measured.make import FromPings
+    from bentpipe.profiles.parquet import write_profile
     from bentpipe.scenarios.units import parse_queue
 
     if silent not in ("gap", "lost"):
         raise UserError(f"--silent: {shown(silent)}; wanted gap or lost")
     made = profile_from(
         source,
-        measured.FromPings(
+        FromPings(
             site=site,
             target=target,
             kind=kind,
             split=split,
             silent_is_lost=silent == "lost",
-            capacities=[measured.read_capacity(text) for text in capacity or ()],
+            capacities=[read_capacity(text) for text in capacity or ()],
             queue=parse_queue(queue, "--queue"),
             name=name,
             times=times,
         ),
     )
     write_profile(made.profile, out)
-    agreement = measured.agreement(made)
-    notes = [*made.notes, *measured.disagreement(agreement)]
+    agreement = compare_probes(made)
+    notes = [*made.notes, *disagreement(agreement)]
     if as_json:
         print_json({"notes": notes, "agreement": agreement})
         return
@@ -215,9 +222,9 @@ def show(
     import json
 
     from bentpipe.cli.console import note, print_json, say, table
-    from bentpipe.profiles import read_profile, summarise
     from bentpipe.profiles.origin import slots as slots_of
-    from bentpipe.profiles.show import as_rows
+    from bentpipe.profiles.parquet import read_profile
+    from bentpipe.profiles.show import as_rows, summarise
 
     found = read_profile(source)
     summary = summarise(found)
@@ -254,7 +261,7 @@ def plot(
     """
     from bentpipe.cli.console import progress, say
     from bentpipe.plots.profile import save_profile_figure
-    from bentpipe.profiles import read_profile
+    from bentpipe.profiles.parquet import read_profile
 
     target = out or source.with_suffix(".png")
     with progress("drawing"):
@@ -318,7 +325,8 @@ def convert(
     """
     from bentpipe.cli.console import note, say
     from bentpipe.profiles import convert as formats
-    from bentpipe.profiles import read_profile, write_profile
+    from bentpipe.profiles.convert import reading, writing
+    from bentpipe.profiles.parquet import read_profile, write_profile
     from bentpipe.scenarios.units import parse_queue, parse_time_ns
     from bentpipe.times import parse_utc
 
@@ -329,7 +337,7 @@ def convert(
             raise UserError(f"{len(files)} files given; --to converts one Profile")
         target = out or files[0].with_suffix(formats.ending(to))
         written = formats.write_as(
-            to, read_profile(files[0]), target, formats.WriteOptions(step_s=parse_time_ns(step, "--step") / 1e9)
+            to, read_profile(files[0]), target, writing.WriteOptions(step_s=parse_time_ns(step, "--step") / 1e9)
         )
         for line in written.notes:
             note(line)
@@ -339,7 +347,7 @@ def convert(
     assert origin is not None
     if direction not in ("up", "down"):
         raise UserError(f"--direction: {shown(direction)}; wanted up or down")
-    wanted = formats.ReadOptions(
+    wanted = reading.ReadOptions(
         name=name,
         start_unix_ns=None if start is None else parse_utc(start, "--start"),
         direction="up" if direction == "up" else "down",

@@ -10,7 +10,7 @@ import typer
 from bentpipe.errors import ControllerError, UserError
 
 if TYPE_CHECKING:
-    from bentpipe.runs import RaceResult
+    from bentpipe.execution.racing import RaceResult
 
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", show_default=False)]
 Profiles = Annotated[
@@ -171,27 +171,29 @@ def race(
 
 
 def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
-    from bentpipe import runs
     from bentpipe.cli.console import progress
     from bentpipe.cli.run import note_if_fast
-    from bentpipe.profiles import read_profile
+    from bentpipe.execution import racing
+    from bentpipe.experiments.file import read_experiment
+    from bentpipe.profiles.parquet import read_profile
 
-    file = runs.read_experiment(experiment)
+    file = read_experiment(experiment)
     paths = [read_profile(path) for path in file.files.values()]
     if how["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return runs.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
+        return racing.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
 
 
 def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any]) -> RaceResult:
-    from bentpipe import runs
     from bentpipe.cli.console import progress
     from bentpipe.cli.run import note_if_fast
-    from bentpipe.profiles import read_profile
+    from bentpipe.execution import racing
+    from bentpipe.experiments.schemes import known_controllers, parse_entrants, parse_options
+    from bentpipe.profiles.parquet import read_profile
 
-    entrants = runs.parse_entrants(cc, runs.parse_options(cc_opt))
-    known = runs.known_controllers()
+    entrants = parse_entrants(cc, parse_options(cc_opt))
+    known = known_controllers()
     for path in profiles:
         if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
             raise UserError(f"PROFILES: {path}: no such file; entrants go into one --cc, by comma: --cc {cc},{path}")
@@ -199,20 +201,20 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any])
     if how["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return runs.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
+        return racing.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
 
 
 def show_result(result: RaceResult, as_json: bool) -> None:
     """Print a race: JSON for machines, for people the means over the seeds."""
-    from bentpipe import runs
     from bentpipe.cli.console import hint, note, print_json, table, warn
+    from bentpipe.runs import summary
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
-    left = runs.left_out(result.runs)
+    left = summary.left_out(result.runs)
     if as_json:
         print_json(result.to_dict())
     else:
-        for title, rows in result_tables(runs.summarise(result.runs), left):
+        for title, rows in result_tables(summary.summarise(result.runs), left):
             table(title, RESULT_COLUMNS, rows)
     if left:
         invalid = sum(each.invalid for each in left)

@@ -10,7 +10,7 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
-    from bentpipe.runs.measured.importing import Imported
+    from bentpipe.measurements.runs.importing import Imported
 
 #: Files of a folder that are passed over, named at most; the rest is a number.
 _MOST_SKIPPED = 10
@@ -58,9 +58,9 @@ def read(
     Example: bentpipe read ping.log -o out && bentpipe analyze handovers out --plot
     """
     from bentpipe.cli.console import note, print_json, progress, table
-    from bentpipe.readers.measurement import Said
-    from bentpipe.runs.measured.importing import format_of, import_files
-    from bentpipe.runs.measured.telling import notes_of, rows_of, what_next
+    from bentpipe.measurements.readers.measurement import Said
+    from bentpipe.measurements.runs.importing import format_of, import_files
+    from bentpipe.measurements.runs.telling import notes_of, rows_of, what_next
     from bentpipe.times import parse_utc
 
     if format_name is not None:

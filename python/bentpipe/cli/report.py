@@ -20,7 +20,7 @@ def report(
     from bentpipe.cli.console import keeping, print_json, progress, say
 
     with keeping(out, "the same command draws the page"):
-        from bentpipe.report import write_report
+        from bentpipe.report.build import write_report
 
         with progress("drawing") as advance:
             page = write_report(out, on_progress=advance)

@@ -38,9 +38,9 @@ def route(
         bentpipe route --constellation starlink-s1 --from 59.93,30.36 --to -22.90,-43.17 --start 2026-05-10T09:00:00Z
         --duration 60 --csv
     """
-    from bentpipe import orbit
     from bentpipe.cli.console import note, print_json, progress, say, table
-    from bentpipe.scenarios import parse_place
+    from bentpipe.orbits import routes
+    from bentpipe.scenarios.places import parse_place
     from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
     if as_json and as_csv:
@@ -49,7 +49,7 @@ def route(
     if start is None and elements is None:
         note(f"no --start given: routes begin at {DEFAULT_START_UTC}")
     with progress("finding routes") as advance:
-        found = orbit.route(
+        found = routes.route(
             parse_place(origin),
             parse_place(to),
             start_unix_ns=start_unix_ns,

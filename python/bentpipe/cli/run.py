@@ -13,9 +13,9 @@ from bentpipe.seeds import LARGEST_SEED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe import Profile
-    from bentpipe.emulation import Emulated
-    from bentpipe.runs.program import ProgramRun
+    from bentpipe._native import Profile
+    from bentpipe.execution.emulation.engine import Emulated
+    from bentpipe.execution.program import ProgramRun
 
 ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="The path (.parquet).", show_default=False)]
 Command = Annotated[
@@ -124,11 +124,11 @@ def run(
         bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
     """
     from bentpipe.cli.console import note
-    from bentpipe.emulation.engine import LEAST_MTU
-    from bentpipe.emulation.terminal import foreground_kept
     from bentpipe.errors import UserError
-    from bentpipe.profiles import read_profile
-    from bentpipe.runs.program import run_program
+    from bentpipe.execution.emulation.engine import LEAST_MTU
+    from bentpipe.execution.emulation.terminal import foreground_kept
+    from bentpipe.execution.program import run_program
+    from bentpipe.profiles.parquet import read_profile
 
     if no_internet and allow_local:
         raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
@@ -226,7 +226,7 @@ def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
 
 def summary_line(emulated: Emulated) -> str:
     """What passed, what was lost, and how late the emulator was."""
-    from bentpipe.emulation.lateness import ENOUGH
+    from bentpipe.execution.emulation.lateness import ENOUGH
 
     if emulated.done is None:
         return "the emulation ended before its end"

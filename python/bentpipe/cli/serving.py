@@ -11,8 +11,8 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
-    from bentpipe.scenarios import Place
-    from bentpipe.serving import Answer
+    from bentpipe.measurements.serving.finding import Answer
+    from bentpipe.scenarios.sites import Place
 
 
 class Method(StrEnum):
@@ -50,7 +50,7 @@ def serving(
     """
     from bentpipe.cli.console import note, print_json, table
     from bentpipe.errors import UserError
-    from bentpipe.scenarios import parse_place
+    from bentpipe.scenarios.places import parse_place
 
     if method is Method.RTT and min_elevation is not None:
         raise UserError("--min-elevation is for --method obstruction-map; rtt knows the terminals' own")
@@ -77,10 +77,10 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
 
     from bentpipe.cli.console import note, progress, warn
     from bentpipe.errors import UserError
-    from bentpipe.serving import by_map, read_maps
-    from bentpipe.serving.elements import load_elements
-    from bentpipe.serving.finding import MIN_ELEVATION_DEG
-    from bentpipe.serving.frames import to_sky
+    from bentpipe.measurements.serving.elements import load_elements
+    from bentpipe.measurements.serving.finding import MIN_ELEVATION_DEG, by_map
+    from bentpipe.measurements.serving.frames import to_sky
+    from bentpipe.measurements.serving.inputs import read_maps
 
     maps = read_maps(out)
     for line in maps.warnings:
@@ -116,7 +116,7 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
 
 def _say_far(count: int, what: str) -> None:
     from bentpipe.cli.console import warn
-    from bentpipe.serving.elements import MOST_DAYS
+    from bentpipe.measurements.serving.elements import MOST_DAYS
 
     if count:
         warn(f"{count} {what} are more than {MOST_DAYS:g} days from the elements, and left out")
@@ -125,8 +125,9 @@ def _say_far(count: int, what: str) -> None:
 def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place]) -> list[Answer]:
     from bentpipe.cli.console import progress
     from bentpipe.errors import UserError
-    from bentpipe.serving import by_rtt, read_pings
-    from bentpipe.serving.elements import load_elements
+    from bentpipe.measurements.serving.elements import load_elements
+    from bentpipe.measurements.serving.inputs import read_pings
+    from bentpipe.measurements.serving.rtt import by_rtt
 
     if place is None:
         raise UserError("--site: needed with --method rtt; pings do not say where the terminal stood")

@@ -22,14 +22,15 @@ def sky(
     Example:
         bentpipe sky --site melbourne --at 2026-05-10T09:00:00Z --elements starlink.tle
     """
-    from bentpipe import orbit
     from bentpipe.cli.console import note, print_json, table
-    from bentpipe.scenarios import parse_place
+    from bentpipe.orbits.elements import load_satellites
+    from bentpipe.orbits.sky import sky as satellites_above
+    from bentpipe.scenarios.places import parse_place
     from bentpipe.times import parse_utc
 
     at_unix_ns = parse_utc(at, "--at")
-    satellites = orbit.load_satellites(elements, constellation, at_unix_ns)
-    up = orbit.sky(satellites, parse_place(site), at_unix_ns, min_elevation_deg=min_elevation)
+    satellites = load_satellites(elements, constellation, at_unix_ns)
+    up = satellites_above(satellites, parse_place(site), at_unix_ns, min_elevation_deg=min_elevation)
     if as_json:
         print_json(up)
         return

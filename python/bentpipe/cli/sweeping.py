@@ -11,10 +11,11 @@ from bentpipe.cli import options
 from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
     from bentpipe.fairness import Fairness
-    from bentpipe.runs import Estimate
-    from bentpipe.tuning import Score, Tuned
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.tuning.scores import Score
+    from bentpipe.tuning.search import Tuned
 
 Profiles = Annotated[
     list[Path], typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them.", show_default=False)
@@ -77,15 +78,16 @@ def tune(
     Example:
         bentpipe tune P.parquet --cc bbr2 --grid probe_rtt_win_ms=2000,5000 --grid loss_thresh=0.02,0.08 --duration 60
     """
-    from bentpipe import tuning
     from bentpipe.cli.console import note, print_json, progress
     from bentpipe.plots.heatmap import plot_heatmaps
     from bentpipe.plots.style import save
+    from bentpipe.tuning import search
+    from bentpipe.tuning.grid import parse_grid
 
-    wanted = tuning.parse_grid(cc, grid)
+    wanted = parse_grid(cc, grid)
     paths, kept = _read(profiles), _read(fresh or [])
     with progress("tuning") as advance:
-        found = tuning.tune(
+        found = search.tune(
             paths,
             wanted,
             out=out,
@@ -219,7 +221,7 @@ def _interval(value: Estimate, factor: float) -> str:
 
 
 def _read(profiles: list[Path]) -> list[Profile]:
-    from bentpipe.profiles import read_profile
+    from bentpipe.profiles.parquet import read_profile
 
     return [read_profile(path) for path in profiles]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from bentpipe.analysis import Handovers
+    from bentpipe.analysis.handovers import Handovers
     from bentpipe.analysis.tables import Floats, Series
 
 #: Round trips drawn at most: more make no other picture, and a file of megabytes.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-    from bentpipe.analysis import LossEpisodes, Spikes
+    from bentpipe.analysis.loss import LossEpisodes
+    from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Floats, Series
 
 #: Stretches of a series that its round trips are drawn in: the range and the median of each, so that a day of pings is

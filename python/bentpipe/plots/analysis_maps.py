@@ -12,7 +12,9 @@ from bentpipe.plots import style
 if TYPE_CHECKING:
     import polars as pl
 
-    from bentpipe.analysis import Orientation, PathShares, Throughput
+    from bentpipe.analysis.orientation import Orientation
+    from bentpipe.analysis.path import PathShares
+    from bentpipe.analysis.throughput import Throughput
 
 #: Segments' colours: those of `style`, S2 (the bent pipe) the strongest.
 _SEGMENTS = {"S1": "#9AA0A6", "S2": "#0072B2", "S3": "#56B4E9", "S4": "#E69F00", "S5": "#CC79A7", "S6": "#009E73"}

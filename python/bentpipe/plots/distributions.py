@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 
 SEGMENT_BYTES = 1448

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe.runs.estimates import Estimate
-    from bentpipe.tuning import Cell, Tuned
+    from bentpipe.tuning.search import Cell, Tuned
 
 
 #: Part of the greatest change up to which black letters can be read on its colour.

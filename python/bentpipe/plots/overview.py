@@ -8,14 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bentpipe.plots import style
-from bentpipe.runs import counted, group_runs, summarise
+from bentpipe.runs.summary import counted, group_runs, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from bentpipe.runs import EntrantSummary, FlowSummary, LeftOut, Run
+    from bentpipe.runs.store import Run
+    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
 
 
 def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:

@@ -12,7 +12,8 @@ from bentpipe.plots import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bentpipe.analysis import Handovers, Spikes
+    from bentpipe.analysis.handovers import Handovers
+    from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Series
 
 #: Length of the whole picture [s] (Huston 2024, figure 3).

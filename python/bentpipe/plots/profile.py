@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots.style import HANDOVER, SLOT, styled, widened
-from bentpipe.profiles import Profile
 from bentpipe.profiles.origin import slot_starts_s
 from bentpipe.profiles.path import PathView, Steps, held, moves
 from bentpipe.profiles.show import MAX_SAMPLES
@@ -20,8 +17,13 @@ from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
+    import os
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from bentpipe._native import Profile
 
 #: Colours of the two directions (Okabe and Ito, as in `bentpipe.plots.style`); the dash tells them apart in black and
 #: white.

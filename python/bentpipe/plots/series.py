@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from bentpipe.runs.flow_names import is_command
+from bentpipe.experiments.flow_names import is_command
 from bentpipe.times import SLOT_PHASE_S, SLOT_S
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
     Floats = NDArray[np.float64]
 

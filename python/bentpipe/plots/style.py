@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
+from bentpipe.experiments.flow_names import COMMAND, flow_parts, is_command, split_flow
 from bentpipe.files import replace_file
-from bentpipe.runs.flow_names import COMMAND, flow_parts, is_command, split_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
-from bentpipe.runs.path_of_runs import raced_path
+from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bentpipe.profiles.table import Direction
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 LETTER_SHARE = 0.0062
 """Width of a letter of the serving strip, of the strip's. Measured: 6.5 points in a figure of 9.2 inches."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bentpipe.runs.estimates import Estimate
-    from bentpipe.tuning import Score
+    from bentpipe.tuning.scores import Score
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from bentpipe.runs.figures import delays_by_second
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 BIN_S = 1.0
 """As the windows of `links` are."""

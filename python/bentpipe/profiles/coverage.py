@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe import orbit
 from bentpipe._native import Satellites
-from bentpipe.scenarios import GatewayList, Place, Shell, great_circle_km, load_constellation, load_gateways
-from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM
+from bentpipe.orbits import elements, sky
+from bentpipe.scenarios.fibre import great_circle_km
+from bentpipe.scenarios.ground import GatewayList, load_gateways
+from bentpipe.scenarios.shells import WGS72_MU_KM3_S2, WGS72_RADIUS_KM, Shell, load_constellation
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 #: Slots that are looked at, spread evenly over a day. Chosen here: a share of one half then has a standard error of
@@ -58,8 +60,8 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
     """
     ground = gateways or load_gateways()
     day_ns = parse_utc(DEFAULT_START_UTC) // _DAY_NS * _DAY_NS
-    satellites = orbit.load_satellites(None, None, day_ns)
-    shells = load_constellation(orbit.DEFAULT_SKY).shells
+    satellites = elements.load_satellites(None, None, day_ns)
+    shells = load_constellation(elements.DEFAULT_SKY).shells
     mask_deg = min(shell.min_elevation_deg for shell in shells)
     reach = reach_km(satellites, mask_deg, ground.min_elevation_deg)
     begins = day_ns + SLOT_PHASE_NS + np.arange(SLOTS, dtype=np.int64) * (_DAY_NS // SLOTS)
@@ -153,7 +155,7 @@ def _served(
 
 def _ecef_km(satellites: Satellites, times_unix_ns: NDArray[np.int64]) -> Floats:
     """Positions in Earth-fixed axes, of shape (satellites, times, 3); NaN where one cannot be propagated."""
-    look = orbit.look_angles(satellites, Place("null island", 0.0, 0.0), times_unix_ns)
+    look = sky.look_angles(satellites, Place("null island", 0.0, 0.0), times_unix_ns)
     azimuth, elevation = np.radians(look.azimuth_deg), np.radians(look.elevation_deg)
     flat_km = look.range_km * np.cos(elevation)
     up_km = look.range_km * np.sin(elevation)  # from latitude 0, longitude 0: up is x, east is y, north is z

@@ -12,30 +12,27 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bentpipe import orbit
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
+from bentpipe.orbits import sky
+from bentpipe.orbits.elements import DEFAULT_SKY, default_start_unix_ns, load_satellites
 from bentpipe.profiles.access import build_profile, with_loss_process
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.coverage import gso_exclusion_deg, reach_km
 from bentpipe.profiles.origin import constellation_source, elements_source, gateways_source
-from bentpipe.scenarios import (
-    FibreDelay,
+from bentpipe.scenarios.fibre import FibreDelay, fibre_one_way_ms, great_circle_km, load_fibre
+from bentpipe.scenarios.ground import (
     Gateway,
     GatewayList,
-    Place,
-    PlaceLike,
     Pop,
-    as_place,
-    fibre_one_way_ms,
-    great_circle_km,
-    load_constellation,
     load_gateways,
     nearest_pop,
     pop_by_code,
     read_gateways,
 )
-from bentpipe.scenarios.fibre import load_fibre
+from bentpipe.scenarios.places import PlaceLike, as_place
+from bentpipe.scenarios.shells import load_constellation
+from bentpipe.scenarios.sites import Place
 
 #: Part of the progress that choosing satellites takes; the access model takes the rest.
 _SCHEDULE_SHARE = 0.8
@@ -109,9 +106,9 @@ def make_profile(
     if not 0 <= seed < 2**64:
         raise UserError(f"seed: {seed}; wanted 0 to 2^64 - 1")
     if start_unix_ns is None:
-        start_unix_ns = orbit.default_start_unix_ns(elements)
-    satellites = orbit.load_satellites(elements, constellation, start_unix_ns)
-    shells = load_constellation(constellation or orbit.DEFAULT_SKY).shells
+        start_unix_ns = default_start_unix_ns(elements)
+    satellites = load_satellites(elements, constellation, start_unix_ns)
+    shells = load_constellation(constellation or DEFAULT_SKY).shells
     if constellation is not None and not constellation.startswith("starlink"):
         warnings.warn(
             f"{constellation} gives the orbits; gateways, 15 s slots, grants, capacity and loss are Starlink's, "
@@ -125,7 +122,7 @@ def make_profile(
     min_elevation_deg = min(shell.min_elevation_deg for shell in shells)
     ground = load_gateways() if gateways is None else read_gateways(gateways)
     exits = _exits(ground, terminal, reach_km(satellites, min_elevation_deg, ground.min_elevation_deg))
-    schedule = orbit.schedule(
+    schedule = sky.schedule(
         satellites,
         terminal,
         [(gateway.label, _place(gateway), _fibre(gateway, pop).one_way_ms) for gateway, pop in exits],
@@ -134,7 +131,7 @@ def make_profile(
         min_elevation_deg=min_elevation_deg,
         gateway_min_elevation_deg=ground.min_elevation_deg,
         gso_exclusion_deg=gso_exclusion_deg(shells),
-        policy=policy or orbit.DEFAULT_POLICY,
+        policy=policy or sky.DEFAULT_POLICY,
         seed=seed,
         on_progress=lambda done: on_progress(done * _SCHEDULE_SHARE),
     )
@@ -149,7 +146,7 @@ def make_profile(
         {
             "satellites": elements_source(elements, satellites)
             if elements is not None
-            else constellation_source(constellation or orbit.DEFAULT_SKY, start_unix_ns),
+            else constellation_source(constellation or DEFAULT_SKY, start_unix_ns),
             "gateways": gateways_source(ground, [gateway for gateway, _ in exits]),
             "gateway_min_elevation_deg": ground.min_elevation_deg,
             "gso_exclusion_deg": gso_exclusion_deg(shells),

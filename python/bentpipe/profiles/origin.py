@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bentpipe import orbit
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError
-from bentpipe.scenarios import Gateway, GatewayList, load_constellation
+from bentpipe.orbits import elements
+from bentpipe.scenarios.ground import Gateway, GatewayList
+from bentpipe.scenarios.shells import load_constellation
 from bentpipe.times import format_utc
 
 #: How the detail of a plain great circle begins (`bentpipe.scenarios.fibre`).
@@ -48,7 +49,7 @@ def constellation_source(name: str, start_unix_ns: int) -> dict[str, Any]:
             "name": name,
             "source": found.source,
             "satellites": found.satellites,
-            "epoch_unix_ns": orbit.built_in_epoch_unix_ns(found, start_unix_ns),
+            "epoch_unix_ns": elements.built_in_epoch_unix_ns(found, start_unix_ns),
             "shells": [
                 {
                     "name": shell.name,

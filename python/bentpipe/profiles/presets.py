@@ -10,7 +10,8 @@ from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points, Provenance, Side, queue_limit, single_hop_profile
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
-from bentpipe.scenarios import Service, load_presets, load_services, parse_preset
+from bentpipe.scenarios.presets import load_presets, parse_preset
+from bentpipe.scenarios.services import Service, load_services
 from bentpipe.scenarios.tables import unknown_name
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 

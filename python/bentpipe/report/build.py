@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bentpipe.errors import StoppedError
+from bentpipe.experiments.flow_names import is_command
 from bentpipe.files import atomic_write, replace_file
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import content, world
-from bentpipe.runs import find_runs, left_out, results_table, text, total_goodput_bps
+from bentpipe.runs import text
 from bentpipe.runs.commands import by_command
-from bentpipe.runs.flow_names import is_command
-from bentpipe.runs.store import safe_name, storing
+from bentpipe.runs.record import results_table
+from bentpipe.runs.store import find_runs, safe_name, storing
+from bentpipe.runs.summary import left_out, total_goodput_bps
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 
 MOST_DRAWN = 12

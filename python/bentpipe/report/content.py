@@ -10,16 +10,19 @@ from urllib.parse import quote
 
 import polars as pl
 
+from bentpipe.experiments.flow_names import flow_parts, is_command
 from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, program, prose, provenance, world
-from bentpipe.runs import Asked, Run, counted, group_runs, left_out, read_asked, summarise, text, total_goodput_bps
-from bentpipe.runs import asked as asking
+from bentpipe.runs import manifest as asking
+from bentpipe.runs import text
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import by_entrant, read_failed
-from bentpipe.runs.flow_names import flow_parts, is_command
-from bentpipe.runs.kept_profiles import profile_file
+from bentpipe.runs.manifest import Asked, read_asked
+from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.store import Run
+from bentpipe.runs.summary import counted, group_runs, left_out, summarise, total_goodput_bps
 from bentpipe.segments import is_locked
 from bentpipe.times import format_utc
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.runs import EntrantSummary, FlowSummary, LeftOut
+    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
 
 
 SAFE = "/+~"

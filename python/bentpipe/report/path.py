@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.profiles.queues import describe_queue
-from bentpipe.runs import raced_path
+from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.profiles.table import Direction
-    from bentpipe.runs import RacedPath, Run
+    from bentpipe.runs.path import RacedPath
+    from bentpipe.runs.store import Run
 
 HOST_BUFFERS = {"wmem_max_bytes": 4_194_304, "rmem_max_bytes": 33_554_432}
 """Fields of an Experiment's hosts that bound a flow's window, and what they are where nothing is said

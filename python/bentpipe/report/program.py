@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation import Spec
+from bentpipe.execution.emulation.engine import Spec
 from bentpipe.plots.style import entrant_name
 from bentpipe.runs import text
 from bentpipe.runs.commands import are_words
@@ -13,7 +13,8 @@ from bentpipe.runs.commands import are_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.runs import EntrantSummary, Run
+    from bentpipe.runs.store import Run
+    from bentpipe.runs.summary import EntrantSummary
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:

@@ -12,13 +12,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bentpipe.plots.style import entrant_name, look
-from bentpipe.runs import compare_difference, paired_values, total_goodput_bps
+from bentpipe.runs.summary import compare_difference, paired_values, total_goodput_bps
 from bentpipe.runs.text import MBIT, interval, mean, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.runs import EntrantSummary, Estimate, FlowSummary, LeftOut, Run
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.store import Run
+    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
 
 BASELINE = "cubic"
 """Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""

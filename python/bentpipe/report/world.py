@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.emulation.engine import LOOPED
-from bentpipe.emulation.lateness import BOUND_MS
+from bentpipe.execution.emulation.engine import LOOPED
+from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.runs.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 KINDS = {
     "simulated": "simulated: packet by packet on a virtual clock",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import polars as pl
 
-from bentpipe.runs.flow_names import COMMAND
+from bentpipe.experiments.flow_names import COMMAND
 from bentpipe.runs.store import Run
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, shown
+from bentpipe.experiments.flow_names import split_flow
 from bentpipe.files import atomic_write
 from bentpipe.runs import store
-from bentpipe.runs.asked import AskedWarning, Place, entries, is_newer
-from bentpipe.runs.flow_names import split_flow
+from bentpipe.runs.manifest import AskedWarning, Place, entries, is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from bentpipe.runs.plan import Work
+    from bentpipe.runs.work import Work
 
 FILE = "failed.json"
 FORMAT = 1

@@ -14,7 +14,7 @@ from bentpipe.runs.store import DamagedRunError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.runs import Run
+    from bentpipe.runs.store import Run
 
 MSS_BYTES = 1448
 """Payload of a full segment: 1500-byte IPv4 packets with timestamps."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bentpipe._native import Profile
-    from bentpipe.runs.experiment import Experiment
-    from bentpipe.runs.guests import Guest
-    from bentpipe.runs.plan import Base, Work
+    from bentpipe.experiments.experiment import Experiment
+    from bentpipe.experiments.plugins import Guest
     from bentpipe.runs.store import Run
+    from bentpipe.runs.work import Base, Work
 
 ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
 """What ``race --json`` promises for each flow, first and in this order."""
@@ -80,7 +80,7 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
 
 def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
     """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
-    from bentpipe.runs.guests import guests_of
+    from bentpipe.experiments.plugins import guests_of
 
     summary = json.loads(data.summary_json())
     return {

@@ -24,8 +24,8 @@ import polars as pl
 
 from bentpipe.damage import guarded, read_parquet
 from bentpipe.errors import DiskFullError, StoreError, UserError, shown
+from bentpipe.experiments.flow_names import flow_parts, split_flow
 from bentpipe.files import is_full, read_bytes, reason_of
-from bentpipe.runs.flow_names import flow_parts, split_flow
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ LONGEST_NAME = 120
 """Characters of a path component. Chosen here: every file system takes twice as many bytes."""
 
 MEASURED = "measured"
-"""The world of Runs that `bentpipe.runs.measured` writes and reads."""
+"""The world of Runs that `bentpipe.measurements.runs` writes and reads."""
 
 PARTIAL = ".partial-"
 """How the folder of a Run begins while it is being written."""
@@ -415,7 +415,7 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     for file in sorted(root.glob("*/*/*/*/run.json")):
         if not file.parent.name.startswith(PARTIAL):
             try:
-                # Another kind of Run, with another reader: `bentpipe.runs.measured`.
+                # Another kind of Run, with another reader: `bentpipe.measurements.runs`.
                 if read_record(file.parent, "run the race again").get("world") != MEASURED:
                     runs.append(read_run(file.parent))
             except DamagedRunError as error:

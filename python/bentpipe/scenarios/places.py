@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 
 from bentpipe.errors import UserError, shown
-from bentpipe.readers.checked import ALTITUDE_RANGE_M
+from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
 from bentpipe.scenarios.tables import unknown_name
 

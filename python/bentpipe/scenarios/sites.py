@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from bentpipe.readers.checked import ALTITUDE_RANGE_M
+from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.tables import Table, packaged_text
 
 

@@ -20,7 +20,7 @@ class Traffic:
         description: One line.
         source: Where the figures come from: one line.
         share: What new transfers bring, of the path's mean capacity in their direction; None: what the access model's
-            busiest hour lacks of its quietest's capacity (`bentpipe.runs.traffic.traffic_share`).
+            busiest hour lacks of its quietest's capacity (`bentpipe.experiments.traffic.traffic_share`).
         controller: Theirs.
         least_bytes: No transfer is smaller.
         most_bytes: None is larger.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
-from bentpipe.profiles import preset_profile
 from bentpipe.profiles.pings import ping_table
-from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
-from bentpipe.runs.experiment import NS_PER_S, ROLE
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, all_hold, on_one_path, shown
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
@@ -24,7 +24,7 @@ from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 #: Two streams share equally once two seconds of both are this near to each other (smaller over larger), and stay so in
 #: all but this part of the two-second windows from then on (Reno's sawtooth leaves it for moments), for at least so

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Direction, Experiment, Flow, ProfileRef
 from bentpipe.plots import style
 from bentpipe.plots.groups import Boxes, plot_boxes
 from bentpipe.plots.streams import Line, Panel, plot_panels
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import Experiment, Flow, ProfileRef
-from bentpipe.runs.experiment import NS_PER_S, ROLE, Direction
-from bentpipe.scenarios import load_services
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.scenarios.services import load_services
 from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, shown
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
@@ -26,7 +25,7 @@ from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 HOUR_NS = 3600 * NS_PER_S
 #: Where each of the two buffers stands in a `Key`: (buffers, direction, city, controller). A counterfactual's Runs have

@@ -21,8 +21,8 @@ from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import Row, Verdict
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
-    from bentpipe.runs.experiment import Direction
+    from bentpipe._native import Profile
+    from bentpipe.experiments.experiment import Direction
 
 #: Loss of each packet for itself is one episode after the other: so many begin in a second, and last so long [ms].
 #: All of a slot but its first 20 ms, on average, is in one.

@@ -11,24 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from bentpipe import Profile
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import Job, race_jobs
+from bentpipe.execution.sweeps.job import Outcome as Finished
+from bentpipe.experiments.schemes import parse_entrant
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
-from bentpipe.runs.entrants import parse_entrant
 from bentpipe.runs.estimates import Estimate, estimate
-from bentpipe.runs.experiment import Direction
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.studies.agreement import Claim, all_hold
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.waits import delays, lone_ms, wait_ms
-from bentpipe.sweeps import Job, SweptRun, race_jobs, run_sweep
-from bentpipe.sweeps import Outcome as Finished
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from bentpipe._native import Profile
+    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.experiments.experiment import Direction
 
 #: Controllers, each without ECN and as it answers marks: BBR's limit of 5 ms is lifted, or it would hear of none.
 CONTROLLERS: Mapping[str, tuple[str, str]] = {

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bentpipe import Profile
-from bentpipe.profiles import preset_profile
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import Outcome, experiment_jobs
+from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, ProfileRef
+from bentpipe.experiments.schemes import flows_of, parse_entrant
+from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
-from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
-from bentpipe.runs.entrants import flows_of, parse_entrant
-from bentpipe.runs.experiment import NS_PER_S, Direction
-from bentpipe.scenarios.tables import Table
-from bentpipe.studies.study import Request
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies.waits import delays, lone_ms, wait_ms
-from bentpipe.sweeps import Outcome, SweptRun, experiment_jobs, run_sweep
 from bentpipe.times import parse_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bentpipe._native import Profile
+    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.scenarios.tables import Table
+    from bentpipe.studies.study import Request
 
 #: Beyond a Run: a phase, and replies that come late [s].
 _SPARE_S = 5.0

@@ -11,17 +11,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import Experiment
-from bentpipe.runs.experiment import NS_PER_S
-from bentpipe.runs.plan import Base
-from bentpipe.scenarios import load_services
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import Job, Outcome, experiment_jobs
+from bentpipe.execution.sweeps.swept import SweptRun
+from bentpipe.experiments.experiment import NS_PER_S, Experiment
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.work import Base
+from bentpipe.scenarios.services import load_services
 from bentpipe.studies.study import Request
-from bentpipe.sweeps import Job, Outcome, SweptRun, experiment_jobs, run_sweep
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 Floats = NDArray[np.float64]
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.experiments.traffic import cross_traffic, traffic_share
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels
-from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
-from bentpipe.runs.experiment import NS_PER_S, ROLE
-from bentpipe.runs.traffic import traffic_share
 from bentpipe.scenarios.traffic import find_traffic
 from bentpipe.studies import huston_ping
 from bentpipe.studies.agreement import Claim, all_hold, shown
@@ -23,7 +22,7 @@ from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 #: The article's own bins are not stated; slow start is looked for in bins of so much [s].
 BIN_S = 0.5

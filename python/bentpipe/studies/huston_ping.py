@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bentpipe.analysis import Handovers, analyze_handovers, latency_summary
 from bentpipe.analysis.evidence import spacing_s
-from bentpipe.analysis.handovers import DENSE_S
+from bentpipe.analysis.handovers import DENSE_S, Handovers, analyze_handovers
+from bentpipe.analysis.latency import latency_summary
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_ping_profile
 from bentpipe.studies.measured import Part, probe_series

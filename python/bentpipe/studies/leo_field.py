@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bentpipe.experiments.schemes import known_controllers
 from bentpipe.plots import pareto
-from bentpipe.runs import jain_index
-from bentpipe.runs.entrants import known_controllers
+from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
 from bentpipe.studies.agreement import FEWEST, Claim, all_hold, shown
 from bentpipe.studies.scenario import Published, load_scenario

@@ -11,9 +11,9 @@ import polars as pl
 from bentpipe.analysis.orientation import POINTING
 from bentpipe.analysis.path import HOPS
 from bentpipe.analysis.tables import KEYS, PINGS, check_columns
-from bentpipe.dish.dumps import is_recording
-from bentpipe.runs.measured import MeasuredRun, find_measured
-from bentpipe.runs.measured.opening import Opened, Wanted, opened
+from bentpipe.measurements.dish.dumps.recordings import is_recording
+from bentpipe.measurements.runs.opening import Opened, Wanted, opened
+from bentpipe.measurements.runs.store import MeasuredRun, find_measured
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bentpipe.scenarios import Place, pop_by_code
+from bentpipe.scenarios.ground import pop_by_code
+from bentpipe.scenarios.sites import Place
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.studies.measured import Part
 from bentpipe.studies.scenario import take_place

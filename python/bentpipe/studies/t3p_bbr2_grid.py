@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.plots.heatmap import plot_heatmaps
 from bentpipe.plots.tuning_curve import Curve, plot_gain_curve
 from bentpipe.profiles.access import default_parameters
-from bentpipe.scenarios import Place
+from bentpipe.scenarios.sites import Place
 from bentpipe.studies.counterfactual import QUICK, Counterfactual
 from bentpipe.studies.scenario import Published, load_scenario, take_place
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
@@ -24,8 +26,9 @@ from bentpipe.studies.t3p import load_terminals
 from bentpipe.studies.t3p_bbr2_verdicts import At, Told, mean, percent, published_gain, verdicts
 from bentpipe.studies.t3p_pooled import Pooled, pooled
 from bentpipe.studies.t3p_uplink import Uplink, load_uplink
-from bentpipe.sweeps import race_jobs, run_sweep
-from bentpipe.tuning import Cell, Grid, Tuned, best_of, by_second, parse_grid, score
+from bentpipe.tuning.grid import Grid, parse_grid
+from bentpipe.tuning.scores import by_second, score
+from bentpipe.tuning.search import Cell, Tuned, best_of
 
 CONTROLLER = "bbr2"
 

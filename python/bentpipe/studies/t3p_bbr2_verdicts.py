@@ -11,7 +11,8 @@ from bentpipe.runs.estimates import Estimate
 from bentpipe.studies.agreement import placed, together
 from bentpipe.studies.study import Verdict
 from bentpipe.studies.t3p_pooled import Pooled
-from bentpipe.tuning import Cell, Tuned, score
+from bentpipe.tuning.scores import score
+from bentpipe.tuning.search import Cell, Tuned
 
 #: An interval of a ratio tells whether a published one is met if its ends differ by at most these factors, goodput's
 #: and the round-trip time's: else it holds because little is known. Chosen here.

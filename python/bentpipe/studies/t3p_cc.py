@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots.groups import plot_normalised_cdfs
-from bentpipe.profiles import preset_profile
-from bentpipe.runs import Experiment, Flow, ProfileRef, cross_traffic
-from bentpipe.runs.experiment import NS_PER_S, ROLE
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies.agreement import Claim, all_hold, shown
 from bentpipe.studies.counterfactual import QUICK
 from bentpipe.studies.flows import Field, Floats, Ran
@@ -19,7 +19,7 @@ from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 SECOND_NS = NS_PER_S
 #: BBRv2 is "far below" BBRv1 with less than this part of it. Chosen here.

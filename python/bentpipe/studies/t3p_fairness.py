@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bentpipe.errors import UserError
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.swept import SweptRun
 from bentpipe.fairness import Group, entrant_of_groups, fairness_of, goodput_by_second
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
@@ -14,7 +17,6 @@ from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, shown, together, weigh
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
-from bentpipe.sweeps import SweptRun, race_jobs, run_sweep
 
 FILE = "studies/t3p-fairness.toml"  # it has no published figures: the text has none
 NOMINAL = 0.8

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.analysis import cdf, latency_summary
+from bentpipe.analysis.latency import cdf, latency_summary
 from bentpipe.plots.analysis import plot_latency
 from bentpipe.studies.measured import Part, probe_series, together
 from bentpipe.studies.scenario import Published, load_scenario

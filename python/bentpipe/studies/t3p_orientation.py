@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis import Orientation, orientation_maps
-from bentpipe.dish.simulation.mount import aim
-from bentpipe.dish.simulation.world import World
+from bentpipe.analysis.orientation import Orientation, orientation_maps
+from bentpipe.measurements.dish.simulation.mount import aim
+from bentpipe.measurements.dish.simulation.world import World
 from bentpipe.plots.analysis_maps import plot_orientation
-from bentpipe.profiles import make_profile
-from bentpipe.scenarios import Place, pop_by_code
+from bentpipe.profiles.make import make_profile
+from bentpipe.scenarios.ground import pop_by_code
+from bentpipe.scenarios.sites import Place
 from bentpipe.studies.measured import Part, measured_parts
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.simulated import Windows, take_windows

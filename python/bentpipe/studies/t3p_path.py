@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis import PathShares, path_segments
-from bentpipe.analysis.path import HOPS, SEGMENTS
+from bentpipe.analysis.path import HOPS, SEGMENTS, PathShares, path_segments
 from bentpipe.plots.analysis_maps import plot_path
-from bentpipe.profiles import Profile, make_profile, profile_from_frame, profile_to_frame
-from bentpipe.profiles.make import UnpublishedRouteWarning
+from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
-from bentpipe.scenarios import Place
+from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.studies.measured import measured_parts, together
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.simulated import Windows, take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import GOOGLE_DNS, SOURCE, load_terminals, near_server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe._native import Profile
+    from bentpipe.scenarios.sites import Place
 
 EVERY_S = 2.0
 #: Who answers behind each hop of a computed Profile (satellite with its gateway, fibre to the PoP, the rest): the

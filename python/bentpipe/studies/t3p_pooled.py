@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bentpipe.studies.agreement import FEWEST
 
 if TYPE_CHECKING:
-    from bentpipe.sweeps import SweptRun
+    from bentpipe.execution.sweeps.swept import SweptRun
 
 Floats = NDArray[np.float64]
 

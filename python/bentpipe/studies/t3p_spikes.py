@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis import Handovers, Spikes, analyze_handovers, latency_spikes, loss_episodes
 from bentpipe.analysis.evidence import spacing_s
-from bentpipe.analysis.spikes import BIN_S, LASTING_S
+from bentpipe.analysis.handovers import Handovers, analyze_handovers
+from bentpipe.analysis.loss import loss_episodes
+from bentpipe.analysis.spikes import BIN_S, LASTING_S, Spikes, latency_spikes
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_spikes
 from bentpipe.studies.measured import Part, probe_series, together

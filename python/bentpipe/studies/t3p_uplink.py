@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bentpipe.profiles import make_profile
-from bentpipe.profiles.make import UnpublishedRouteWarning
-from bentpipe.scenarios import Place
+from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
+from bentpipe.scenarios.sites import Place
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.studies.counterfactual import Counterfactual, take_counterfactuals
 from bentpipe.studies.scenario import take_place

@@ -6,16 +6,19 @@ queued, and over a few packets it may be a little below zero: the moments at whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from bentpipe import Profile
-from bentpipe.runs.experiment import Direction
-from bentpipe.sweeps import Outcome
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from bentpipe._native import Profile
+    from bentpipe.execution.sweeps.job import Outcome
+    from bentpipe.experiments.experiment import Direction
 
 #: Distance of the moments at which a lone packet is asked for [s]: below the wander's 20 ms.
 _LONE_STEP_S = 0.005

@@ -8,8 +8,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, shown
-from bentpipe.runs.entrants import check_controller, parse_entrant, read_tunable
-from bentpipe.runs.flow_names import split_flow
+from bentpipe.experiments.flow_names import split_flow
+from bentpipe.experiments.schemes import check_controller, parse_entrant, read_tunable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

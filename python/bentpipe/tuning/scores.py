@@ -13,7 +13,8 @@ from bentpipe.runs.estimates import Estimate, paired_ratio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bentpipe.sweeps import Outcome, SweptRun
+    from bentpipe.execution.sweeps.job import Outcome
+    from bentpipe.execution.sweeps.swept import SweptRun
 
 FEWEST_PROFILES = 3
 """From so many Profiles on they are the unit of confidence, else every pair of Profile and seed. Chosen here: seeds of

@@ -11,16 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.sweeps import race_jobs, run_sweep
+from bentpipe.execution.sweeps.engine import run_sweep
+from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.tuning.scores import Score, by_second, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bentpipe import Profile
+    from bentpipe._native import Profile
+    from bentpipe.execution.sweeps.engine import Progress
+    from bentpipe.execution.sweeps.job import Job
+    from bentpipe.experiments.experiment import Direction
     from bentpipe.runs.estimates import Estimate
-    from bentpipe.runs.experiment import Direction
-    from bentpipe.sweeps import Job, Progress
     from bentpipe.tuning.grid import Grid
 
 UNASKED_S = 3600.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bentpipe.orbit import Satellites
+if TYPE_CHECKING:
+    from bentpipe._native import Satellites
 
 #: Days from 1949-12-31, from which `sgp4init` counts, to 1970-01-01.
 _UNIX_EPOCH_DAYS = 7306.0

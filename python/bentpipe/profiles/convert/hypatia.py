@@ -13,11 +13,11 @@ import numpy as np
 from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
+from bentpipe.measurements.readers.checked import MAX_RTT_MS
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_path_notes, stepped_rtt_ms
 from bentpipe.profiles.path import PathView
-from bentpipe.readers.checked import MAX_RTT_MS
 
 
 def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Written:

@@ -1,4 +1,7 @@
-"""JSON of iperf3, ``-J`` or ``--json-stream`` (`bentpipe.readers.iperf3`): throughput per interval, and round trips."""
+"""JSON of iperf3, ``-J`` or ``--json-stream``: throughput per interval, and RTTs.
+
+`bentpipe.measurements.readers.iperf3` reads the files.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.files import read_unpacked
+from bentpipe.measurements.readers import iperf3
+from bentpipe.measurements.readers.measurement import Said
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
-from bentpipe.readers import iperf3
-from bentpipe.readers.measurement import Said
 
 #: Intervals whose ends are this close are neighbours [s]; iperf3 prints microseconds.
 _TOUCH_S = 0.001

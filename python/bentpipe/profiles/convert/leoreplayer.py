@@ -14,14 +14,14 @@ import numpy as np
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_unpacked
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.traces import DELAY_STEP_S, measure_delays, opportunities_ms
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.mahimahi import capacity_of, write_mahimahi
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, filled_notes, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
-from bentpipe.readers.measurement import Said
-from bentpipe.readers.traces import DELAY_STEP_S, measure_delays, opportunities_ms
 
 #: Interval of the delay file [ms].
 INTERVAL_MS = round(DELAY_STEP_S * 1e3)

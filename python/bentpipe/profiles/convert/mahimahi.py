@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_unpacked
+from bentpipe.measurements.readers.traces import OPPORTUNITY_BITS, binned_bps, opportunities_ms
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions, Written, filled_notes, limited_capacity, sibling
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.show import delay_times_s, known_at
 from bentpipe.profiles.table import DIRECTIONS, Direction
-from bentpipe.readers.traces import OPPORTUNITY_BITS, binned_bps, opportunities_ms
 
 
 def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Written:

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_text, write_error
+from bentpipe.measurements.readers.checked import MAX_RTT_MS, member, number, parse_json
 from bentpipe.profiles.build import MAX_DURATION_S, Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
 from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_path_notes, stepped_rtt_ms
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
-from bentpipe.readers.checked import MAX_RTT_MS, member, number, parse_json
 
 #: Folder of StarryNet's own naming: name, link style and policy of the configuration.
 _EXPERIMENT = "bentpipe-Grid-LeastDelay"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis import analyze_handovers
 from bentpipe.analysis.edges import NEAR_S
+from bentpipe.analysis.handovers import analyze_handovers
 from bentpipe.errors import UserError
+from bentpipe.measurements.readers.timestamps import Times
 from bentpipe.profiles.build import DEFAULT_QUEUE, Points, Provenance, Side, queue_limit, single_hop_profile
 from bentpipe.profiles.measured.capacity import Capacity, Laid, laid_out
 from bentpipe.profiles.measured.delay import one_way_delays
 from bentpipe.profiles.measured.intervals import lost_from, unknown_within, until
 from bentpipe.profiles.measured.loss import loss_process
 from bentpipe.profiles.measured.probes import Probes, choose, read_probes
-from bentpipe.readers.timestamps import Times
 from bentpipe.scenarios.units import QueueLimit, parse_queue
 from bentpipe.times import format_utc
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.analysis import Handovers
+    from bentpipe.analysis.handovers import Handovers
     from bentpipe.profiles.measured.intervals import Intervals
 
     Edges = NDArray[np.int64]

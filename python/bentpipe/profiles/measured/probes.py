@@ -12,9 +12,9 @@ from bentpipe.analysis.evidence import spacing_s
 from bentpipe.analysis.loss import loss_episodes
 from bentpipe.analysis.tables import KEYS, PINGS, check_columns, only_series
 from bentpipe.errors import UserError, shown
+from bentpipe.measurements.readers.checked import MAX_RTT_MS
+from bentpipe.measurements.readers.timestamps import Times, timestamps_of
 from bentpipe.profiles.build import MAX_DURATION_S
-from bentpipe.readers.checked import MAX_RTT_MS
-from bentpipe.readers.timestamps import Times, timestamps_of
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Literal, TypeVar
 import numpy as np
 import polars as pl
 
+from bentpipe.measurements.runs.importing import read_file
 from bentpipe.profiles.access import build_profile
 from bentpipe.profiles.path import PathView
-from bentpipe.runs.measured.importing import read_file
-from bentpipe.runs.path_of_runs import RacedPath
+from bentpipe.runs.path import RacedPath
 from bentpipe.validation.access_model.model import Params, geometry
 from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from bentpipe.analysis import loss_episodes
+from bentpipe.analysis.loss import loss_episodes
+from bentpipe.measurements.runs.importing import read_file
 from bentpipe.profiles.access import build_profile, loss_process
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.pings import ping
-from bentpipe.runs.measured.importing import read_file
 from bentpipe.validation.access_model.model import Params, geometry
 from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats, Site, Window
 

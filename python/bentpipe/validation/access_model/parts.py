@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.profiles import Profile
-from bentpipe.profiles.measured import read_capacity
+from bentpipe.profiles.measured.capacity import read_capacity
 from bentpipe.validation import Row
 from bentpipe.validation.access_model import capacities, levels, losses, slot_means, transport
 from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, apart, joined, singly, slots_of, told
 from bentpipe.validation.access_model.controls import CHANGES, NO_SLOTS, replays, without_slots
 from bentpipe.validation.access_model.features import COARSE, FINE
 from bentpipe.validation.access_model.model import Params, at_site, model_windows, reduced
-from bentpipe.validation.access_model.pings import Floats, Site, Window
 from bentpipe.validation.access_model.rank_test import Rank, rank, rank_by
 from bentpipe.validation.access_model.statistics import Summary, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+    from bentpipe.validation.access_model.pings import Floats, Site, Window
 
 #: What sites have of their own at the level of a session, beside that level: how long a reconfiguration stops the path.
 SITE_OWN: dict[str, dict[str, float]] = {"victoria": {}, "seattle": {"delay.interruption.median_ms": 52.8}}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
-from bentpipe.readers.measurement import Said
-from bentpipe.runs.measured.importing import read_file
+from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.runs.importing import read_file
 
 Floats = NDArray[np.float64]
 

@@ -9,22 +9,27 @@ model's own capacity has a test of its own.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from bentpipe.profiles import Profile
+from bentpipe.execution.racing import race
 from bentpipe.profiles.build import Points
-from bentpipe.profiles.measured import Capacity, FromPings, profile_from_pings
+from bentpipe.profiles.measured.capacity import Capacity
+from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 from bentpipe.profiles.path import held
-from bentpipe.runs.racing import race
-from bentpipe.runs.store import Run
 from bentpipe.scenarios.units import parse_queue
 from bentpipe.validation.access_model.pings import SLOT_S, Floats
 from bentpipe.validation.access_model.rank_test import Rank, rank_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.runs.store import Run
 
 CONTROLLERS = ("reno", "cubic", "bbr")
 #: Length of a Run [s]: four slots; its first seconds are start-up, which goodput leaves out.

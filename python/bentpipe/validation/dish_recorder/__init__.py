@@ -18,12 +18,14 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.dish.client import DishClient
-from bentpipe.dish.clocks import SetClock, WallClock
-from bentpipe.dish.recording import scan_recording
-from bentpipe.dish.recording.recorder import Recorder
-from bentpipe.dish.simulation import LocalTransport, Terminal, World, serve
-from bentpipe.profiles import make_profile
+from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.clocks import SetClock, WallClock
+from bentpipe.measurements.dish.recording.reading import scan_recording
+from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.simulation.server import serve
+from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
+from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.profiles.make import make_profile
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
 

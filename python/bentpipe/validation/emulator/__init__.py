@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import make_profile
+from bentpipe.profiles.make import make_profile
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.emulator import delays, volumes
 from bentpipe.validation.emulator.calm import Calm, Measured

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bentpipe.emulation.processors import ProcessorTime
+from bentpipe.execution.emulation.processors import ProcessorTime
 from bentpipe.validation import Row
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 CONTROL_S = 3
 LOADED_S = 10

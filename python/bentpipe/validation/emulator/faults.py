@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from bentpipe.emulation.proc import PROC, processes, stat_fields
 from bentpipe.errors import UserError
-from bentpipe.profiles import preset_profile, write_profile
-from bentpipe.runs.program import run_program
+from bentpipe.execution.emulation.proc import PROC, processes, stat_fields
+from bentpipe.execution.program import run_program
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.emulator import leaks
 from bentpipe.validation.emulator.traffic import LOAD_PORT, prober

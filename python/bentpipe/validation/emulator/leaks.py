@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Set
 from pathlib import Path
 
-from bentpipe.emulation.proc import processes
+from bentpipe.execution.emulation.proc import processes
 
 SLAB = Path("/proc/slabinfo")
 SHRINK = Path("/sys/kernel/slab/net_namespace/shrink")

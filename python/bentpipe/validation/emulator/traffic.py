@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.errors import UserError
-from bentpipe.runs.program import run_program
+from bentpipe.execution.program import run_program
 from bentpipe.validation.emulator.prober import PORT
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bentpipe import Profile
-    from bentpipe.emulation import Emulated
+    from bentpipe._native import Profile
+    from bentpipe.execution.emulation.engine import Emulated
 
 LOAD_PORT = PORT + 1
 

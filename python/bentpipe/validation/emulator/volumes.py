@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.emulation.proc import PROC, worked_s
 from bentpipe.errors import UserError
-from bentpipe.profiles import write_profile
+from bentpipe.execution.emulation.proc import PROC, worked_s
 from bentpipe.profiles.build import Points
+from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Row
 from bentpipe.validation.emulator import traffic
@@ -28,7 +28,7 @@ from bentpipe.validation.emulator.faults import descendants
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 CAPACITY_ERROR = 0.005
 LOSS = 0.02

@@ -9,8 +9,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from bentpipe.execution.racing import race
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.runs import race
 from bentpipe.validation import OnProgress, Outcome, Row
 
 DUMBBELL = "dumbbell:rate=100mbit,rtt=40ms,queue=333packets"

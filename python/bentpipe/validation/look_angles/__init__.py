@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe import orbit
-from bentpipe.scenarios import Place
+from bentpipe.orbits import elements
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.tle import two_line_elements
@@ -28,7 +28,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     shells: list[str] = []
     for name in ("starlink-gen1", "oneweb", "kuiper", "geo"):
         # One number a satellite in the whole file: of two with one number only the newest would be read.
-        shells += two_line_elements(orbit.load_satellites(None, name, parse_utc(START)), 1 + len(shells) // 2)
+        shells += two_line_elements(elements.load_satellites(None, name, parse_utc(START)), 1 + len(shells) // 2)
     outcome = Outcome("look-angles")
     files = sorted((data / "tle_starlink").glob("*.tle.gz")) if data is not None else []
     sources = [("built-in shells", shells)]
@@ -55,7 +55,7 @@ def _errors(lines: list[str], draw: np.random.Generator) -> NDArray[np.float64]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "elements.tle"
         path.write_text("\n".join(lines) + "\n", encoding="ascii")
-        satellites = orbit.read_elements(path)
+        satellites = elements.read_elements(path)
     epochs = satellites.elements()["epoch_unix_ns"]
     errors = np.empty((CASES, 3))
     for case in range(CASES):

@@ -5,27 +5,24 @@ README.md beside this file says what is claimed and how it is tested.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError
-from bentpipe.profiles import Profile, profile_from_frame, profile_to_frame
-from bentpipe.profiles.measured import (
-    FromPings,
-    Measured,
-    Seen,
-    given_back,
-    profile_from_pings,
-    regular_times,
-    same_times,
-    seen,
-)
-from bentpipe.runs.measured.importing import read_file
+from bentpipe.measurements.runs.importing import read_file
+from bentpipe.profiles.measured.agreement import Seen, given_back, regular_times, same_times, seen
+from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
+from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.measured_profile.series import drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from bentpipe._native import Profile
 
 #: How far apart what was measured and what is given back may be; of quantiles and loss the issue's line, of the mean
 #: run of lost probes chosen here: half a probe more or less at the ends of runs of five is as much.

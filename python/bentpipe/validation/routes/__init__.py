@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe import orbit
-from bentpipe.scenarios import Place, load_constellation
+from bentpipe.orbits import elements, routes
+from bentpipe.scenarios.shells import load_constellation
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.tle import two_line_elements
@@ -42,7 +43,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     del data
     start = parse_utc(START)
     shell = load_constellation("starlink-s1").shells[0]
-    lines = two_line_elements(orbit.load_satellites(None, "starlink-s1", start))
+    lines = two_line_elements(elements.load_satellites(None, "starlink-s1", start))
     reference = _Recomputation(lines, shell.planes, shell.satellites_per_plane)
     expected = reference.rtt_ms(start, lambda part: on_progress(0.8 * part))
     rows: list[Row] = []
@@ -50,7 +51,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         path = Path(folder) / "shell.tle"
         path.write_text("\n".join(lines) + "\n", encoding="ascii")
         for i, (name, ends) in enumerate(PAIRS.items()):
-            found = orbit.route(
+            found = routes.route(
                 *(Place(name, lat, lon) for lat, lon in ends),
                 start_unix_ns=start,
                 duration_s=DURATION_S,

@@ -5,24 +5,24 @@ README.md beside this file says what is claimed and how it is tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from bentpipe import orbit
 from bentpipe.analysis.tables import only_series
 from bentpipe.errors import UserError
-from bentpipe.scenarios import Place, parse_place
-from bentpipe.serving import Answer, Maps, by_map, by_rtt, read_maps
-from bentpipe.serving.aligning import Standing, pairs_of, refined
-from bentpipe.serving.candidates import skies
-from bentpipe.serving.finding import MIN_ELEVATION_DEG
-from bentpipe.serving.sightings import painted
-from bentpipe.serving.tracks import distances, tracks
+from bentpipe.measurements.serving.aligning import Standing, pairs_of, refined
+from bentpipe.measurements.serving.candidates import skies
+from bentpipe.measurements.serving.finding import MIN_ELEVATION_DEG, Answer, by_map
+from bentpipe.measurements.serving.inputs import Maps, read_maps
+from bentpipe.measurements.serving.rtt import by_rtt
+from bentpipe.measurements.serving.sightings import painted
+from bentpipe.measurements.serving.tracks import distances, tracks
+from bentpipe.orbits import elements
+from bentpipe.scenarios.places import parse_place
+from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.access_model.pings import replies
@@ -37,6 +37,14 @@ from bentpipe.validation.serving.generated import (
     slot_start,
     world_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from bentpipe import _native
 
 #: Length of a generated case [s].
 CASE_S = 1800
@@ -108,7 +116,7 @@ def shifted(maps: Maps, hours: int) -> Maps:
 
 
 def label_distances(
-    maps: Maps, standing: Standing | None, satellites: orbit.Satellites, place: Place, labels: dict[int, str]
+    maps: Maps, standing: Standing | None, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> dict[int, float]:
     """How far each slot's labelled satellite is from what was painted [deg], capped."""
     turn = standing.turn if standing is not None else maps.attitudes.turn  # type: ignore[union-attr]
@@ -124,7 +132,7 @@ def label_distances(
 
 
 def own_geometry(
-    maps: Maps, near: Standing, satellites: orbit.Satellites, place: Place, labels: dict[int, str]
+    maps: Maps, near: Standing, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> float:
     """Share of the slots whose label stands nearest to what was painted, if the terminal stood as the labels have it.
 
@@ -182,7 +190,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
 def _louvain(folder: Path, outcome: Outcome) -> None:
     maps, place = read_maps(folder / "first_ucl.csv"), parse_place("louvain")
     labels = labels_of(folder / "first_ucl.csv")
-    satellites = orbit.read_elements(folder / "starlink_gp.tle", maps.painted.slots[0].start_unix_ns)
+    satellites = elements.read_elements(folder / "starlink_gp.tle", maps.painted.slots[0].start_unix_ns)
     answers, standing = by_map(maps.painted, maps.frame, satellites, place)
     agrees = np.array([a.name == labels[a.slot_start_unix_ns] for a in answers])
     apart = label_distances(maps, standing, satellites, place, labels)
@@ -233,7 +241,7 @@ def _louvain(folder: Path, outcome: Outcome) -> None:
 
 def _joint(folder: Path, outcome: Outcome) -> None:
     maps = read_maps(folder / f"obstruction_map-{_STAMP}.parquet")
-    satellites = orbit.read_elements(folder / f"starlink-tle-{_STAMP}.txt", maps.painted.slots[0].start_unix_ns)
+    satellites = elements.read_elements(folder / f"starlink-tle-{_STAMP}.txt", maps.painted.slots[0].start_unix_ns)
 
     def named(maps: Maps) -> list[Answer]:
         answers, _ = by_map(maps.painted, maps.frame, satellites, VICTORIA, attitudes=maps.attitudes)

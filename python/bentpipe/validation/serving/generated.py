@@ -1,8 +1,8 @@
 """Maps of which it is known who painted them: the simulated terminal's, under real elements of the same day.
 
-The maps are painted by `bentpipe.dish.simulation.sky`, which shares no code with the matching but the orbits and the
-size of a pixel; the elements that the matching gets are a day older than those that painted, and some of the satellites
-are not among them.
+The maps are painted by `bentpipe.measurements.dish.simulation.sky`, which shares no code with the matching but the
+orbits and the size of a pixel; the elements that the matching gets are a day older than those that painted, and some of
+the satellites are not among them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,27 @@ import itertools
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bentpipe import orbit
-from bentpipe.dish.simulation import World
-from bentpipe.dish.simulation.sky import PaintedMap
-from bentpipe.dish.slots import SLOT_NS, SLOT_PHASE_NS
-from bentpipe.profiles import make_profile
-from bentpipe.scenarios import Place, parse_place
+from bentpipe.measurements.dish.simulation.sky import PaintedMap
+from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
+from bentpipe.orbits.elements import read_elements
+from bentpipe.profiles.make import make_profile
+from bentpipe.scenarios.places import parse_place
 from bentpipe.times import SLOT_S, parse_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from bentpipe import _native
+    from bentpipe.scenarios.sites import Place
 
 #: Elements that painted, and those that the matching gets: `tle_starlink`.
 PAINTED_BY, KNOWN = "10-05-2026.tle.gz", "09-05-2026.tle.gz"
@@ -109,7 +116,7 @@ def maps_of(case: Case, truth: Truth) -> Iterator[tuple[int, NDArray[np.float32]
             paint.clear(second)
 
 
-def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN) -> orbit.Satellites:
+def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN) -> _native.Satellites:
     """The elements of the day before, without some of the satellites."""
     lines = gzip.decompress((folder / KNOWN).read_bytes()).decode("ascii").splitlines()
     rng = np.random.default_rng(11)
@@ -120,7 +127,7 @@ def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN)
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "elements.tle"
         path.write_text("\n".join(kept) + "\n", encoding="ascii")
-        return orbit.read_elements(path, at_unix_ns)
+        return read_elements(path, at_unix_ns)
 
 
 def slot_start(unix_ns: int) -> int:

@@ -24,7 +24,7 @@ from bentpipe.validation.sim_vs_kernel.worlds import Worlds, repeat, run_cell, s
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 CLAIM = "sim-vs-kernel"
 

@@ -27,8 +27,8 @@ from bentpipe.validation.sim_vs_kernel.worlds import met, side, simulate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bentpipe import Profile
-    from bentpipe.runs import Run
+    from bentpipe._native import Profile
+    from bentpipe.runs.store import Run
     from bentpipe.validation.sim_vs_kernel.worlds import Worlds
 
 CLAIM = "kernel-kept"

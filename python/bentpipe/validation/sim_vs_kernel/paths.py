@@ -9,16 +9,17 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.files import read_text
-from bentpipe.profiles import make_profile, preset_profile
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert import read_as, write_as
 from bentpipe.profiles.convert.reading import ReadOptions
 from bentpipe.profiles.convert.writing import WriteOptions
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.path import PathView
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
-    from bentpipe import Profile
+    from bentpipe._native import Profile
 
 SLACK_S = 15.0
 """A slot longer than a Run, so that its phase can be anywhere in a slot [s]."""

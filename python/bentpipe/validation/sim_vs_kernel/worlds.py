@@ -11,25 +11,24 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.emulation.engine import START_BOUND_MS
-from bentpipe.emulation.send_memory import wmem_segment_bytes
 from bentpipe.errors import UserError
+from bentpipe.execution.emulation.engine import START_BOUND_MS
+from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
+from bentpipe.execution.plan import drawn_phase_ns
+from bentpipe.execution.racing import OtherRunError, run_experiment
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
+from bentpipe.experiments.file import ExperimentFile
 from bentpipe.files import atomic_write, read_text
 from bentpipe.report.path import HOST_BUFFERS
-from bentpipe.runs import run_experiment
-from bentpipe.runs.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
-from bentpipe.runs.experiment_file import ExperimentFile
 from bentpipe.runs.figures import Side, figures_of, lateness_ms
-from bentpipe.runs.plan import drawn_phase_ns
-from bentpipe.runs.racing import OtherRunError
 from bentpipe.validation.sim_vs_kernel.cells import WARMUP_S
 from bentpipe.validation.sim_vs_kernel.paths import SLACK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bentpipe import Profile
-    from bentpipe.runs import Run
+    from bentpipe._native import Profile
+    from bentpipe.runs.store import Run
     from bentpipe.validation.sim_vs_kernel.cells import Cell, Effort
 
 ATTEMPTS = 3

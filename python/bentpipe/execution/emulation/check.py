@@ -1,0 +1,242 @@
+"""What this machine's kernel can do for an emulation, found out by doing it."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.execution.emulation.engine import Emulated, EmulationError, Spec, emulate
+from bentpipe.execution.emulation.lateness import BOUND_MS, ENOUGH
+from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe._native import Profile
+
+#: 1000 small UDP packets, one a millisecond, to a port where nobody listens: enough for a 99th percentile. What the
+#: kernel does not send is not in the figure, and the relay's own count says of how many it is.
+_TRIAL = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+begin = time.monotonic()
+for i in range(1000):
+    time.sleep(max(0.0, begin + i / 1000 - time.monotonic()))
+    try:
+        s.sendto(b"bentpipe", ("server", 9))
+    except OSError:
+        pass
+"""
+
+#: The race's default entrants: what a kernel should have.
+_WANTED = ("reno", "cubic", "bbr")
+
+#: Largest receive buffer below which long fat paths are limited by it (Linux 6.18's default `tcp_rmem[2]`).
+_RMEM_MAX = 33_554_432
+
+SIMULATED_SEGMENT_BYTES = 4352
+"""What a simulated host has (`wmem_segment_bytes` in docs/reference/experiment.md)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing: whether it is `ok`, what was `found`, and what it `means` for a user."""
+
+    name: str
+    ok: bool
+    found: str
+    means: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """All checks; `usable`: whether an emulation runs here."""
+
+    checks: list[Check]
+    usable: bool
+
+
+def check_kernel(trial: Profile) -> KernelReport:
+    """Try an emulation over `trial`, a short constant path, and look at what else matters."""
+    checks = [
+        Check(
+            "kernel",
+            platform.system() == "Linux",
+            f"{platform.system()} {platform.release()}",
+            "an emulation needs Linux",
+        )
+    ]
+    begin = time.monotonic()
+    emulated: Emulated | None = None
+    try:
+        emulated = _try(trial)
+    except (UserError, EmulationError) as error:
+        checks.append(Check("emulation", False, str(error), "`run`, `shell` and `race --on-kernel` do not work here"))
+    if emulated is not None:
+        checks += _of_trial(emulated, time.monotonic() - begin)
+    checks += [
+        _device(emulated.started if emulated else None),
+        _controllers(),
+        _buffer("tcp_rmem", _RMEM_MAX, "a flow over a long fat path is limited by the receiver's buffer"),
+        _buffer("tcp_wmem", 4_194_304, "a flow over a long fat path is limited by the sender's buffer"),
+        _segment(),
+        _echo(),
+    ]
+    return KernelReport(checks, usable=emulated is not None and emulated.done is not None)
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late `part` of so many packets were at most, and the `rest` at least [ms]; None: none passed.
+
+    Of fewer than `ENOUGH` a 99th percentile is nearly the latest, and it is half of them.
+    """
+
+    ms: float | None
+    packets: int
+    part: str
+    rest: str
+
+    @classmethod
+    def of(cls, relay: Mapping[str, Any]) -> Lateness:
+        """As the relay counted them."""
+        packets = int(relay.get("delivered") or 0)
+        few = packets < ENOUGH
+        late_ms = relay.get("lateness_p50_ms" if few else "lateness_p99_ms")
+        part, rest = ("half", "half") if few else ("99 %", "1 %")
+        return cls(None if late_ms is None else float(late_ms), packets, part, rest)
+
+    def __str__(self) -> str:
+        """In words."""
+        if self.ms is None:
+            return "no packet passed"
+        return f"{self.part} of {self.packets} packets at most {self.ms:.3g} ms late"
+
+
+def try_lateness(trial: Profile) -> Lateness:
+    """How late a second's small packets over `trial` are now.
+
+    Raises:
+        UserError: no emulation runs here.
+        EmulationError: it failed after it had begun.
+    """
+    return Lateness.of((_try(trial).done or {}).get("relay", {}))
+
+
+def _try(trial: Profile) -> Emulated:
+    # It is over in a second, and Ctrl-C is for whoever waits for it: a Python that still starts would answer it.
+    deaf = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", _TRIAL]
+    workload = {"program": {"command": deaf, "server": None, "server_log": None}}
+    return emulate(trial, Spec(workload=workload, offset_s=0.0))
+
+
+def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
+    started, done = emulated.started or {}, emulated.done or {}
+    relay = done.get("relay", {})
+    how = "in a user namespace, without root" if started.get("user_namespace") else "with the rights of the process"
+    late = Lateness.of(relay)
+    return [
+        Check(
+            "emulation",
+            True,
+            f"namespaces {how}; up and down again in {took_s - 1.0:.2g} s",
+            "programs run behind a Profile",
+        ),
+        Check(
+            "lateness",
+            late.ms is not None and late.ms <= BOUND_MS,
+            str(late),
+            f"a Run with more than 1 % of its packets over {BOUND_MS:g} ms late is not valid",
+        ),
+        Check(
+            "realtime",
+            bool(relay.get("realtime")),
+            "SCHED_FIFO" if relay.get("realtime") else "not allowed",
+            "the emulator runs before other work"
+            if relay.get("realtime")
+            else "other work makes the emulator late, unless it may run before everything else (root, or CAP_SYS_NICE)",
+        ),
+    ]
+
+
+def _device(started: Mapping[str, Any] | None) -> Check:
+    """TUN, or what stands in for it: not an alarm, as long as one of them works."""
+    file = Path("/dev/net/tun")
+    tun = f"{file} mode {file.stat().st_mode & 0o777:04o}" if file.exists() else f"no {file}"
+    kind = (started or {}).get("device")
+    if kind == "veth":
+        return Check(
+            "device",
+            True,
+            f"veth pair, since a TUN device cannot be opened ({tun})",
+            "the same packets and results; up to a third less throughput, 64 MB of kernel memory per emulation. For "
+            "TUN: modprobe tun, and the file readable and writable for you",
+        )
+    return Check("device", kind is not None, f"TUN device, {tun}" if kind else tun, "the path's two ends: TUN, or veth")
+
+
+def _controllers() -> Check:
+    available = _sysctl("tcp_available_congestion_control").split()
+    missing = [name for name in _WANTED if name not in available]
+    found = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
+    more = "" if {"bbr", "hybla"} <= set(available) else "; as root `modprobe -a tcp_bbr tcp_hybla` may give more"
+    return Check(
+        "controllers", not missing, found, f"`race --on-kernel --cc` takes those of them that `bentpipe cc` lists{more}"
+    )
+
+
+def _buffer(name: str, wanted: int, means: str) -> Check:
+    largest = _sysctl(name).split()[-1:]
+    return Check(
+        name,
+        bool(largest) and int(largest[0]) >= wanted,
+        f"largest {largest[0] if largest else 'unknown'} bytes",
+        means if not largest or int(largest[0]) < wanted else "enough for a flow over a long fat path",
+    )
+
+
+def _segment() -> Check:
+    """Nothing that can be missing: what the simulator has to be told to do as this kernel does."""
+    found = wmem_segment_bytes()
+    if found is None:
+        return Check("send buffer", True, "not told", "how it grows with the window is built into a kernel")
+    means = "as the simulator's"
+    if found != SIMULATED_SEGMENT_BYTES:
+        means = (
+            f"the simulator's hosts have {SIMULATED_SEGMENT_BYTES}; to compare with this kernel, `wmem_segment_bytes = "
+            f"{found}` in an Experiment's [hosts]"
+        )
+    return Check("send buffer", True, f"{found} bytes for each segment of the window", means)
+
+
+def _echo() -> Check:
+    """Echo requests to the Internet leave by a ping socket of the user's; those to `server` need none."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP).close()
+    except OSError:
+        groups = " ".join(_sysctl("ping_group_range").split())
+        return Check(
+            "ping",
+            False,
+            f"not allowed (ping_group_range {groups or 'unknown'})",
+            "a ping of the Internet from behind a path gets no answer; as root `sysctl -w "
+            "net.ipv4.ping_group_range='0 2147483647'` allows it",
+        )
+    return Check("ping", True, "allowed", "programs behind a path can ping the Internet")
+
+
+def _sysctl(name: str) -> str:
+    try:
+        return Path(f"/proc/sys/net/ipv4/{name}").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

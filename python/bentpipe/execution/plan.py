@@ -1,0 +1,184 @@
+"""What a race runs: one piece of work per (Profile, scheme, seed), checked before anything starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bentpipe.errors import UserError
+from bentpipe.experiments import experiment as ex
+from bentpipe.experiments.schemes import entrant_of, parse_entrant
+from bentpipe.experiments.traffic import cross_traffic
+from bentpipe.profiles.path import PathView
+from bentpipe.runs import store
+from bentpipe.runs.work import Base, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+
+SLOT_NS = 15 * ex.NS_PER_S
+"""How often Starlink reassigns satellites [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
+arXiv:2307.00402): a race's start phase is uniform in one such slot."""
+
+
+def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Base]:
+    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results stay apart."""
+    bases: list[Base] = []
+    taken: set[str] = set()
+    for profile in profiles:
+        name = store.safe_name(profile.name)
+        label = next(label for n in count(1) if (label := name if n == 1 else f"{name}~{n}") not in taken)
+        taken.add(label)
+        bases.append(Base(role, label, profile, profile.content_hash()))
+    hashes = [base.hash for base in bases]
+    for i, base in enumerate(bases):
+        if base.hash in hashes[:i]:
+            raise UserError(f"the Profile {base.profile.name!r} is given twice; name each Profile once")
+    return bases
+
+
+def plan_race(
+    bases: Sequence[Base],
+    entrants: Sequence[str],
+    direction: ex.Direction,
+    duration_s: float | None,
+    seeds: int,
+    out: Path,
+    phase_s: float | None,
+    world: store.World = "simulated",
+    queues: tuple[Mapping[str, Any], ...] = (),
+    traffic: str | None = None,
+) -> list[Work]:
+    """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run.
+
+    `traffic` names what else is on the path, of `bentpipe.scenarios.load_traffic`.
+    """
+    wanted = tuple(dict.fromkeys(parse_entrant(entrant) for entrant in entrants))
+    if not bases or not wanted:
+        raise UserError("nothing to race: wanted at least one Profile and one entrant")
+    if direction not in ex.DIRECTIONS:
+        raise UserError(f"--direction: {direction!r}; wanted up or down")
+    check_seeds(seeds, len(bases) * len(wanted))
+    shortest = min(bases, key=lambda base: base.duration_ns)
+    least_s = ex.SAMPLE_STEP_NS / 1e9
+    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration", least_s)
+    if duration_ns < ex.SAMPLE_STEP_NS:
+        raise UserError(f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; wanted at least {least_s:g} s")
+    work = []
+    for base in bases:
+        check_span(base, duration_ns, 0)
+        check_capacity(base, [direction])
+        base.profile.with_queues(base.role, json.dumps(queues))  # before anything is written: whether there are such
+        cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
+        for seed in range(seeds):
+            offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
+            reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
+            for entrant in wanted:
+                experiment = ex.for_entrant(
+                    entrant,
+                    direction,
+                    reference,
+                    duration_ns=duration_ns,
+                    seed=seed,
+                    offset_ns=offset_ns,
+                    queues=queues,
+                    cross=cross,
+                    name=f"race-{direction}" if traffic is None else f"race-{direction}-{traffic}",
+                )
+                run = f"{base.label}.{entrant}.seed{seed}"
+                folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
+                phase = "drawn" if phase_s is None else "given"
+                work.append(Work((base,), entrant, seed, phase, experiment, folder, world))
+    return work
+
+
+def plan_experiment(
+    experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path, world: store.World = "simulated"
+) -> list[Work]:
+    """An Experiment from a file, repeated for seeds s, s + 1, … from its own seed s on."""
+    check_seeds(seeds)
+    for base in bases:
+        check_span(base, experiment.duration_ns, experiment.offset_ns)
+        bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.application == "bulk"]
+        check_capacity(base, [flow.direction for flow in bulk])
+    references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
+    flows = [(flow.controller, flow.options) for flow in experiment.flows]
+    entrant = entrant_of(flows, [flow.ecn for flow in experiment.flows])
+    work = []
+    for seed in range(experiment.seed, experiment.seed + seeds):
+        seeded = replace(experiment, seed=seed, profiles=references)
+        run = f"{'+'.join(base.label for base in bases)}.{entrant}.seed{seed}"
+        folder = store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
+        work.append(Work(tuple(bases), entrant, seed, "given", seeded, folder, world))
+    return work
+
+
+#: Most Runs of one command. Chosen here, to catch slips of the keyboard: ten times what a large sweep has.
+MOST_RUNS = 1_000_000
+
+
+def check_seeds(seeds: int, runs_of_one: int = 1) -> None:
+    """Refuse fewer seeds than one, and more Runs than `MOST_RUNS`, of which each seed has `runs_of_one`."""
+    if seeds < 1:
+        raise UserError(f"--seeds: {seeds}; wanted at least 1 (N stands for seeds 0 to N−1)")
+    if seeds * runs_of_one > MOST_RUNS:
+        raise UserError(f"--seeds: {seeds}; wanted at most {MOST_RUNS // runs_of_one} (a million Runs in all)")
+
+
+def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
+    """Refuse a run that does not fit into its Profile."""
+    if offset_ns + duration_ns > base.duration_ns:
+        begins = f" from {offset_ns / 1e9:g} s on" if offset_ns else ""
+        raise UserError(
+            f"--duration: {duration_ns / 1e9:g} s{begins} is more than the Profile {base.label!r} lasts "
+            f"({base.duration_ns / 1e9:g} s); make a longer Profile or ask for less"
+        )
+
+
+def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
+    """Refuse bulk flows in directions in which their Profile has no capacity; one that is an outage needs none."""
+    for direction in directions:
+        if not _has_capacity(base, direction):
+            raise UserError(
+                f"the Profile {base.label!r}: no capacity {direction}wards, where nothing but buffers would limit a "
+                f"bulk flow; expected a capacity; try `bentpipe profile from … --capacity {direction}=100mbit`"
+            )
+
+
+@lru_cache(maxsize=16)  # a study plans many Experiments over one Profile
+def _has_capacity(base: Base, direction: ex.Direction) -> bool:
+    view = PathView(base.profile)
+    return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).all())
+
+
+def seconds_to_ns(value_s: float, what: str, least_s: float = 0.0) -> int:
+    """Seconds from the user as nanoseconds; refuses NaN, infinities, values below `least_s` and absurd ones."""
+    if not least_s <= value_s <= 1e9:
+        raise UserError(f"{what}: {value_s:g} s; wanted at least {least_s:g} s, and no more than 1e9")
+    return round(value_s * ex.NS_PER_S)
+
+
+def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -> int:
+    if phase_s is None:
+        return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
+    offset_ns = seconds_to_ns(phase_s, "--phase")
+    check_span(base, duration_ns, offset_ns)
+    return offset_ns
+
+
+def drawn_phase_ns(seed: int, span_ns: int) -> int:
+    """The start phase of a seed, uniform in 0 … `span_ns` [ns].
+
+    From SHA-256 and not from a library's generator, whose stream may change with its version.
+    """
+    digest = hashlib.sha256(f"bentpipe start phase {seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") * (span_ns + 1) >> 64

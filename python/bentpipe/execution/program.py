@@ -1,0 +1,230 @@
+"""A program behind a Profile, and the Run that comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import StoreError, UserError
+from bentpipe.execution import captures, plan
+from bentpipe.execution.emulation.engine import Emulated, EmulationError, Spec, emulate
+from bentpipe.measurements.tool_output.kept import FILE, RAW, Parsed, parse
+from bentpipe.measurements.tool_output.tee import Tee
+from bentpipe.profiles.queues import parse_queue
+from bentpipe.runs import record, store, work
+from bentpipe.runs.profiles import free_label, keep_profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.execution.emulation.engine import AtEnd, Internet
+
+NAME = "program"
+"""The Experiment's name."""
+
+LOG = "server.log"
+"""What the server prints."""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What came of it. `run` is None where no folder was asked for; `note`: what of the output could not be read."""
+
+    emulated: Emulated
+    run: store.Run | None
+    note: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The program's, as a shell has it."""
+        return self.emulated.exit_code
+
+
+def run_program(
+    profile: Profile,
+    command: Sequence[str],
+    *,
+    server: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    offset_s: float | None = None,
+    at_end: AtEnd = "loop",
+    mtu: int = 1500,
+    gateway_controller: str | None = None,
+    internet: Internet = "public",
+    queues: Sequence[str] = (),
+    capture: bool = False,
+    listen_within_s: float = 10.0,
+) -> ProgramRun:
+    """Run `command` behind the Profile, with the terminal of this process, as the same user.
+
+    Args:
+        profile: The path. For a seed other than 0 it is drawn anew with its own seed + `seed`, as in a race.
+        command: Program and arguments.
+        server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
+            listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
+        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is kept. The program's standard output
+            goes where it would and is kept too, unless it is a terminal and the program none of the known tools
+            (docs/reference/program-output.md).
+        seed: Of the per-packet draws.
+        offset_s: Where in the Profile it begins; None: where the machine's clock says, as `Spec` has it.
+        at_end: What happens if the program runs longer than the Profile.
+        mtu: Largest IP packet [bytes].
+        gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
+            (a split connection: docs/concepts/emulation.md); None: the kernel's default.
+        internet: What the program reaches beside the server: ``public`` addresses; ``any``: private ones and this
+            machine's own too, as this user on this machine; ``none``: nothing. This is no sandbox.
+        queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` reads them.
+        capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
+        listen_within_s: How long the server may take until it listens [s].
+
+    Raises:
+        UserError: what cannot be run.
+        EmulationError: the emulation failed after it had begun.
+        StoreError: the disk refuses.
+        Of these two the message names the folder in which everything that was written is left.
+    """
+    if not command:
+        raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
+    if capture and out is None:
+        raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
+    out = None if out is None else Path(out)
+    (base,) = plan.label_profiles([profile])
+    drawn = base.drawn(seed)
+    missing = []
+    if out is not None:
+        store.check_folder(out)
+        base = replace(base, label=free_label(base, out))
+        missing = [place for place in (out, *out.parents) if not place.exists()]
+    folder = None if out is None else captures.new_folder(out)
+    log = folder and str((folder / LOG).absolute())
+    spec = Spec(
+        workload={"program": {"command": list(command), "server": server, "server_log": log}},
+        seed=seed,
+        offset_s=offset_s,
+        at_end=at_end,
+        mtu=mtu,
+        gateway_controller=gateway_controller,
+        internet=internet,
+        queues=tuple(parse_queue(text) for text in queues),
+        listen_within_s=listen_within_s,
+    )
+    if folder is None or out is None:
+        return ProgramRun(emulate(drawn, spec), None)
+    emulated = None
+    try:
+        start_unix_ns = time.time_ns()
+        with Tee(command, folder / RAW) as tee:
+            emulated = emulate(drawn, replace(spec, capture=folder if capture else None), stdout=tee.stdout)
+        captures.make_room(folder, emulated)
+        with store.storing(folder):
+            tee.settle()
+            said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
+            if said is not None and said.document is not None:
+                (folder / FILE).write_bytes(said.document)
+        keep_profiles([base], out, fresh=True)
+        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said, queues)
+        captures.keep(folder, run)
+    except (StoreError, EmulationError) as error:
+        raise type(error)(f"{error}{_left(folder, emulated)}") from error
+    except BaseException:
+        _remove(folder, missing)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+    return ProgramRun(emulated, run, None if said is None else said.note)
+
+
+def _remove(folder: Path, made: Sequence[Path]) -> None:
+    """Take away `folder`, and of the folders that were `made` for it those in which nothing else is."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for place in made:
+            place.rmdir()
+
+
+def _left(folder: Path, emulated: Emulated | None) -> str:
+    """What a message says, behind the error itself, of the program's end and of what is left in `folder`."""
+    left = [file for file in folder.iterdir() if file.stat().st_size]
+    if not left:
+        shutil.rmtree(folder, ignore_errors=True)
+    ended = "" if emulated is None else f"; the program's exit code was {emulated.exit_code}"
+    return ended + (f"; what was written of it is left in {folder}" if left else "")
+
+
+def _keep(
+    out: Path,
+    base: work.Base,
+    drawn: Profile,
+    spec: Spec,
+    emulated: Emulated,
+    start_unix_ns: int,
+    said: Parsed | None,
+    queues: Sequence[str],
+) -> store.Run:
+    program = spec.workload["program"]
+    entrant = store.safe_name(Path(_readable(program["command"][0])).name)
+    experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
+    # The emulator knows the path with the queues that were asked for; kept is the Profile, and the rules beside it.
+    experiment["profiles"][0]["hash"] = drawn.content_hash()
+    summary: dict[str, Any] = json.loads(emulated.summary_json())
+    whole = {
+        "format": store.FORMAT,
+        "world": "emulated",
+        "node": "emulated",
+        "entrant": entrant,
+        "seed": spec.seed,
+        "phase": spec.phase(drawn),
+        "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
+        "experiment": experiment,
+        "program": {
+            "command": [_readable(word) for word in program["command"]],
+            "server": program["server"] and _readable(program["server"]),
+            "server_log": LOG if program["server"] else None,
+            "at_end": spec.at_end,
+            "mtu": spec.mtu,
+            "gateway_controller": spec.gateway_controller,
+            "internet": spec.internet,
+            "queues": list(queues),
+            "listen_within_s": spec.listen_within_s,
+        },
+        "program_output": None if said is None else said.summary,
+        "started_unix_ns": start_unix_ns,
+        "versions": record.versions("emulated"),
+        "valid": summary.pop("valid"),
+        "why_invalid": summary.pop("why_invalid"),
+        "summary": summary,
+        "content_hash": emulated.content_hash(),
+    }
+    folder = store.run_folder(out, NAME, "emulated", start_unix_ns, f"{base.label}.{entrant}")
+    n = 2
+    while folder.exists():
+        folder = folder.with_name(f"{base.label}.{entrant}~{n}")
+        n += 1
+    return store.write_run(folder, whole, record.tables(experiment["flows"], emulated))
+
+
+def _readable(text: str) -> str:
+    r"""Bytes of a command line that are no UTF-8, as ``\x80``."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def _unfinished(profile: Profile, spec: Spec) -> dict[str, Any]:
+    """The Experiment of an emulation that ended before it could say what it saw."""
+    return {
+        "name": NAME,
+        "seed": spec.seed,
+        "duration_ns": 0,
+        "warmup_ns": 0,
+        "sample_step_ns": 0,
+        "offset_ns": 0,
+        "profiles": [{"role": spec.role, "name": profile.name, "hash": profile.content_hash()}],
+        "hosts": {},
+        "flows": [],
+    }

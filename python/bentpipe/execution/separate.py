@@ -1,0 +1,149 @@
+"""Simulate a Run with controllers in Python in a process of its own.
+
+A controller that ends its process, with ``os._exit`` or a crash in native code, then ends its own Run and no other.
+The process starts from a fresh interpreter: nothing that one Run leaves in a module reaches another.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import ControllerError, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.experiments.experiment import Experiment
+
+POLL_S = 0.1
+"""How often the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
+
+
+@dataclass(frozen=True)
+class SeparateRun:
+    """Tables and summary of a Run, as `bentpipe._native.RunData` has them."""
+
+    tables: dict[str, dict[str, Any]]
+    summary: str
+    hash: str
+
+    def samples(self) -> dict[str, Any]:
+        """Columns of `samples`."""
+        return self.tables["samples"]
+
+    def links(self) -> dict[str, Any]:
+        """Columns of `links`."""
+        return self.tables["links"]
+
+    def events(self) -> dict[str, Any]:
+        """Columns of `events`."""
+        return self.tables["events"]
+
+    def summary_json(self) -> str:
+        """The summary, with `valid` and `why_invalid`."""
+        return self.summary
+
+    def content_hash(self) -> str:
+        """Of tables and summary."""
+        return self.hash
+
+
+def simulate(
+    experiment: Experiment, paths: Sequence[Profile], controllers: Sequence[str], on_progress: Callable[[float], None]
+) -> SeparateRun:
+    """Simulate one Run whose `controllers` in Python these are; `on_progress` may raise to end it.
+
+    Raises:
+        UserError: What cannot be run.
+        ControllerError: A controller in Python failed, or its process ended.
+    """
+    ours, theirs = Pipe()
+    # The package and the user's modules are found as here; the script that called us is not run again.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+    with ours, theirs:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()], close_fds=True
+        )
+        try:
+            theirs.close()
+            return _result(ours, process, experiment, paths, controllers, on_progress)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _result(
+    channel: Connection,
+    process: subprocess.Popen[bytes],
+    experiment: Experiment,
+    paths: Sequence[Profile],
+    controllers: Sequence[str],
+    on_progress: Callable[[float], None],
+) -> SeparateRun:
+    share = 0.0
+    try:
+        channel.send(
+            (experiment.to_json(), list(controllers), [(path.metadata_json(), path.table()) for path in paths])
+        )
+        while True:
+            if not channel.poll(POLL_S):
+                on_progress(share)
+                continue
+            kind, value = channel.recv()
+            if kind == "share":
+                share = value
+                on_progress(share)
+            elif kind == "run":
+                return SeparateRun(*value)
+            else:
+                raise (ControllerError if kind == "controller" else UserError)(value)
+    except (EOFError, ConnectionError, pickle.UnpicklingError):
+        code = process.wait()
+        how = f"with exit code {code}" if code >= 0 else f"by signal {-code} ({signal.Signals(-code).name})"
+        named = " or ".join(controllers)
+        raise ControllerError(
+            f"controller {named}: ended its process {how}; expected methods that return or raise"
+        ) from None
+
+
+def main() -> None:
+    """Simulate the Run that comes over the channel whose file descriptor is the argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent ends this one
+    from bentpipe._native import Profile
+    from bentpipe.experiments.plugins import simulate_json
+
+    channel = Connection(int(sys.argv[1]))
+    experiment, controllers, tables = channel.recv()
+    threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
+    paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
+    try:
+        run = simulate_json(experiment, controllers, paths, lambda share: channel.send(("share", share)))
+    except ControllerError as error:
+        channel.send(("controller", str(error)))
+    except UserError as error:
+        channel.send(("user", str(error)))
+    else:
+        parts = {"samples": run.samples(), "links": run.links(), "events": run.events()}
+        channel.send(("run", (parts, run.summary_json(), run.content_hash())))
+
+
+def _end_with_parent(channel: Connection) -> None:
+    """End this process when its parent is gone, whatever a controller is doing."""
+    with suppress(EOFError, OSError):
+        channel.recv()  # the parent sends nothing more
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""A sweep on a Dask cluster: what a worker gets, and what is said when workers or the scheduler are gone."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import re
+import time
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.execution.sweeps.crews import POLL_S, Event, Finished, Said, Tick
+from bentpipe.execution.sweeps.remote import bare, pack, remotely
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from distributed import Client, Future
+
+    from bentpipe.execution.sweeps.job import Job
+    from bentpipe.runs.work import Base
+
+CONNECT_S = 10.0
+"""How long a scheduler is waited for [s]. Chosen here: a LAN takes milliseconds."""
+
+NO_WORKER_S = 30.0
+"""How long a sweep waits for a worker where there is none, any more or yet [s]. Chosen here: a nanny that restarts a
+worker takes a few seconds."""
+
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[^\]]+\]|[^:/\s]+):[0-9]{1,5}/?\Z|inproc://\S+\Z")
+
+LOOK_S = 1.0
+"""How often it is looked who is there [s]."""
+
+AHEAD = 2
+"""Jobs handed out for each thread of the cluster: one to do and one that is there when it is done."""
+
+
+class ClusterError(BentpipeError):
+    """A scheduler or all workers are gone: exit code 1. What was finished is kept."""
+
+
+def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
+    """The workers of a Dask scheduler.
+
+    A worker that is gone is told of (`Said`), its Runs go to the others.
+
+    Raises:
+        UserError: No scheduler answers at `address`, `distributed` is not installed, or a worker has another bentpipe.
+        ClusterError: The scheduler, or the last worker for `NO_WORKER_S`, is gone.
+    """
+    with _quiet(), _connected(address) as client:
+        yield from _Cluster(client, address, jobs).events()
+
+
+class _Cluster:
+    """One sweep's dealings with one scheduler."""
+
+    def __init__(self, client: Client, address: str, jobs: Sequence[Job]) -> None:
+        self._client, self._address, self._jobs = client, address, jobs
+        self._finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._out: dict[Any, tuple[int, Future[Any]]] = {}
+        self._next = 0
+        self._parcels: dict[str, Future[bytes]] = {}
+        self._workers: dict[str, int] = {}
+        self._looked = float("-inf")
+        self._alone_since: float | None = None
+
+    def events(self) -> Iterator[Event]:
+        """Hands out jobs as workers come free of them."""
+        try:
+            while self._next < len(self._jobs) or self._out:
+                yield from self._look()
+                self._hand_out()
+                try:
+                    future = self._finished.get(timeout=POLL_S)
+                except queue.Empty:
+                    yield Tick()
+                    continue
+                yield self._told(future)
+        finally:
+            for _, future in self._out.values():
+                future.release()
+
+    def _look(self) -> Iterator[Event]:
+        """Who is there; once a second."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        found = self._who()
+        gone = self._workers.keys() - found.keys()
+        self._workers = found
+        left = f"{len(found)} left, they do its Runs" if found else "none is left"
+        for worker in sorted(gone):
+            yield Said(f"the worker {worker} is gone; {left}")
+        if found:
+            self._alone_since = None
+            return
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since > NO_WORKER_S:
+            raise ClusterError(f"{self._address}: no worker for {NO_WORKER_S:g} s (start one: dask worker …)")
+
+    def _who(self) -> dict[str, int]:
+        """Threads by worker, from the scheduler."""
+        from distributed import TimeoutError as DaskTimeoutError
+
+        if self._client.status != "running":
+            raise self._scheduler_gone()
+        try:
+            scheduler: Any = self._client.scheduler
+            found: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
+        except (OSError, DaskTimeoutError, TimeoutError, AttributeError, RuntimeError) as error:
+            raise self._scheduler_gone() from error
+        return dict(found)
+
+    def _scheduler_gone(self) -> ClusterError:
+        return ClusterError(f"{self._address}: the scheduler is gone")
+
+    def _hand_out(self) -> None:
+        import cloudpickle  # Dask's; takes functions of a script, too
+
+        most = max(1, AHEAD * sum(self._workers.values()))
+        while self._next < len(self._jobs) and len(self._out) < most:
+            number, job = self._next, self._jobs[self._next]
+            parcels = [self._parcel(base) for base in job.work.bases]
+            packed = cloudpickle.dumps(bare(job))
+            named = f"bentpipe-run-{job.key}"
+            future = self._client.submit(remotely, packed, job.key, *parcels, key=named, priority=-number)
+            self._out[future.key] = (number, future)
+            future.add_done_callback(self._finished.put)
+            self._next += 1
+
+    def _parcel(self, base: Base) -> Future[bytes]:
+        """A Profile on the cluster: a task, so that it comes again where the worker that had it is gone."""
+        if base.hash not in self._parcels:
+            packed, key = pack(base), f"bentpipe-profile-{base.hash}-{base.role}-{base.label}"
+            self._parcels[base.hash] = self._client.submit(bytes, packed, key=key)
+        return self._parcels[base.hash]
+
+    def _told(self, future: Future[Any]) -> Event:
+        from distributed import TimeoutError as DaskTimeoutError
+
+        number, _ = self._out[future.key]
+        if self._client.status != "running" or future.status == "cancelled":
+            raise self._scheduler_gone()
+        if future.status == "lost":
+            return self._again(future)
+        if future.status == "finished":
+            try:
+                line: str = future.result(timeout=CONNECT_S)
+            except (TimeoutError, DaskTimeoutError):
+                return self._again(future)
+            except (OSError, CancelledError) as gone:  # results come through the scheduler
+                raise self._scheduler_gone() from gone
+            del self._out[future.key]
+            return Finished(number, line)
+        del self._out[future.key]
+        try:
+            error = future.exception(timeout=CONNECT_S)
+        except (TimeoutError, DaskTimeoutError, OSError, CancelledError) as gone:
+            raise self._scheduler_gone() from gone
+        if type(error).__name__ == "KilledWorker":
+            raise ClusterError(f"{self._address}: workers that ran {self._jobs[number].name} ended, again and again")
+        return Finished(number, None, error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def _again(self, future: Future[Any]) -> Tick:
+        """Waits for a result that went with its worker before it was fetched: Dask does the Run again elsewhere."""
+        future.add_done_callback(self._finished.put)
+        return Tick()
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Client]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UserError("--on: distributed is not installed; install it: pip install 'bentpipe[cluster]'") from None
+    if not _ADDRESS.match(address):
+        raise UserError(f"--on {address}: is no address of a scheduler; wanted for example tcp://127.0.0.1:8786")
+    try:
+        client = Client(address, timeout=CONNECT_S, set_as_default=False, name="bentpipe")
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"--on {address}: no scheduler answers ({reason}); start one: dask scheduler") from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=1.0)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask logs tracebacks of what is told here in one line, by several loggers, whose levels its import sets."""
+    with suppress(ImportError):
+        import distributed  # noqa: F401 - `_connected` says it where that fails
+    loggers = [logging.getLogger(name) for name in [*logging.root.manager.loggerDict] if _is_dasks(name)]
+    before = [(logger, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)
+
+
+def _is_dasks(logger: str) -> bool:
+    return logger.partition(".")[0] == "distributed"

@@ -1,0 +1,159 @@
+"""Controllers that users bring: a class in a Python file, or one that an installed package offers.
+
+``./mine.py:Mine`` names a class in a file; a name of the entry points' group `GROUP` one in a package. What a Run's
+identity takes of it is the SHA-256 of the file: one that was edited is another controller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import math
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe import _native
+from bentpipe.errors import UserError, shown
+from bentpipe.files import read_bytes
+from bentpipe.plugin import HOOKS, make, tunables, unknown_hooks
+from bentpipe.scenarios.tables import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bentpipe._native import Profile, RunData
+    from bentpipe.experiments.experiment import Experiment
+
+GROUP = "bentpipe.controllers"
+"""Entry points of packages that bring controllers."""
+
+_IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A controller in Python: its class, the tunables that can be set, and what identifies it."""
+
+    name: str
+    kind: type
+    tunables: dict[str, float]
+    sha256: str
+
+
+def is_guest(name: str) -> bool:
+    """Whether a controller of that name would be one in Python."""
+    return _IN_FILE.match(name) is not None or name in guest_names()
+
+
+@cache
+def guest_names() -> list[str]:
+    """Names of the controllers that installed packages offer."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def find_guest(name: str) -> Guest:
+    """The controller of that name. Raises `UserError` where its file, its class or what it has to have is missing."""
+    match = _IN_FILE.match(name)
+    if match is None:
+        return _of_package(name)
+    data = read_bytes(match["file"])
+    return _of_file(name, match["file"], match["kind"], hashlib.sha256(data).hexdigest())
+
+
+def read_guest_tunable(name: str, tunable: str, text: str) -> float:
+    """The value of a tunable as it was written. Raises `UserError`."""
+    known = find_guest(name).tunables
+    if tunable not in known:
+        there = ", ".join(known) or "none; a tunable is a number among the class's attributes"
+        raise UserError(
+            f"controller {name} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {there}"
+        )
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not math.isfinite(value):
+        raise UserError(f"controller {name}: option {tunable} is {shown(text)}; it must be a number")
+    return value
+
+
+def guests_of(experiment: Experiment) -> dict[str, Guest]:
+    """The Python controllers among an Experiment's flows, by name."""
+    names = dict.fromkeys(flow.controller for flow in experiment.flows)
+    return {name: find_guest(name) for name in names if is_guest(name)}
+
+
+def simulate(experiment: Experiment, paths: Sequence[Profile], heard: Callable[[float], None] | None = None) -> RunData:
+    """One simulated Run, with controllers in Rust and in Python.
+
+    Raises:
+        UserError: What cannot be run.
+        ControllerError: A controller in Python failed: which, when, and of what.
+    """
+    return simulate_json(experiment.to_json(), list(guests_of(experiment)), paths, heard)
+
+
+def simulate_json(
+    experiment: str, controllers: Sequence[str], paths: Sequence[Profile], heard: Callable[[float], None] | None = None
+) -> RunData:
+    """Simulate an Experiment given as JSON, whose `controllers` in Python these are. Raises as `simulate` does."""
+    makers = {name: partial(make, find_guest(name).kind) for name in controllers}
+    return _native.simulate(experiment, paths, heard, makers)
+
+
+@cache
+def _of_file(name: str, file: str, kind: str, sha256: str) -> Guest:
+    """Loaded once for each content of the file."""
+    module_name = f"bentpipe_guest_{sha256[:16]}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    assert spec is not None  # its name ends in .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise UserError(f"--cc: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+    found = getattr(module, kind, None)
+    if not isinstance(found, type):
+        classes = [
+            each for each, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name
+        ]
+        raise UserError(
+            f"--cc: {file} has no class {kind}{did_you_mean(kind, classes)} (it has {', '.join(classes) or 'none'})"
+        )
+    return _checked(name, found, sha256)
+
+
+@cache
+def _of_package(name: str) -> Guest:
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            try:
+                kind = point.load()
+            except Exception as error:
+                raise UserError(f"--cc: {name} ({point.value}) cannot be loaded: {error}") from error
+            if not isinstance(kind, type):
+                raise UserError(f"--cc: {name} ({point.value}) is no class; wanted one as bentpipe.plugin describes")
+            source = Path(inspect.getsourcefile(kind) or "").read_bytes()
+            return _checked(name, kind, hashlib.sha256(source).hexdigest())
+    raise UserError(f"--cc: no controller {shown(name)}")
+
+
+def _checked(name: str, kind: type, sha256: str) -> Guest:
+    if not callable(getattr(kind, "on_ack", None)):
+        raise UserError(f"--cc: {name} has no method on_ack; wanted a class as bentpipe.plugin.Controller is")
+    if unknown := unknown_hooks(kind):
+        raise UserError(
+            f"--cc: {name} has a method {unknown[0]}, which the simulator never calls"
+            f"{did_you_mean(unknown[0], HOOKS)}; expected {', '.join(HOOKS)}; "
+            "try on_congestion for reacting to loss, or a helper's name without on_"
+        )
+    return Guest(name, kind, tunables(kind), sha256)

@@ -1,0 +1,62 @@
+"""Traffic of `bentpipe.scenarios` as cross traffic of an Experiment: in proportion to the path it comes onto."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.errors import UserError
+from bentpipe.experiments.experiment import ROLE, CrossTraffic
+from bentpipe.profiles.access import default_parameters
+from bentpipe.profiles.path import PathView
+from bentpipe.scenarios.traffic import find_traffic
+
+if TYPE_CHECKING:
+    from bentpipe._native import Profile
+    from bentpipe.experiments.experiment import Direction
+    from bentpipe.scenarios.traffic import Traffic
+
+
+def traffic_share(traffic: Traffic) -> float:
+    """What new transfers bring, of the path's mean capacity in their direction.
+
+    Where the traffic does not say, it is what the access model's busiest hour lacks of its quietest's capacity: the
+    load goes from e^-A to e^A over a day and capacity with its power -kappa, so 1 - e^(-2 A kappa).
+    """
+    if traffic.share is not None:
+        return traffic.share
+    parameters = default_parameters()
+    fall_log = 2 * parameters["load"]["daily_log_amplitude"] * parameters["capacity"]["load_power"]
+    # The host's libm may differ in the last digit; what is offered may not.
+    return round(1.0 - math.exp(-fall_log), 4)
+
+
+def cross_traffic(profile: Profile, name: str, direction: Direction, role: str = ROLE) -> CrossTraffic:
+    """The traffic called `name` on a Profile that the Experiment knows by `role`.
+
+    It offers its share of the path's mean capacity in `direction` over the whole Profile.
+
+    Raises:
+        UserError: No such traffic, or a path without a capacity to take a share of.
+    """
+    traffic = find_traffic(name)
+    share = traffic_share(traffic)
+    capacity_bps = PathView(profile).capacity(direction)
+    if not np.isfinite(capacity_bps.value).all() or not capacity_bps.mean():
+        raise UserError(
+            f"traffic {name}: the Profile {profile.name!r} has no capacity {direction}wards that it could take "
+            f"{share:.0%} of"
+        )
+    return CrossTraffic(
+        offered_bps=round(share * capacity_bps.mean()),
+        sizes={
+            "least_bytes": traffic.least_bytes,
+            "most_bytes": traffic.most_bytes,
+            "tail_index": traffic.tail_index,
+        },
+        controller=traffic.controller,
+        direction=direction,
+        profile=role,
+    )

@@ -1,0 +1,345 @@
+"""Tables that others keep of a terminal: starlink-grpc-tools' CSV, SQLite and Parquet, LEOViz's CSV and maps.
+
+Columns are found by their names, without the prefix of a group (``dish_status.``) and in snake case; those that
+starlink-grpc-tools calls otherwise than we do are in `_ALIASES` (its ``starlink_grpc.py`` says what they are).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bentpipe.damage import MEASURED_BOUND, guarded, read_parquet
+from bentpipe.errors import UserError, shown
+from bentpipe.measurements.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
+from bentpipe.measurements.readers.blocks import without_cut
+from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
+from bentpipe.measurements.readers.columns import MOST_SEQ, NO_ZONE, OF_REPLIES, parse_instants, probes_of, sent
+from bentpipe.measurements.readers.measurement import PROBES, Measurement, Said
+
+_SQLITE = b"SQLite format 3\x00"
+_PARQUET = b"PAR1"
+_TIMES = ("t_unix_ns", "time", "timestamp", "time_utc", "datetimestamp_utc", "datetime")
+_ALIASES = {
+    "id": "device_id",
+    "uptime": "uptime_s",
+    "seconds_to_first_nonempty_slot": "seconds_to_first_nonempty_slot_s",
+    "direction_azimuth": "boresight_azimuth_deg",
+    "direction_elevation": "boresight_elevation_deg",
+    "valid_s": "obstruction_valid_s",
+    "gps_sats": "gps_sats",
+    "attitude_estimation_state": "attitude_state",
+    "quaternion_q_scalar": "quaternion_scalar",
+    "quaternion_q_x": "quaternion_x",
+    "quaternion_q_y": "quaternion_y",
+    "quaternion_q_z": "quaternion_z",
+    "power_in": "power_in_w",
+    "latitude": "latitude_deg",
+    "lat": "latitude_deg",
+    "longitude": "longitude_deg",
+    "lon": "longitude_deg",
+    "altitude": "altitude_m",
+    "alt": "altitude_m",
+}
+#: Lowest and highest values of a track: latitude, longitude and altitude in this order.
+RANGES = {"latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "altitude_m": ALTITUDE_RANGE_M}
+#: Any of these makes a table one of a terminal.
+_TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
+#: Maps that are taken apart at once; chosen here: some 15 MB of pixels.
+_AT_ONCE = 256
+_OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS, *TRACK} - {"raw", "unknown"}
+
+
+def is_dish_csv(head: bytes) -> bool:
+    """Whether a text that begins so is a table of a terminal with a heading."""
+    first = head.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    return bool(_TELLING.search(first)) and b"," in first and not first.lstrip().startswith((b"{", b"["))
+
+
+def is_sqlite(head: bytes) -> bool:
+    """Whether a file that begins so is an SQLite database."""
+    return head.startswith(_SQLITE)
+
+
+def is_parquet(head: bytes) -> bool:
+    """Whether a file that begins so is Parquet."""
+    return head.startswith(_PARQUET)
+
+
+def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
+    """Rows as `dish_samples`.
+
+    Raises:
+        UserError: No such table, no time, a cell that is not of its column's kind; the row is named.
+    """
+    data, cut = without_cut(data)
+    cells = guarded(
+        lambda: pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False),
+        lambda reason: UserError(f"{where}: is not a CSV table ({reason})"),
+    )
+    found = _samples(cells, where)
+    return replace(found, notes=(*found.notes, *filter(None, [cut])))
+
+
+def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
+    """The tables ``status`` and ``history`` as `dish_samples`.
+
+    Raises:
+        UserError: It is damaged, or has neither.
+    """
+    import sqlite3
+
+    notes = []
+    if data[18:20] == b"\x02\x02":  # WAL mode, by the version numbers of the file format (sqlite.org/fileformat2.html)
+        name, beside = Path(where).name, Path(f"{where}-wal")
+        if beside.is_file() and beside.stat().st_size:
+            raise UserError(
+                f"{where}: its newest rows are in {beside.name} (WAL mode); make a copy that has all of them "
+                f"(sqlite3 {name} \"VACUUM INTO 'copy.sqlite'\") and read that"
+            )
+        notes.append(f"a database in WAL mode: rows that were in a file {name}-wal when it was copied are not in it")
+        data = data[:18] + b"\x01\x01" + data[20:]
+    parts = []
+    try:
+        with contextlib.closing(sqlite3.connect(":memory:")) as base:
+            base.deserialize(data)
+            names = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            for name in ("status", "history"):
+                if name in names:
+                    found = base.execute(f'SELECT * FROM "{name}"')
+                    columns = [entry[0] for entry in found.description]
+                    rows = [[None if value is None else _text(value) for value in row] for row in found]
+                    if rows:
+                        schema = dict.fromkeys(columns, pl.String)
+                        part = _samples(pl.DataFrame(rows, schema=schema, orient="row"), f"{where}: table {name}")
+                        source = pl.lit("status" if name == "status" else "history").alias("source")
+                        parts.append(part.tables["dish_samples"].with_columns(source))
+    except (sqlite3.Error, OverflowError, ValueError, MemoryError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{where}: does not read as an SQLite database ({str(error).lower()})") from None
+    if not parts:
+        raise UserError(f"{where}: has no table `status` or `history` with a row, as dish_grpc_sqlite.py writes")
+    return Measurement(
+        {"dish_samples": pl.concat(parts, how="diagonal_relaxed").sort("t_unix_ns", maintain_order=True)},
+        notes=tuple(notes),
+    )
+
+
+def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
+    """A terminal's telemetry as `dish_samples`, its maps as `dish_maps`, pings (`unix_ns`, `rtt_ms`) as `probes`.
+
+    Raises:
+        UserError: It does not read, or is none of these.
+    """
+    # The maps' rows are lists: they alone may have more values than rows.
+    bound = MEASURED_BOUND if b"obstruction_map" in data else replace(MEASURED_BOUND, values=MEASURED_BOUND.rows)
+    table = guarded(
+        lambda: read_parquet(data, bound),
+        lambda reason: UserError(f"{where}: does not read as Parquet ({reason})"),
+    )
+    if {"unix_ns", "rtt_ms"} <= set(table.columns):
+        return _pings(table, where, said)
+    if "obstruction_map" in table.columns:
+        return _maps(table, where)
+    if any(_TELLING.search(name.encode()) for name in table.columns):
+        return _samples(table, where)
+    raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
+
+
+def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
+    notes = []
+    if table.schema["unix_ns"].is_temporal():
+        times, naive = instants(table["unix_ns"], where)
+        table = table.with_columns(times.alias("unix_ns"))
+        notes += [NO_ZONE] if naive else []
+    try:
+        rows = table.select(name for name in PROBES if name in table.columns).cast(
+            {name: kind for name, kind in PROBES.items() if name in table.columns}
+        )
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{where}: {str(error).partition(chr(10))[0]}") from None
+    if rows["unix_ns"].null_count():
+        raise UserError(f"{where}: {rows['unix_ns'].null_count()} rows have no unix_ns; wanted a time for each probe")
+    rtt_ms = rows["rtt_ms"].fill_nan(None)
+    if not (rtt_ms.drop_nulls() >= 0).all():
+        raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
+    rows = rows.with_columns(rtt_ms)
+    flags = [name for name in ("duplicate", "out_of_order") if name in rows.columns]
+    if flags:  # whoever wrote it has looked
+        missing = {"kind": pl.lit("icmp"), "duplicate": pl.lit(value=False), "out_of_order": pl.lit(value=False)}
+        more = [value.alias(name) for name, value in missing.items() if name not in rows.columns]
+        notes += [OF_REPLIES] if said.times == "reply" else []
+        return Measurement({"probes": sent(rows.with_columns(more), said)}, notes=tuple(notes))
+    if "seq" in rows.columns and rows["seq"].null_count() == rows.height:
+        rows = rows.drop("seq")
+    if "seq" in rows.columns and not rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False).all():
+        raise UserError(
+            f"{where}: seq is not a number from 0 to {MOST_SEQ} in every row; wanted that, or no such column"
+        )
+    # The order of a table's rows says nothing, unlike that of lines that a prober printed.
+    rows, jumps = probes_of(rows.sort("unix_ns", maintain_order=True), said, notes)
+    return Measurement({"probes": rows}, clock_jumps=jumps, notes=tuple(notes))
+
+
+def _samples(table: pl.DataFrame, where: str) -> Measurement:
+    """Columns that a recording has too, of its types."""
+    chosen: dict[str, str] = {}
+    for name in table.columns:
+        plain = _plain(name)
+        ours = _ALIASES.get(plain, plain)
+        if ours in _OWN and ours not in chosen:
+            chosen[ours] = name
+    time = next((name for known in _TIMES for name in table.columns if _plain(name) == known), None)
+    if time is None:
+        raise UserError(f"{where}: no column says when (found: {_listed(table.columns)}); wanted timestamp")
+    notes = []
+    times, naive = instants(table[time], where)
+    if naive:
+        notes.append(NO_ZONE)
+    columns = {"t_unix_ns": times}
+    for ours, theirs in chosen.items():
+        if ours != "t_unix_ns" and not isinstance(table.schema[theirs], pl.List | pl.Struct):
+            columns[ours] = _typed(table[theirs], {**SAMPLES, **TRACK}[ours], ours, where)
+            if ours in RANGES:
+                _check_range(columns[ours], ours, where)
+    found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
+    if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
+        raise UserError(f"{where}: no column of a terminal's telemetry; wanted such as pop_ping_latency_ms")
+    passed = [name for name in table.columns if name not in (*chosen.values(), time)]
+    if passed:
+        notes.append(f"columns passed over: {_listed(passed)}")
+    return Measurement({"dish_samples": found.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
+
+
+def _maps(table: pl.DataFrame, where: str) -> Measurement:
+    """Whole maps, one a row, as LEOViz keeps them: `timestamp`, `obstruction_map` (row by row), `frame_type`.
+
+    LEOViz paints white what was seen, and leaves 0 where the terminal said -1 (not seen) or 0 (obstructed) alike: only
+    pixels above 0 are known.
+    """
+    if "timestamp" not in table.columns or not isinstance(table.schema["obstruction_map"], pl.List):
+        raise UserError(f"{where}: wanted timestamp, and obstruction_map as a list")
+    times, naive = instants(table["timestamp"], where)
+    quality = table["obstruction_map"]
+    sizes = quality.list.len().unique().to_list()
+    side = math.isqrt(sizes[0]) if len(sizes) == 1 and sizes[0] else 0
+    if side == 0 or side * side != sizes[0]:
+        raise UserError(f"{where}: its maps have {sizes[:3]} pixels; wanted square ones of one size")
+    frame = table["frame_type"].cast(pl.Int64, strict=False) if "frame_type" in table.columns else None
+    names = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
+    try:
+        seen = pl.concat(_seen(quality[at : at + _AT_ONCE], at, side) for at in range(0, quality.len(), _AT_ONCE))
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{where}: obstruction_map: {str(error).partition(chr(10))[0]}") from None
+    rows = (
+        pl.DataFrame(
+            {"t_unix_ns": times, "frame": frame.replace_strict(names, default=None) if frame is not None else None}
+        )
+        .with_row_index("map")
+        .join(seen, on="map", how="left", maintain_order="left")
+        .with_columns(
+            pl.lit(side, pl.UInt32).alias("rows"),
+            pl.lit(side, pl.UInt32).alias("columns"),
+            pl.lit(value=True).alias("whole"),
+            # A map of which nothing is known.
+            pl.col("pixel").fill_null([]),
+            pl.col("quality").fill_null([]),
+        )
+    )
+    note = "pixels that are 0 are left out: obstructed or not seen, these maps do not tell"
+    found = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
+    return Measurement({"dish_maps": found}, notes=(note, NO_ZONE) if naive else (note,))
+
+
+def _seen(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
+    """The pixels above 0 of maps, of which `first` is the first's number: `map`, and as lists `pixel` and `quality`."""
+    quality = maps.explode().cast(pl.Float32).to_numpy().reshape(-1, side * side)
+    at, pixel = np.nonzero(quality > 0)
+    columns = {"map": (at + first).astype(np.uint32), "pixel": pixel.astype(np.uint32), "quality": quality[at, pixel]}
+    return pl.DataFrame(columns).group_by("map", maintain_order=True).agg("pixel", "quality")
+
+
+def instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
+    """Nanoseconds since 1970, from a column of times, and whether any of these has no zone.
+
+    They are seconds since 1970 (ours, `t_unix_ns`, nanoseconds), ISO-8601, or instants as Parquet has them.
+
+    Raises:
+        UserError: It is of another type, or a row holds none; it is named.
+    """
+    naive = False
+    if column.name == "t_unix_ns" and column.dtype == pl.Int64:
+        found = column
+    elif isinstance(column.dtype, pl.Datetime):
+        naive = column.dtype.time_zone is None
+        known = column.dt.epoch("s").is_between(0, 2**33).fill_null(value=False)  # what nanoseconds hold
+        found = column.dt.epoch("ns").set(~known, None)
+    elif column.dtype.is_numeric() or (column.dtype == pl.String and column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all()):
+        seconds = column.cast(pl.Float64, strict=False)
+        seconds = seconds.set(~seconds.is_between(0, 4e9).fill_null(value=False), None)
+        found = (seconds * 1e9).round().cast(pl.Int64)
+    elif column.dtype == pl.String:
+        found, naive = parse_instants(column)
+    else:
+        raise UserError(
+            f"{where}: {column.name} is of type {column.dtype}; wanted a time since 1970, ISO-8601 or Datetime"
+        )
+    if found.null_count():
+        row = int(found.is_null().arg_max() or 0)
+        raise UserError(
+            f"{where}: row {row + 1}: {column.name} is {column[row]!r:.60}; wanted a time since 1970, or ISO-8601"
+        )
+    return found, naive
+
+
+def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
+    """A column of the type that a recording has; empty cells are null."""
+    text = column.cast(pl.String, strict=False).str.strip_chars()
+    empty = text.is_null() | text.str.to_lowercase().is_in(["", "none", "null", "nan"])
+    if kind == pl.Boolean:
+        lower = text.str.to_lowercase()
+        found = pl.select(
+            pl.when(lower.is_in(["true", "1"])).then(True).when(lower.is_in(["false", "0"])).then(False)
+        ).to_series()
+    elif kind == pl.String:
+        found = text.str.slice(0, 200)
+    else:
+        found = text.cast(pl.Float64, strict=False)
+        found = found.set((found.is_infinite() | (found.abs() > 1e18)).fill_null(value=False), None)
+        found = found.cast(kind, strict=False)  # type: ignore[arg-type]
+    bad = found.is_null() & ~empty
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; wanted a value of its kind")
+    return found.set(empty, None) if kind == pl.String else found
+
+
+def _check_range(column: pl.Series, name: str, where: str) -> None:
+    low, high = RANGES[name]
+    bad = ~column.is_between(low, high).fill_null(value=True)
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        raise UserError(f"{where}: row {row + 1}: {name} is {column[row]:g}; expected {low:g} to {high:g}")
+
+
+def _plain(name: str) -> str:
+    """`name` without its group and in snake case."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2].lstrip("@"))
+    return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a message has them: eight, each by its beginning."""
+    return ", ".join(shown(name[:40])[1:-1] for name in names[:8]) + (", …" if names[8:] else "")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,242 @@
+"""``reflect``: the other end of ``owd``, made to stand in the open Internet: see `owd_wire` and the limits here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import hmac
+import ipaddress
+import os
+import selectors
+import socket
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bentpipe.errors import UserError
+from bentpipe.measurements.probing import kernel, owd_wire
+from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, TOKEN_BYTES, WELCOME, Message
+
+#: Probers at a time; of these from one address (of IPv6: one /64); hellos a second from one address; echoes a second to
+#: one prober. Chosen here: a laboratory behind one address is served, and nobody takes the places or the hellos of
+#: others; twenty hellos a second of 96 bytes are nothing to whom they might be sent in somebody's name.
+MOST_CLIENTS, CLIENTS_PER_ADDRESS, HELLOS_PER_S, ECHOES_PER_S = 1024, 32, 20, 2000
+#: Addresses whose hellos are counted at a time. Chosen here: about a megabyte.
+_MOST_COUNTED = 4096
+#: After this long without a probe a prober is forgotten [ns]. Chosen here.
+_FORGET_NS = 300 * 10**9
+#: A token can be used for the first time in the period in which it was given and in the next [ns]. Chosen here: a
+#: prober that is forgotten gets another one.
+_TOKEN_NS = 60 * 10**9
+#: How often `serve` looks whether it should end [s], and after how many datagrams at the latest.
+_LOOK_S, _AT_ONCE = 0.2, 256
+_SECOND_NS = 10**9
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """So many a second, and no more than that at once."""
+
+    per_s: float
+    level: float
+    at_ns: int
+
+    def take(self, now_ns: int) -> bool:
+        self.level = min(self.per_s, self.level + (now_ns - self.at_ns) * self.per_s / 1e9)
+        self.at_ns = now_ns
+        if self.level < 1:
+            return False
+        self.level -= 1
+        return True
+
+
+@dataclass(slots=True)
+class _Client:
+    token: bytes
+    network: str
+    seen_ns: int
+    bucket: _Bucket
+    received: int = 0
+    refused: int = 0
+
+
+Address = tuple[str, int]
+
+
+class Desk:
+    """What is answered to whom: no socket, no clock.
+
+    A hello takes no place: its token is a keyed hash of the address, and whoever sends a probe with it gets mail there.
+    So hellos in the names of others lock nobody out.
+
+    Attributes:
+        refused: Datagrams that got no answer.
+        echoed: Probes that did.
+        overruns: Datagrams for which the socket's buffer had no room, as far as known.
+    """
+
+    def __init__(self, machine: bytes) -> None:
+        """Knows nobody."""
+        self.refused = self.echoed = self.overruns = 0
+        self._machine = machine
+        self._secret = os.urandom(32)
+        self._hellos: OrderedDict[str, _Bucket] = OrderedDict()
+        self._clients: dict[Address, _Client] = {}
+        self._of_network: Counter[str] = Counter()
+        self._forgot_ns: int | None = None
+
+    def answer(self, data: bytes, address: Address, came_ns: int, now_ns: int) -> Message | None:
+        """What to answer to a datagram, or None.
+
+        Args:
+            data: It.
+            address: From where.
+            came_ns: When it came [ns since 1970].
+            now_ns: Monotonic.
+        """
+        message = owd_wire.decode(data)
+        found = None
+        if message is not None and message.kind == HELLO:
+            found = self._welcome(message, address, now_ns)
+        elif message is not None and message.kind == PROBE:
+            found = self._echo(message, address, came_ns, now_ns)
+        if found is None:
+            self.refused += 1
+        return found
+
+    def _welcome(self, message: Message, address: Address, now_ns: int) -> Message | None:
+        network = _network(address[0])
+        bucket = self._hellos.pop(network, None) or _Bucket(HELLOS_PER_S, HELLOS_PER_S, now_ns)
+        self._hellos[network] = bucket
+        if len(self._hellos) > _MOST_COUNTED:
+            self._hellos.popitem(last=False)
+        if not bucket.take(now_ns):
+            return None
+        # Whoever says hello in another's name does not take that one's token away.
+        known = self._clients.get(address)
+        token = self._token(address, now_ns // _TOKEN_NS) if known is None else known.token
+        return Message(WELCOME, token, message.number, machine=self._machine, overruns=self.overruns)
+
+    def _echo(self, message: Message, address: Address, came_ns: int, now_ns: int) -> Message | None:
+        client = self._clients.get(address) or self._admitted(message.token, address, now_ns)
+        if client is None or client.token != message.token:
+            return None
+        client.seen_ns = now_ns
+        client.received += 1
+        if not client.bucket.take(now_ns):
+            client.refused += 1
+            return None
+        self.echoed += 1
+        return replace(
+            message,
+            kind=ECHO,
+            came_ns=came_ns,
+            received=client.received,
+            overruns=self.overruns,
+            refused=client.refused,
+        )
+
+    def _admitted(self, token: bytes, address: Address, now_ns: int) -> _Client | None:
+        """A place for whoever has a token that was given to that address lately; None: no such token, or no place."""
+        period = now_ns // _TOKEN_NS
+        if not any(hmac.compare_digest(token, self._token(address, given)) for given in (period, period - 1)):
+            return None
+        self._forget(now_ns)
+        network = _network(address[0])
+        if len(self._clients) >= MOST_CLIENTS or self._of_network[network] >= CLIENTS_PER_ADDRESS:
+            return None
+        client = _Client(token, network, now_ns, _Bucket(ECHOES_PER_S, ECHOES_PER_S, now_ns))
+        self._clients[address] = client
+        self._of_network[network] += 1
+        return client
+
+    def _token(self, address: Address, period: int) -> bytes:
+        text = f"{address[0]} {address[1]} {period}".encode()
+        return hashlib.blake2b(text, key=self._secret, digest_size=TOKEN_BYTES).digest()
+
+    def _forget(self, now_ns: int) -> None:
+        if self._forgot_ns is not None and now_ns - self._forgot_ns < _SECOND_NS:
+            return
+        self._forgot_ns = now_ns
+        gone = [address for address, client in self._clients.items() if now_ns - client.seen_ns > _FORGET_NS]
+        for address in gone:
+            self._of_network[self._clients.pop(address).network] -= 1
+        self._of_network += Counter()  # without zeros
+
+
+def _network(address: str) -> str:
+    """What one user has: an IPv4 address, also one mapped into IPv6, or the /64 of an IPv6 address."""
+    if ":" not in address:
+        return address
+    found = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(found.ipv4_mapped or int(found) >> 64)
+
+
+class Reflector:
+    """A socket with a `Desk`.
+
+    Args:
+        address: To listen on; ``::`` is everything, IPv4 too.
+        port: 0: a free one.
+
+    Raises:
+        UserError: It is taken, or not this machine's.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        """Listens from now on; answers in `serve`."""
+        try:
+            self._sock = _listening(address, port)
+        except (OSError, OverflowError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise UserError(f"{address} port {port}: cannot listen there: {reason}") from None
+        kernel.ask_for_stamps_of_arrivals(self._sock)
+        self.desk = Desk(owd_wire.this_machine())
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._sock.getsockname()[1])
+
+    def serve(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Answers until `stop` says so."""
+        with selectors.DefaultSelector() as selector, self._sock:
+            selector.register(self._sock, selectors.EVENT_READ)
+            while not stop():
+                if selector.select(_LOOK_S):
+                    self.desk.overruns = kernel.overruns(self._sock)
+                    with contextlib.suppress(BlockingIOError):
+                        for _ in range(_AT_ONCE):
+                            self._one()
+
+    def _one(self) -> None:
+        try:
+            data, controls, _, address = self._sock.recvmsg(owd_wire.SIZE + 1, kernel.CONTROL_BYTES)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+                raise
+            return  # somebody to whom something was sent is not there any more
+        came_ns = kernel.stamp_ns(controls) or time.time_ns()
+        answer = self.desk.answer(data, address[:2], came_ns, time.monotonic_ns())
+        if answer is not None:
+            with contextlib.suppress(OSError):  # a full queue or no way back: it is lost, which is what is measured
+                self._sock.sendto(owd_wire.encode(replace(answer, left_ns=time.time_ns())), address)
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if address == "::" and not socket.has_dualstack_ipv6():
+        address, family = "0.0.0.0", socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        if address == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind((address, port))
+    except (OSError, OverflowError):
+        sock.close()
+        raise
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    return sock

@@ -1,0 +1,111 @@
+"""``tcp``: how long a SYN takes to its SYN-ACK, or to the RST of a closed port. Needs no rights.
+
+The kernel measures the first round trip of a connection itself, from the SYN's transmission to the SYN-ACK's arrival,
+and TCP_INFO says it in microseconds. Of a refused connection it keeps none: that is timed here, from before connect()
+until epoll says so. The connection is reset at once: no end keeps anything of it, and ports do not run out in
+TIME_WAIT.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import struct
+import time
+
+from bentpipe.measurements.probing.ledger import KERNEL_CAME, KERNEL_SENT, Ledger
+from bentpipe.measurements.probing.loop import Loop
+from bentpipe.measurements.probing.ping import not_sent
+from bentpipe.measurements.probing.spec import Target
+
+#: The kernel sends a SYN again after a second (RFC 6298, section 2.1); the answer to that one is another round trip's.
+TIMEOUT_NS = 10**9
+# struct tcp_info of include/uapi/linux/tcp.h: tcpi_rtt [us] and tcpi_total_retrans.
+_RTT_AT, _RETRANSMITS_AT, _INFO_BYTES = 68, 100, 104
+_RESET_AT_CLOSE = struct.pack("=ii", 1, 0)
+
+
+class Tcp:
+    """One target's."""
+
+    def __init__(self, loop: Loop, target: Target, ledger: Ledger) -> None:
+        """Nothing is sent yet."""
+        self.ledger, self._loop, self._target = ledger, loop, target
+        self._open: dict[int, socket.socket] = {}
+
+    def send(self, seq: int, late_ns: int) -> None:
+        """A SYN."""
+        self.ledger.sending(seq, late_ns)
+        try:
+            sock = socket.socket(self._target.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:  # no descriptors left
+            self.ledger.lost(seq, not_sent(error))
+            return
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+        number = sock.connect_ex((self._target.address, self._target.port))
+        if number == errno.EINPROGRESS:
+            self._open[seq] = sock
+            self._loop.watch(sock, lambda seen_ns: self._known(seq, seen_ns), select.EPOLLOUT)
+            return
+        self._judge(seq, sock, number, time.monotonic_ns())
+        sock.close()
+
+    def tick(self) -> None:
+        """After the ledger gave up some: closes their sockets, and no SYN is sent again."""
+        for seq in [seq for seq in self._open if self.ledger.under_way(seq) is None]:
+            self._close(seq)
+
+    def close(self) -> None:
+        """Leaves nothing half-open."""
+        for seq in list(self._open):
+            self._close(seq)
+
+    def _known(self, seq: int, seen_ns: int) -> None:
+        sock = self._open[seq]
+        self._judge(seq, sock, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), seen_ns)
+        self._close(seq)
+
+    def _judge(self, seq: int, sock: socket.socket, number: int, seen_ns: int) -> None:
+        """What the outcome of connect() says of a probe."""
+        sent = self.ledger.under_way(seq)
+        if sent is None:
+            return
+        ours_ns = max(1, seen_ns - sent.mono_ns)
+        if ours_ns >= TIMEOUT_NS:
+            self.ledger.lost(seq, None)
+        elif number == errno.ECONNREFUSED:
+            self.ledger.answered(seq, seen_ns, rtt=(ours_ns, 0))
+        elif number:
+            self.ledger.lost(seq, _cause(number))
+        else:
+            rtt_ns, again = _handshake(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES))
+            if again:
+                self.ledger.lost(seq, None)
+            else:
+                known = 0 < rtt_ns <= ours_ns
+                rtt = (rtt_ns, KERNEL_SENT | KERNEL_CAME) if known else (ours_ns, 0)
+                self.ledger.answered(seq, seen_ns, rtt=rtt)
+
+    def _close(self, seq: int) -> None:
+        sock = self._open.pop(seq)
+        self._loop.forget(sock)
+        sock.close()
+
+
+def _handshake(info: bytes) -> tuple[int, int]:
+    """Round trip [ns], and how many segments were sent again; 0, 0 from a kernel that says less."""
+    if len(info) < _INFO_BYTES:
+        return 0, 0
+    return struct.unpack_from("=I", info, _RTT_AT)[0] * 1000, struct.unpack_from("=I", info, _RETRANSMITS_AT)[0]
+
+
+def _cause(number: int) -> str:
+    known = {
+        errno.EHOSTUNREACH: "host unreachable",
+        errno.ENETUNREACH: "network unreachable",
+        errno.EACCES: "prohibited",
+        errno.EPERM: "prohibited",
+        errno.ETIMEDOUT: "no answer",
+    }
+    return known.get(number) or not_sent(OSError(number, ""))

@@ -1,0 +1,332 @@
+"""JSON of iperf3 (github.com/esnet/iperf): ``-J``, a document at the end, and ``--json-stream``, a line per event.
+
+A file may hold several tests behind each other, as a shell's ``>>`` leaves them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.measurements.readers.checked import (
+    MAX_BPS,
+    MAX_COUNT,
+    MAX_RTT_MS,
+    count_if,
+    count_of,
+    documents,
+    member,
+    number,
+    number_of,
+    parse_json,
+    text_of,
+)
+from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.reading import Arrivals, Column, Flow, Reading
+
+#: Longest test accepted [s]: 30 days.
+_MAX_S = 30 * 86_400.0
+#: How late the end of what is omitted may be [s]; chosen here: a timer on a busy machine.
+_OMIT_LATE_S = 0.1
+#: What iperf3 itself gets wrong: counts of UDP go below 0 when packets come late, and jitter begins with the difference
+#: of two clocks.
+_ODD = ("packets", "lost_packets", "jitter_ms")
+_STREAM = b'{"event":'
+#: What an interval may have beside its time and rate: column, iperf3's name, largest value, unit, factor.
+_OPTIONAL = (
+    ("retransmits", "retransmits", MAX_COUNT, "segments", 1),
+    ("cwnd_bytes", "snd_cwnd", MAX_COUNT, "bytes", 1),
+    ("rtt_ms", "rtt", MAX_RTT_MS * 1e3, "µs", 1e-3),
+    ("rttvar_ms", "rttvar", MAX_RTT_MS * 1e3, "µs", 1e-3),
+    ("packets", "packets", MAX_COUNT, "packets", 1),
+    ("lost_packets", "lost_packets", MAX_COUNT, "packets", 1),
+    ("jitter_ms", "jitter_ms", MAX_RTT_MS, "ms", 1),
+)
+
+
+def is_iperf3(head: bytes) -> bool:
+    """Whether a text that begins so is iperf3's JSON."""
+    text = head.lstrip()
+    return text.startswith(_STREAM) or (
+        text.startswith(b"{") and b'"start":' in text and (b'"connected":' in text or b'"version":\t"iperf' in text)
+    )
+
+
+@dataclass
+class _Document:
+    start: dict[str, Any]
+    intervals: list[Any]
+    #: Bytes of the text at the end of each interval.
+    ends: list[int]
+    end: dict[str, Any] | None
+    error: str | None
+
+
+def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
+    """One flow per stream, with its intervals.
+
+    Their columns: ``t_s`` (the end), ``duration_s``, ``omitted``, ``bytes``, and ``goodput_bps`` where this end
+    receives, ``sent_bps`` where it sends: what a sender hands to its socket is no goodput. A sending end adds
+    ``retransmits``, ``cwnd_bytes``, ``rtt_ms`` (TCP), ``packets`` (UDP); a receiving one ``packets``,
+    ``lost_packets``, ``jitter_ms`` (UDP). What is absent everywhere has no column.
+
+    iperf3 names the whole second in which it connected. With `arrivals` time 0 is known better: no interval was
+    printed before it had ended. ``-J`` prints all of them at the end, after the ends exchanged their results, so that
+    time 0 is late by some round trips; `Flow.start_early_s` says how much earlier it may have been.
+
+    Raises:
+        UserError: Not such a document, several tests, or one that failed before its first interval; the place is named.
+    """
+    tests = _parsed(data, where)
+    if len(tests) > 1:
+        raise UserError(f"{where}: holds {len(tests)} tests; wanted one")
+    return _reading(tests[0], where, arrivals)
+
+
+def measure(data: bytes, where: str, said: Said) -> Measurement:
+    """The intervals of all streams of all tests, as rows of `samples`.
+
+    The client is taken for the end behind the path: what it sends goes up. Counts are those of the interval. Of several
+    tests those that failed are left out, with a note.
+
+    Raises:
+        UserError: See `read`.
+    """
+    tests = _parsed(data, where)
+    if len(tests) == 1:
+        tables, notes = _rows(tests[0], where, 0)
+        return Measurement({"samples": tables}, notes=tuple(notes))
+    found: list[pl.DataFrame] = []
+    notes = []
+    for index, document in enumerate(tests):
+        if document.error is not None and not document.intervals:
+            notes.append(f"test {index + 1} failed and is left out: {shown(document.error)}")
+            continue
+        table, more = _rows(document, f"{where}: test {index + 1}", index)
+        found.append(table)
+        notes += [f"test {index + 1}: {note}" for note in more]
+    if not found:
+        raise UserError(f"{where}: none of its {len(tests)} tests has an interval; {notes[0]}")
+    return Measurement({"samples": pl.concat(found, how="diagonal_relaxed")}, notes=tuple(notes))
+
+
+def _rows(document: _Document, where: str, test: int) -> tuple[pl.DataFrame, list[str]]:
+    """A test's intervals, and notes."""
+    reading = _reading(document, where, None)
+    served = "accepted_connection" in document.start
+    peer = document.start.get("accepted_connection" if served else "connecting_to")
+    host = peer.get("host") if isinstance(peer, dict) else None
+    controller = reading.tool_summary.get("sender_tcp_congestion")
+    tables = []
+    for number_of_flow, flow in enumerate(reading.flows):
+        rows = {"rtt_smoothed_ms" if name == "rtt_ms" else name: values for name, values in flow.intervals.items()}
+        rows.pop("rttvar_ms", None)
+        table = pl.DataFrame({name: pl.Series(values, strict=False) for name, values in rows.items()})
+        begin_ns = (flow.start_unix_ns or 0) + ((pl.col("t_s") - pl.col("duration_s")) * 1e9).round().cast(pl.Int64)
+        tables.append(
+            table.with_columns(
+                begin_ns.alias("unix_ns"),
+                pl.lit(str(host)[:200] if host else None, pl.String).alias("target"),
+                pl.lit(test, pl.Int64).alias("test"),
+                pl.lit(number_of_flow, pl.Int64).alias("flow"),
+                pl.lit("up" if flow.sends != served else "down").alias("direction"),
+                pl.lit(str(controller)[:40] if isinstance(controller, str) else None, pl.String).alias("controller"),
+            )
+        )
+    notes = [*reading.notes]
+    if served:
+        notes.append("written by the server: what it received is taken for up")
+    return pl.concat(tables, how="diagonal_relaxed"), notes
+
+
+def _parsed(data: bytes, where: str) -> list[_Document]:
+    """The tests in a text: at least one."""
+    if data.lstrip().startswith(_STREAM):
+        return _streamed(data, where)
+    found = [_whole(document, where, end) for document, end in documents(where, data)]
+    if not found:
+        raise UserError(f"{where}: is empty; wanted a test of iperf3")
+    if len(found) == 1 and (error := found[0].error) is not None and not found[0].start:
+        raise UserError(f"{where}: the test failed: {shown(error)}")
+    return found
+
+
+def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Reading:
+    start = document.start
+    version = text_of(f"{where}: start", start, "version").removeprefix("iperf").strip() or None
+    stamp = member(f"{where}: start", start, "timestamp", dict)
+    connected_ns = int(number_of(f"{where}: start.timestamp", stamp, "timesecs", 4e9, "s")) * 10**9
+    test = member(f"{where}: start", start, "test_start", dict)
+    protocol = text_of(f"{where}: start.test_start", test, "protocol")
+    omit_s = number(f"{where}: start.test_start.omit", test.get("omit", 0), 0, 3600, "s")
+    notes = [] if document.error is None else [f"iperf3 said: {shown(document.error)}"]
+    if document.end is None:
+        notes.append("it was cut off: no results at its end")
+    streams = _streams(document, where, omit_s, test.get("reverse"), notes)
+    if not streams:
+        raise UserError(f"{where}: no interval{'; ' + notes[0] if notes else ''}")
+    start_ns, early_s = _time_0(document, streams, connected_ns, arrivals)
+    totals = _totals(document.end or {}, f"{where}: end")
+    flows = [
+        Flow(f"socket {socket}", protocol, sends, start_ns, early_s, _filled(columns), counts=totals.get(socket, {}))
+        for socket, (sends, columns, _) in streams.items()
+    ]
+    return Reading("iperf3", version, flows, document.end or {}, notes)
+
+
+def _whole(document: Any, where: str, end_byte: int) -> _Document:  # noqa: ANN401 - JSON is anything
+    error = document.get("error") if isinstance(document, dict) else None
+    if error is not None and "intervals" not in document:
+        return _Document({}, [], [], None, str(error))
+    intervals = member(where, document, "intervals", list)
+    end = document.get("end")
+    return _Document(
+        member(where, document, "start", dict),
+        intervals,
+        [end_byte] * len(intervals),
+        end if isinstance(end, dict) and end else None,
+        None if error is None else str(error),
+    )
+
+
+def _streamed(data: bytes, where: str) -> list[_Document]:
+    found = _Document({}, [], [], None, None)
+    tests = [found]
+    place = 0
+    lines = data.split(b"\n")
+    for count, line in enumerate(lines, 1):
+        place += len(line) + 1
+        if not line.strip():
+            continue
+        try:
+            event = parse_json(f"{where}, line {count}", line)
+        except UserError:
+            if count == len(lines):  # cut off while it was written
+                break
+            raise
+        kind = text_of(f"{where}:{count}", event, "event")
+        # One that cannot connect says `error` and `end` without a `start`.
+        if found.end is not None or (kind == "start" and (found.start or found.intervals or found.error is not None)):
+            found = _Document({}, [], [], None, None)
+            tests.append(found)
+        if kind in ("start", "end"):
+            setattr(found, kind, member(f"{where}:{count}", event, "data", dict))
+        elif kind == "interval":
+            found.intervals.append(member(f"{where}:{count}", event, "data", dict))
+            found.ends.append(min(place, len(data)))
+        elif kind == "error":
+            found.error = str(event.get("data"))
+    return tests
+
+
+_Streams = dict[int, tuple[bool, dict[str, Column], list[tuple[float, int]]]]
+
+
+def _streams(
+    document: _Document,
+    where: str,
+    omit_s: float,
+    reverse: object,
+    notes: list[str],
+) -> _Streams:
+    """By socket: whether it sends, its columns, and each interval's end [s] with the byte where it was printed.
+
+    Numbers that only iperf3 can explain (a count of -1, a jitter of days) are null, and counted in a note. Intervals of
+    old versions do not say who sends: the client does, unless the test is reversed.
+    """
+    found: _Streams = {}
+    odd: dict[str, int] = {}
+    client = "accepted_connection" not in document.start
+    unsaid = False
+    for index, (interval, byte) in enumerate(zip(document.intervals, document.ends, strict=True)):
+        for number_in, stream in enumerate(member(f"{where}: intervals[{index}]", interval, "streams", list)):
+            place = f"{where}: intervals[{index}].streams[{number_in}]"
+            socket = count_of(place, stream, "socket")
+            unsaid |= "sender" not in stream
+            sends = (
+                bool(member(place, stream, "sender", bool)) if "sender" in stream else client != (reverse in (1, True))
+            )
+            omitted = stream.get("omitted") is True
+            begin_s, end_s = (number_of(place, stream, key, _MAX_S, "s") for key in ("start", "end"))
+            rate_bps = number_of(place, stream, "bits_per_second", MAX_BPS, "bit/s")
+            if omitted:  # time 0 is the end of what is omitted
+                begin_s, end_s = begin_s - omit_s, end_s - omit_s
+            sender, columns, ends = found.setdefault(socket, (sends, {}, []))
+            # Neighbours touch to within what rounding to microseconds leaves; what is omitted ends by a timer.
+            slack_s = _OMIT_LATE_S if columns.get("omitted", [False])[-1:] == [True] and not omitted else 0.001
+            if sender != sends or end_s <= begin_s or (ends and begin_s < ends[-1][0] - slack_s):
+                raise UserError(f"{place}: from {begin_s:g} to {end_s:g} s; wanted one after the other, one direction")
+            ends.append((end_s, byte))
+            row: dict[str, float | int | None] = {
+                "t_s": end_s,
+                "duration_s": end_s - begin_s,
+                "omitted": omitted,
+                "bytes": count_of(place, stream, "bytes"),
+                "sent_bps" if sends else "goodput_bps": rate_bps,
+            }
+            for name, key, high, unit, factor in _OPTIONAL:
+                found_here = stream.get(key)
+                if name in _ODD and isinstance(found_here, int | float) and not 0 <= found_here <= high:
+                    odd[key] = odd.get(key, 0) + 1
+                    found_here = None
+                if found_here is not None:
+                    number(f"{place}.{key}", found_here, 0, high, unit)
+                row[name] = None if found_here is None else found_here * factor
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+    notes += [f"{key} of {count} interval(s) cannot be and is null" for key, count in odd.items()]
+    if unsaid:
+        notes.append("an old version: its intervals do not say who sends; taken from `reverse`")
+    return found
+
+
+def _filled(columns: dict[str, Column]) -> dict[str, Column]:
+    return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+
+
+def _time_0(document: _Document, streams: _Streams, connected_ns: int, arrivals: Arrivals | None) -> tuple[int, float]:
+    """When the test began [ns since 1970], and how much earlier it may have [s]."""
+    latest = [
+        arrived - round(end_s * 1e9)
+        for _, _, ends in streams.values()
+        for end_s, byte in ends
+        if arrivals is not None and (arrived := arrivals.at(byte)) is not None
+    ]
+    if not latest or min(latest) < connected_ns:  # unknown; or two clocks that do not agree
+        return connected_ns, 0.0 if not latest else (connected_ns - min(latest)) / 1e9
+    return min(latest), (min(latest) - connected_ns) / 1e9
+
+
+def _totals(end: dict[str, Any], where: str) -> dict[int, dict[str, float | int | str | None]]:
+    """What iperf3 says at the end of each stream, by socket."""
+    found = {}
+    entries = end.get("streams", [])
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        place = f"{where}.streams[{index}]"
+        counts: dict[str, float | int | str | None] = {}
+        if isinstance(entry, dict) and "udp" in entry:
+            udp = member(place, entry, "udp", dict)
+            socket = count_of(f"{place}.udp", udp, "socket")
+            for name, key in (("sent_packets", "packets"), ("lost_packets", "lost_packets")):
+                counts[name] = None if _below_0(udp.get(key)) else count_if(f"{place}.udp", udp, key)
+            counts["reordered_packets"] = count_if(f"{place}.udp", udp, "out_of_order")
+            counts["sent_bytes"] = count_if(f"{place}.udp", udp, "bytes")
+            jitter_ms = number(f"{place}.udp.jitter_ms", udp.get("jitter_ms", 0), -1e300, 1e300, "ms")
+            counts["jitter_ms"] = jitter_ms if 0 <= jitter_ms <= MAX_RTT_MS else None
+        else:
+            sender = member(place, entry, "sender", dict)
+            receiver = member(place, entry, "receiver", dict)
+            socket = count_of(f"{place}.sender", sender, "socket")
+            counts["sent_bytes"] = count_of(f"{place}.sender", sender, "bytes")
+            counts["received_bytes"] = count_of(f"{place}.receiver", receiver, "bytes")
+            counts["goodput_bps"] = number_of(f"{place}.receiver", receiver, "bits_per_second", MAX_BPS, "bit/s")
+            counts["retransmits"] = count_if(f"{place}.sender", sender, "retransmits")
+        found[socket] = counts
+    return found
+
+
+def _below_0(value: Any) -> bool:  # noqa: ANN401 - JSON is anything
+    return type(value) is int and value < 0

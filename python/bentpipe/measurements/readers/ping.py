@@ -1,0 +1,501 @@
+"""The text of ``ping``: iputils' (Linux), with ``-D``, ``-O``, ``-A``, ``-q``; busybox's; BSD's and macOS'.
+
+A reply is ``[1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=47.1 ms``; busybox has ``seq=0``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bentpipe import _native
+from bentpipe.errors import UserError, shown
+from bentpipe.measurements.readers.blocks import WORKERS, Growing, blocks_of, lines_of
+from bentpipe.measurements.readers.checked import MAX_COUNT, MAX_RTT_MS
+from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series, unwrapped
+from bentpipe.measurements.readers.reading import Arrivals, Column, Flow, Reading
+
+_HEADING = re.compile(
+    r"PING6?\(?(?: ([^\s(]*)(?: ?\(([^)]{1,300})\))?.{0,300}bytes|.{1,30} bytes\) .{1,300} --> (.{1,300}))"
+)
+#: The same in another language, of which replies are, too.
+_FOREIGN = re.compile(r"PING6? \S{1,255} ?\([0-9A-Fa-f.:%]{2,60}\)|(?:\[[0-9.]{1,20}\] )?\d{1,6} .{1,300}: icmp_seq=\d")
+_COMMA = re.compile(r"time=[0-9]+,[0-9]")
+#: BSD's and busybox's count from 0; iputils' from 1, whose heading for IPv6 has `from ADDRESS DEVICE:` with -I.
+_FROM_ZERO = re.compile(r"PING6?\(|PING [^\s(]{1,300}(?: ?\([^)]{1,300}\))?(?: from \S{1,300})?: \d+ data bytes")
+_STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
+_REPLY = (
+    _STAMP
+    + r"[0-9]{1,6} bytes from [^=]+[:,] (?:icmp_)?seq=([0-9]{1,9})(?: ident=[0-9]+)?(?: (?:ttl|hlim)=[0-9]{1,3})?"
+    r"(?: time[=<]([0-9]{1,9}(?:\.[0-9]{1,9})?) ms)?((?: \((?:DUP!|BAD CHECKSUM!|truncated|DIFFERENT ADDRESS!"
+    r"|different address)\))*)$"
+)
+_SILENT = _STAMP + r"(?:no answer yet for icmp_seq=|Request timeout for icmp_seq )([0-9]{1,9})$"
+_ERROR = _STAMP + r"From .{1,400}?(?::|,)? ?icmp_seq=([0-9]{1,9}) (.{1,200})$"
+_FIRST_REPLY = re.compile(
+    r"(?:\[[0-9.]{1,20}\] )?\d{1,6} bytes from (?:\S{1,255} \()?([^\s=]{1,255}?)\)?[:,] (?:icmp_)?seq="
+)
+_STATISTICS = re.compile(r"(?:\^C)?--- (.{0,300}) ping6? statistics ---$")
+#: What stands before a reply's number, and who it is from.
+_FROM = re.compile(rb" bytes from ([^\n=]{1,600}?)[:,] (?:icmp_)?seq=")
+_FROM_LINE = r" bytes from ([^=]+?)[:,] (?:icmp_)?seq="
+_INSIDE = r"^.*\((\S+)\)$"
+#: busybox has no + before its duplicates; iputils prints the share of lost ones as C's ``%g`` does.
+_TOTALS = re.compile(
+    r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+?(\d{1,18}) duplicates)?"
+    r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}(?:e[-+]\d{1,3})?% packet loss"
+    r"(?:, time (\d{1,18})ms|, \d{1,18} packets out of wait time)?$"
+)
+_NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_ROUND_TRIPS = re.compile(
+    r"(?:rtt|round-trip) min/avg/max(?:/(?:mdev|std-?dev))? = "
+    rf"(?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
+)
+#: Lines without a number: what a corrupted payload looked like, what -v adds, marks of -f, answers to Ctrl-\, and the
+#: header of an ICMP error as BSD dumps it.
+_ASIDE = re.compile(
+    r"wrong data byte #|#\d+\t|(?:ping6?|PING|WARNING): |ai->ai_family|[.\x08 EC]*$|(?:ipg/ewma|pipe) "
+    r"|\d+/\d+ packets, "
+    r"|\d+ bytes from .{1,400}: (?:Destination|Time to live|Time exceeded|Redirect|Source Quench|Communication)"
+    r"|Vr HL TOS |[ 0-9a-f.]{40,}$|\^C$"
+)
+#: Lines are numbered in 32 bits.
+MOST_LINES = 2**32 - 1
+NO_STAMP = -(2**63)
+KINDS = ("reply", "duplicate", "corrupt", "unanswered", "error")
+_REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
+
+Ints = NDArray[np.int64]
+Columns = dict[str, NDArray[Any]]
+#: What `_block` finds: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
+#: (of `KINDS`), `host` (place in `Found.hosts`, 0: the line names none). No wider than need be: of a log of a day there
+#: are ten million.
+_COLUMNS: dict[str, type[np.generic]] = {
+    "line": np.uint32,
+    "stamp_ns": np.int64,
+    "seq": np.uint32,
+    "rtt_ms": np.float64,
+    "kind": np.uint8,
+    "host": np.uint16,
+}
+#: Most addresses that reply in one log; chosen here: a broadcast to a large network.
+MOST_HOSTS = 2**16 - 1
+
+
+def is_ping(head: bytes) -> bool:
+    """Whether a text that begins so is ping's."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    return any(_HEADING.match(line) or _FIRST_REPLY.match(line) or _FOREIGN.match(line) for line in lines[:4])
+
+
+@dataclass
+class Target:
+    """What ping printed from one heading to the next.
+
+    Attributes:
+        name: Of the target.
+        first: The number it begins to count at; None: there was no heading.
+        line: Of its heading; 0: there was none.
+        address: By its heading; empty: that has none.
+        rows: Columns `_COLUMNS`, in order of lines.
+        says: Texts of errors, by line.
+        totals: Packets sent and received, duplicates, corrupted, errors; None: ping was ended before its end.
+        span_s: The time that it says it took [s]; None: it does not.
+        round_trips: Its own summary.
+    """
+
+    name: str
+    first: int | None
+    line: int
+    address: str = ""
+    rows: Columns = field(default_factory=dict)
+    says: dict[int, str] = field(default_factory=dict)
+    totals: tuple[int, int, int, int, int] | None = None
+    totals_line: int = 0
+    span_s: float | None = None
+    round_trips: dict[str, float] = field(default_factory=dict)
+
+
+def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]:
+    """The targets in a text, given in pieces that each end with a line (the last may not), and notes.
+
+    Raises:
+        UserError: A line that ping does not print, numbers that contradict each other; the line is named.
+    """
+    targets: list[Target] = []
+    notes: list[str] = []
+    whole = Growing(_COLUMNS)
+    says: dict[int, str] = {}
+    hosts: dict[str, int] = {"": 0}
+    ends: Target | None = None
+    first = 1
+    for block, rows, errors, others, last in _parsed(blocks, where):
+        rows["host"] = _hosts(block, first, rows, hosts, where)
+        first += block.count(b"\n")
+        whole.append(rows)
+        says |= errors
+        if not targets and rows["line"].size and (not others or rows["line"][0] < others[0][0]):
+            reply = next(filter(None, map(_FIRST_REPLY.match, block.decode("utf-8", "replace").split("\n"))), None)
+            targets.append(Target("" if reply is None else reply[1], None, 0))
+        for count, line in others:
+            place = f"{where}:{count}"
+            if heading := _HEADING.match(line):
+                name = (heading[1] or heading[2] or heading[3] or "")[:200]
+                address = "" if heading[2] is None else heading[2].partition(" ")[0]
+                targets.append(Target(name, 0 if _FROM_ZERO.match(line) else 1, count, address))
+                ends = None
+            elif statistics := _STATISTICS.match(line):
+                # Two that print into one file end in any order.
+                named = [target for target in targets if target.name == statistics[1]]
+                ends = next(reversed(named or targets), None)
+            elif (ends is not None and _take_statistics(ends, line, place, count)) or _ASIDE.match(line):
+                continue
+            elif count == last:  # no end of line behind it
+                notes.append(f"line {count} is cut off; left out")
+            else:
+                foreign = _FOREIGN.match(line) and (" bytes" not in line or _COMMA.search(line))
+                wanted = "; wanted it in English: LC_ALL=C ping …" if foreign else ""
+                raise UserError(f"{place}: {shown(line)} is not a line of ping{wanted}")
+    if not targets:
+        raise UserError(f"{where}: has no line of `PING` and no reply")
+    every = whole.columns()
+    begins = [target.line for target in targets] + [MOST_LINES]
+    for target, begin, end in zip(targets, begins, begins[1:], strict=False):
+        low, high = np.searchsorted(every["line"], np.array([begin, end], np.uint32)) if len(targets) > 1 else (0, None)
+        target.rows = {name: column[low:high] for name, column in every.items()}
+        target.says = {line: text for line, text in says.items() if begin <= line < end} if says else {}
+    del every
+    targets = _by_address(targets, list(hosts), notes)
+    for target in targets:
+        _check_totals(target, where)
+    notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
+    return targets, notes
+
+
+def _hosts(block: bytes, first: int, rows: Columns, hosts: dict[str, int], where: str) -> NDArray[np.uint16]:
+    """Who each reply of a block, whose first line is number `first`, is from: a place in `hosts`, which grows."""
+    found = _FROM.search(block)
+    if found is None:
+        return np.zeros(rows["line"].size, np.uint16)
+    if block.count(found[0]) == block.count(b" bytes from "):  # nearly always
+        replied = rows["kind"] <= _CORRUPT
+        place = _place(_address(found[1].decode("utf-8", "replace")), hosts, where)
+        return np.where(replied, place, 0).astype(np.uint16)
+    named = lines_of(block).str.extract(_FROM_LINE).fill_null("")
+    address = named.str.extract(_INSIDE).fill_null(named)
+    places = {name: _place(name, hosts, where) for name in address.unique(maintain_order=True).to_list()}
+    of_line = address.replace_strict(places, return_dtype=pl.UInt16).to_numpy()
+    chosen: NDArray[np.uint16] = of_line[rows["line"].astype(np.int64) - first]
+    return chosen
+
+
+def _place(name: str, hosts: dict[str, int], where: str) -> int:
+    if name not in hosts and len(hosts) > MOST_HOSTS:
+        raise UserError(f"{where}: replies from more than {MOST_HOSTS} addresses; split it")
+    return hosts.setdefault(name, len(hosts))
+
+
+def _address(text: str) -> str:
+    """``192.0.2.1`` of ``pop.example (192.0.2.1)``."""
+    inside = re.match(_INSIDE, text)
+    return inside[1] if inside else text
+
+
+def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> list[Target]:
+    """The same, each reply with the target that it is from.
+
+    A log whose headings were left out has a target for each address. With headings a reply goes to the last before it
+    that names its address (two pings that are started again and again print into one file), and if none does (another
+    interface of the target, a broadcast) to the last of all.
+    """
+    found: list[Target] = []
+    moved: dict[int, list[Columns]] = {}
+    headed: dict[str, int] = {}
+    for place, target in enumerate(targets):
+        if target.address:
+            headed[target.address] = place
+        host = target.rows["host"]
+        names = np.flatnonzero(np.bincount(host, minlength=1)[1:]) + 1 if host.size else host[:0]
+        if target.first is None and names.size > 1:
+            parts = [
+                Target(hosts[int(name)], None, target.line, rows=_only(target.rows, host == name)) for name in names
+            ]
+            notes.append(f"replies from {names.size} addresses and no heading: each is a series")
+            found += parts
+            continue
+        found.append(target)
+        others = [int(n) for n in names if hosts[int(n)] != target.address and hosts[int(n)] in headed]
+        if target.first is None or not others:
+            continue
+        for name in others:
+            moved.setdefault(headed[hosts[name]], []).append(_only(target.rows, host == name))
+        # Of a line without an address nobody knows whose it is.
+        target.rows = _only(target.rows, ~np.isin(host, [0, *others]))
+    for to, parts_of in moved.items():
+        target = targets[to]
+        rows = {
+            name: np.concatenate([column, *(part[name] for part in parts_of)]) for name, column in target.rows.items()
+        }
+        target.rows = _only(rows, np.argsort(rows["line"], kind="stable"))
+    return found
+
+
+def _only(rows: Columns, which: NDArray[Any]) -> Columns:
+    return {name: column[which] for name, column in rows.items()}
+
+
+def _parsed(
+    blocks: Iterable[bytes], where: str
+) -> Iterator[tuple[bytes, Columns, dict[int, str], list[tuple[int, str]], int | None]]:
+    """Each block with its lines parsed, two at a time; and the number of the line that has no end."""
+    first = 1
+    pieces = iter(blocks)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        while batch := list(islice(pieces, WORKERS)):
+            firsts = []
+            for block in batch:
+                firsts.append(first)
+                first += block.count(b"\n")
+            if first >= MOST_LINES:
+                raise UserError(f"{where}: has more than {MOST_LINES} lines; split it")
+            cut = None if batch[-1].endswith(b"\n") else first
+            # The interpreter is free while a block is looked through.
+            for block, found in zip(batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True):
+                yield block, *found, cut
+
+
+def _block(text: bytes, first: int, where: str) -> tuple[Columns, dict[int, str], list[tuple[int, str]]]:
+    """The lines of a block that have a number, the texts of errors among them, and the others, with their numbers."""
+    line, stamp_ns, seq, rtt_ms, (missed, left) = _native.ping_replies(text, first)
+    kind = np.full(line.size, _REPLIED, np.uint8)
+    found: Columns = {"line": line, "stamp_ns": stamp_ns, "seq": seq, "rtt_ms": rtt_ms, "kind": kind}
+    says: dict[int, str] = {}
+    others: list[tuple[int, str]] = []
+    if missed.size:
+        rest, says, others = _rarer(pl.DataFrame({"line": missed, "text": lines_of(left)}))
+        if rest.height:
+            rest = rest.with_columns(pl.col("stamp_ns").fill_null(NO_STAMP), pl.col("rtt_ms").fill_null(float("nan")))
+            found = {name: np.concatenate([column, rest[name].to_numpy()]) for name, column in found.items()}
+            order = np.argsort(found["line"], kind="stable")
+            found = {name: column[order].astype(_COLUMNS[name]) for name, column in found.items()}
+    over = np.flatnonzero(found["rtt_ms"] > MAX_RTT_MS)
+    if over.size:
+        at, most = found["line"][over[0]], found["rtt_ms"][over[0]]
+        raise UserError(f"{where}:{at}: a round trip of {most:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
+    return found, says, others
+
+
+def _rarer(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], list[tuple[int, str]]]:
+    """All other lines with a number, the texts of errors, and the lines without, which are no empty ones."""
+    rows = rows.with_columns(pl.col("text").str.strip_chars_end("\r"))
+    parts = []
+    says: dict[int, str] = {}
+    marks = pl.col("marks")
+    for pattern, names, kind, rtt_ms in (
+        (
+            _REPLY,
+            ["s", "f", "seq", "rtt", "marks"],
+            pl.when(marks.str.contains("BAD|truncated"))
+            .then(_CORRUPT)
+            .when(marks.str.contains("DUP"))
+            .then(_DUPLICATE)
+            .otherwise(_REPLIED),
+            pl.col("rtt").cast(pl.Float64),
+        ),
+        (_SILENT, ["s", "f", "seq"], pl.lit(_UNANSWERED), pl.lit(None, pl.Float64)),
+        (_ERROR, ["s", "f", "seq", "says"], pl.lit(_FAILED), pl.lit(None, pl.Float64)),
+    ):
+        groups = rows.with_columns(
+            pl.col("text").str.extract_groups(pattern).struct.rename_fields(names).alias("groups")
+        ).unnest("groups")
+        known = groups.filter(pl.col("seq").is_not_null())
+        if "says" in names:
+            says = dict(known.select("line", "says").iter_rows())
+        parts.append(
+            known.select(
+                "line",
+                (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
+                pl.col("seq").cast(pl.UInt32),
+                rtt_ms.alias("rtt_ms"),
+                kind.cast(pl.UInt8).alias("kind"),
+            )
+        )
+        rows = rows.filter(groups["seq"].is_null())
+    left = rows.filter(pl.col("text") != "")
+    return pl.concat(parts), says, list(left.select("line", "text").iter_rows())
+
+
+def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
+    if match := _TOTALS.match(line):
+        sent, received, duplicates, corrupt, errors, time_ms = (int(group or 0) for group in match.groups())
+        if sent > MAX_COUNT:
+            raise UserError(f"{place}: {sent} packets sent; wanted at most {MAX_COUNT}")
+        if received > sent:
+            raise UserError(f"{place}: {received} of {sent} packets received")
+        target.totals, target.totals_line = (sent, received, duplicates, corrupt, errors), count
+        target.span_s = time_ms / 1e3 if match[6] else None
+        return True
+    if match := _ROUND_TRIPS.match(line):
+        values = [float(value) for value in match["all"].split("/")]
+        if max(values) > MAX_RTT_MS or not values[0] <= values[1] <= values[2]:
+            raise UserError(f"{place}: {shown(line)}; wanted min, avg, max in order, at most {MAX_RTT_MS:g} ms")
+        target.round_trips = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
+        return True
+    return False
+
+
+def _check_totals(target: Target, where: str) -> None:
+    if target.totals is not None:
+        replied = target.rows["seq"][target.rows["kind"] == _REPLIED]
+        seen = np.unique(replied).size if replied.size < 2**16 else 0  # numbers of 16 bits come again
+        if seen > target.totals[0]:
+            raise UserError(f"{where}:{target.totals_line}: {seen} of {target.totals[0]} packets received")
+
+
+def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
+    """The probes of all targets in a text, which comes in pieces.
+
+    Times are those at which a probe was sent: what ``-D`` prints, less the round trip. Replies whose payload was
+    damaged, or that have no round trip, are lost probes. Of several pings to one target without times each lies behind
+    the one before. One of several that got no reply is lost probes where its lines have times, and else left out.
+
+    Raises:
+        UserError: See `parse`; or no reply, or no times.
+    """
+    targets, notes = parse(blocks, where)
+    tables: list[pl.DataFrame] = []
+    clock_jumps, clock, counted = 0, "utc", False
+    several = len(targets) > 1
+    ends: dict[str, int] = {}
+    while targets:
+        target = targets.pop(0)
+        place = f"{where}:{target.line}" if several else where
+        name, answers = target.name, [_answers(target, place)]
+        del target  # what was printed is not needed any more, and large
+        if (ends or targets) and np.isnan(answers[0].rtt_ms).all():
+            if (silent := silent_series(answers[0])) is not None:
+                tables.append(echoes(silent, name))
+            else:
+                notes.append(f"no reply from {shown(name)}, and nothing says when it was asked: left out")
+            continue
+        found = series(answers.pop(), said, place)
+        table = behind(found, ends.get(name))
+        notes += [BEHIND] if found.counted and name in ends and BEHIND not in notes else []
+        ends[name] = max(ends.get(name, 0), int(table["unix_ns"][-1]))
+        tables.append(echoes(table, name))
+        clock_jumps += found.clock_jumps
+        counted |= found.counted
+        clock = found.clock if found.clock != "utc" else clock
+        notes += [note for note in found.notes if note not in notes]
+    return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes), counted)  # type: ignore[arg-type]
+
+
+def _answers(target: Target, where: str) -> Answers:
+    for name in ("line", "host"):  # of ten million lines every column counts
+        del target.rows[name]
+    stamps, rtt_ms, kind = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind"))
+    again = kind == _DUPLICATE
+    answered = ((kind == _REPLIED) | again) & ~np.isnan(rtt_ms)
+    del kind
+    whole = bool(answered.all())
+    if not whole:
+        rtt_ms = np.where(answered, rtt_ms, np.nan)
+    timed = stamps != NO_STAMP
+    without = int((~timed & answered).sum())
+    if 0 < without < int(answered.sum()):
+        raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
+    sent_ns = None
+    if not without and timed.any():
+        trips_ns = rtt_ms * 1e6
+        np.round(trips_ns, out=trips_ns)
+        sent_ns = stamps if whole else np.where(timed, stamps, 0)
+        sent_ns -= (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
+        del trips_ns
+        if (sent_ns if whole else sent_ns[timed]).min() < 0:
+            raise UserError(f"{where}: a reply's time is before 1970")
+    return Answers(
+        target.rows.pop("seq").astype(np.int64),
+        sent_ns,
+        rtt_ms,
+        target.first,
+        () if target.totals is None else (target.totals[0],),
+        exact=True,
+        span_s=target.span_s,
+        again=again if again.any() else None,
+    )
+
+
+def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
+    """One flow per heading (a shell may call ping more than once), one sample per line with a sequence number.
+
+    Samples: ``seq`` (counted on where the 16 bits of ping's end), ``t_s`` (when the probe was sent: the time printed
+    by ``-D``, else that of `arrivals`, less the round trip; of lines without one, the line's), ``rtt_ms``, ``kind``
+    (``reply``, ``duplicate``, ``corrupt``, ``unanswered`` of ``-O``, ``error``), ``says`` (an error's text). A lost
+    probe has no row: without ``-O`` ping says nothing of it.
+
+    Raises:
+        UserError: See `parse`.
+    """
+    targets, notes = parse(blocks_of(data), where)
+    ends = None if arrivals is None else np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    flows = []
+    for target in targets:
+        arrived = [None if stamp == NO_STAMP else stamp for stamp in target.rows["stamp_ns"].tolist()]
+        if arrivals is not None and ends is not None:
+            at = [int(ends[line - 1]) if line <= ends.size else len(data) + 1 for line in target.rows["line"].tolist()]
+            arrived = [arrivals.at(end) if stamp is None else stamp for stamp, end in zip(arrived, at, strict=True)]
+        flows.append(_flow(target, arrived, where))
+    summary = {"targets": [{"name": target.name, **target.round_trips} for target in targets]}
+    return Reading("ping", None, flows, summary, notes)
+
+
+def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
+    rows = target.rows
+    rtt_ms = [None if np.isnan(rtt) else rtt for rtt in rows["rtt_ms"].tolist()]
+    sent_ns = [
+        None if at is None else at - round((rtt or 0.0) * 1e6) for at, rtt in zip(arrived_ns, rtt_ms, strict=True)
+    ]
+    seqs = unwrapped(rows["seq"].astype(np.int64), None).tolist()
+    kinds, seen = [], set()
+    for kind, seq in zip(rows["kind"].tolist(), seqs, strict=True):
+        again = kind == _REPLIED and seq in seen
+        kinds.append(KINDS[_DUPLICATE if again else kind])
+        if kind == _REPLIED:
+            seen.add(seq)
+    known = [sent for sent in sent_ns if sent is not None]
+    start_ns = min(known, default=None)
+    if start_ns is not None and (start_ns < 0 or max(known) - start_ns > 10**9 * 10**9):  # thirty years
+        raise UserError(f"{where}: its times go from {start_ns} to {max(known)} ns since 1970")
+    t_s: Column = [None if sent is None or start_ns is None else (sent - start_ns) / 1e9 for sent in sent_ns]
+    columns: dict[str, Column] = {
+        "seq": seqs,
+        "t_s": t_s,
+        "rtt_ms": list(rtt_ms),
+        "kind": list(kinds),
+        "says": [target.says.get(line) for line in rows["line"].tolist()],
+    }
+    sent, received, duplicates, corrupt, errors = target.totals or (
+        None,
+        len(seen),
+        kinds.count("duplicate"),
+        kinds.count("corrupt"),
+        kinds.count("error"),
+    )
+    counts = {
+        "sent_packets": sent,
+        "received_packets": received,
+        "lost_packets": None if sent is None else sent - received,
+        "duplicates": duplicates,
+        "corrupted_packets": corrupt,
+        "icmp_errors": errors,
+    }
+    return Flow(target.name, "ICMP", None, start_ns, samples=columns, counts=counts)

@@ -1,0 +1,232 @@
+"""The text of Windows' ``ping`` and ``tracert``, in English.
+
+A reply is ``Reply from 192.0.2.1: bytes=32 time=12ms TTL=57`` (IPv6: ``Reply from 2001:db8::1: time=12ms``), a hop
+``  2    28 ms     *       31 ms  100.64.0.1``. No line has a number or a time: each is the next probe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bentpipe.errors import UserError, shown
+from bentpipe.measurements.readers import ping, routes
+from bentpipe.measurements.readers.checked import MAX_COUNT, MAX_RTT_MS
+from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series
+
+_PINGING = re.compile(
+    r"Pinging (\S{1,255})(?: \[([0-9A-Fa-f.:%]{2,60})\])?(?: from \S{2,60})? with \d{1,6} bytes of data"
+)
+_REPLY = re.compile(
+    r"Reply from [0-9A-Fa-f.:%]{2,60}: (?:bytes=\d{1,6} )?(?:\(sent \d{1,6}\) )?time[=<](\d{1,9})ms(?: TTL=\d{1,3})?$"
+)
+#: Each stands for a probe without an echo reply; `Reply from` a router says that it went no further.
+_UNANSWERED = re.compile(
+    r"Request timed out\.?$|(?:PING: transmit failed\. ?)?General failure\.?$|PING: transmit failed|Hardware error\.?$"
+    r"|Reply from [0-9A-Fa-f.:%]{2,60}: (?:Destination |TTL expired|Time to live|Packet needs|Bad |Source quench)"
+    r"|Destination (?:host|net|protocol|port) \S{1,20}\.$"
+)
+_STATISTICS = re.compile(r"Ping statistics for [0-9A-Fa-f.:%]{2,60}:$")
+_TOTALS = re.compile(r"Packets: Sent = (\d{1,18}), Received = (\d{1,18}), Lost = (\d{1,18}) \(\d{1,3}% loss\),?$")
+_ASIDE = re.compile(
+    r"Approximate round trip times in milli-?seconds:$|Minimum = \d{1,9}ms, Maximum = \d{1,9}ms, Average = \d{1,9}ms$"
+    r"|Control-(?:C|Break)$|\^C$|Ping request could not find host |(?:[A-Za-z]:\\|PS ).{0,255}>"
+)
+#: A reply in another language.
+_FOREIGN = re.compile(r".{2,200}[=<]\d{1,9} ?ms TTL=\d{1,3}$")
+#: Windows' ping sends a probe a second after the one before, and has no option for that.
+EVERY_S = 1.0
+
+_TRACING = re.compile(
+    r"Tracing route to (\S{1,255})(?: \[([0-9A-Fa-f.:%]{2,60})\])?(?: over a maximum of \d{1,3} hops:?)?$"
+)
+_HOP = re.compile(r"(\d{1,3})\s+((?:(?:<?\d{1,6} ms|\*)\s+){1,10})(\S.{0,300})$")
+#: A hop that answers with an error instead, or of which no probe could be sent.
+_REPORT = re.compile(r"(\d{1,3})\s+(?:\S{1,255} (?:\[\S{2,60}\] )?\s*reports: |General failure|Transmit error)")
+_RTT = re.compile(r"<?(\d{1,6}) ms|\*")
+_NAMED = re.compile(r"(?:\S{1,255} )?\[([0-9A-Fa-f.:%]{2,60})\]$")
+_ROUTE_ASIDE = re.compile(
+    r"over a maximum of \d{1,3} hops:?$|Trace complete\.$|\^C$|Unable to resolve target system name "
+    r"|(?:[A-Za-z]:\\|PS ).{0,255}>"
+)
+#: Lines that tell what a text is.
+_HEAD_LINES = 6
+
+
+def is_ping(head: bytes) -> bool:
+    """Whether a text that begins so is of Windows' ping."""
+    lines = _lines(head)[:_HEAD_LINES]
+    return any(_PINGING.match(line) or _REPLY.match(line) or _FOREIGN.match(line) for line in lines)
+
+
+def is_tracert(head: bytes) -> bool:
+    """Whether a text that begins so is of tracert."""
+    return any(_TRACING.match(line) for line in _lines(head)[:_HEAD_LINES])
+
+
+def is_any_ping(head: bytes) -> bool:
+    """Whether a text that begins so is of a ping, Windows' or another."""
+    return ping.is_ping(head) or is_ping(head)
+
+
+def is_any_traceroute(head: bytes) -> bool:
+    """Whether a text that begins so is of traceroute or tracert."""
+    return routes.is_traceroute(head) or is_tracert(head)
+
+
+def measure_any_ping(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
+    """The probes in a text of a ping, Windows' or another. Raises `UserError`: see the two."""
+    pieces = iter(blocks)
+    head = b""
+    while head.count(b"\n") < _HEAD_LINES and (piece := next(pieces, b"")):
+        head += piece
+    whole = chain([head], pieces)
+    return measure_ping(whole, where, said) if is_ping(head) else ping.measure(whole, where, said)
+
+
+def measure_any_traceroute(data: bytes, where: str, said: Said) -> Measurement:
+    """The hops in a text of traceroute or tracert. Raises `UserError`: see the two."""
+    return measure_tracert(data, where, said) if is_tracert(data[:4096]) else routes.measure(data, where, said)
+
+
+@dataclass
+class _Target:
+    """What ping printed of a target: an RTT [ms] a probe (NaN: no reply), and how many it says it sent."""
+
+    name: str
+    line: int
+    rtt_ms: list[float] = field(default_factory=list)
+    sent: int | None = None
+
+
+def measure_ping(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
+    """The probes in a text of Windows' ping, which has no times: one each second (`Said.every_s`).
+
+    Raises:
+        UserError: A line that it does not print in English, or no reply; the line is named.
+    """
+    notes: list[str] = []
+    targets: list[_Target] = []
+    for count, line, ended in _numbered(blocks):
+        if heading := _PINGING.match(line):
+            targets.append(_Target(heading[1], count))
+            continue
+        reply = _REPLY.match(line)
+        if reply or _UNANSWERED.match(line):
+            if not targets:
+                targets.append(_Target("", count))
+            rtt_ms = float(reply[1]) if reply else float("nan")
+            if rtt_ms > MAX_RTT_MS:
+                raise UserError(f"{where}:{count}: an RTT of {rtt_ms:g} ms; expected at most {MAX_RTT_MS:g} ms")
+            targets[-1].rtt_ms.append(rtt_ms)
+        elif (totals := _TOTALS.match(line)) and targets:
+            sent, received = int(totals[1]), int(totals[2])
+            if received > sent or sent > MAX_COUNT:
+                raise UserError(f"{where}:{count}: {received} of {sent} packets received")
+            targets[-1].sent = sent
+        elif _STATISTICS.match(line) or _ASIDE.match(line):
+            continue
+        elif not ended:
+            notes.append(f"line {count} is cut off; left out")
+        else:
+            raise UserError(
+                f"{where}:{count}: {shown(line)} is not a line of Windows' ping; expected its English output (chcp 437)"
+            )
+    return _measured(targets, where, said, notes)
+
+
+def _measured(targets: list[_Target], where: str, said: Said, notes: list[str]) -> Measurement:
+    every = said if said.every_s is not None else Said(EVERY_S, said.start_unix_ns)
+    if said.every_s is None:
+        notes.append("no times in it: Windows' ping sends a probe a second, later after a lost one (--every says it)")
+    tables: list[pl.DataFrame] = []
+    ends: dict[str, int] = {}
+    clock: Any = "utc"
+    for target in targets:
+        rtt_ms = np.array(target.rtt_ms, np.float64)
+        if not rtt_ms.size or np.isnan(rtt_ms).all():
+            if len(targets) > 1:
+                notes.append(f"no reply from {shown(target.name)}, and nothing says when it was probed: left out")
+                continue
+            raise UserError(f"{where}: holds no reply; expected at least one")
+        if target.sent is None:
+            notes.append(f"no statistics of {shown(target.name)}: ping was ended before its end")
+        numbers = np.arange(rtt_ms.size, dtype=np.int64)
+        sent = () if target.sent is None else (target.sent,)
+        one = series(Answers(numbers, None, rtt_ms, first=0, sent=sent, wraps=False, whole=True), every, where)
+        table = behind(one, ends.get(target.name))
+        notes += [BEHIND] if target.name in ends and BEHIND not in notes else []
+        ends[target.name] = int(table["unix_ns"][-1])
+        tables.append(echoes(table, target.name))
+        clock = one.clock
+        notes += [note for note in one.notes if note not in notes]
+    if not tables:
+        raise UserError(f"{where}: holds no reply; expected at least one")
+    return Measurement({"probes": pl.concat(tables)}, clock, 0, tuple(notes), counted=True)
+
+
+def measure_tracert(data: bytes, where: str, said: Said) -> Measurement:
+    """The answers of all traceroutes in a text of tracert. It does not say when: they are put a second apart.
+
+    Raises:
+        UserError: A line that tracert does not print in English, or no hop; the line is named.
+    """
+    rows: list[tuple[Any, ...]] = []
+    notes = [routes.no_times(said)]
+    target, traces = None, -1
+    for count, line, ended in _numbered([data]):
+        if heading := _TRACING.match(line):
+            target, traces = heading[2] or heading[1], traces + 1
+        elif hop := _HOP.match(line) or _REPORT.match(line):
+            if target is None:
+                raise UserError(f"{where}:{count}: a hop before any line of `Tracing route to`")
+            answers = _answers(hop[2], hop[3], f"{where}:{count}") if hop.re is _HOP else [(None, None)]
+            at_ns = (said.start_unix_ns or 0) + traces * 10**9
+            rows += [(target, at_ns, int(hop[1]), *answer) for answer in answers]
+        elif _ROUTE_ASIDE.match(line):
+            continue
+        elif not ended:
+            notes.append(f"line {count} is cut off; left out")
+        else:
+            raise UserError(f"{where}:{count}: {shown(line)} is not a line of tracert; expected its English output")
+    if not rows:
+        raise UserError(f"{where}: holds no hop")
+    table = pl.DataFrame(rows, schema=routes.SCHEMA, orient="row")
+    return Measurement({"hops": table}, routes.clock_of(said), notes=tuple(notes), counted=True)
+
+
+def _answers(trips: str, who: str, place: str) -> list[tuple[str | None, float | None]]:
+    """Addresses and RTTs of a hop, whose address stands behind them; a hop by name alone counts as silent."""
+    named = _NAMED.match(who)
+    address = (named[1] if named else who).partition("%")[0]
+    answered = routes.is_address(address)
+    found: list[tuple[str | None, float | None]] = []
+    for trip in _RTT.finditer(trips):
+        rtt_ms = None if trip[1] is None else float(trip[1])
+        if rtt_ms is not None and rtt_ms > MAX_RTT_MS:
+            raise UserError(f"{place}: an RTT of {rtt_ms:g} ms; expected at most {MAX_RTT_MS:g} ms")
+        found.append((address, rtt_ms) if answered and rtt_ms is not None else (None, None))
+    return found
+
+
+def _numbered(blocks: Iterable[bytes]) -> Iterator[tuple[int, str, bool]]:
+    """The lines that hold something, without blanks around, with their numbers and whether an end of line follows."""
+    first = 1
+    for block in blocks:
+        lines = _lines(block)
+        ended = block.endswith(b"\n")
+        for place, line in enumerate(lines):
+            if line:
+                yield first + place, line, ended or place < len(lines) - 1
+        first += block.count(b"\n")
+
+
+def _lines(text: bytes) -> list[str]:
+    return [line.strip(" \t\r") for line in text.decode("utf-8", "replace").split("\n")]

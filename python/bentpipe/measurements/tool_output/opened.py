@@ -1,0 +1,80 @@
+"""`program.json` of a Run, read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.errors import UserError
+from bentpipe.files import read_bytes
+from bentpipe.measurements.tool_output.kept import FILE, FORMAT, RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.runs.store import Run
+
+
+@dataclass(frozen=True)
+class OutputFlow:
+    """One flow, stream, transfer or target of a tool; docs/reference/run.md has the columns.
+
+    `record` is its summary as in `run.json`. Times in the tables are seconds of the Run, as in its `samples`.
+    """
+
+    record: Mapping[str, Any]
+    intervals: pl.DataFrame
+    samples: pl.DataFrame
+
+    @property
+    def name(self) -> str:
+        """What tells it from the tool's others."""
+        return str(self.record["name"])
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """What a tool said; `tool_summary` has its own names and units."""
+
+    tool: str
+    version: str | None
+    flows: Sequence[OutputFlow]
+    tool_summary: Mapping[str, Any]
+    notes: Sequence[str]
+
+
+def program_output(run: Run) -> ProgramOutput | None:
+    """What the program of `run` said of itself; None: it was none of the known tools, or could not be read.
+
+    `run.record["program_output"]` says which; the text as it was written is `program.out` in the Run's folder.
+
+    Raises:
+        UserError: The file is missing, damaged, or of a newer format.
+    """
+    summary = run.record.get("program_output")
+    if not isinstance(summary, dict) or summary.get("file") != FILE:
+        return None
+    file = run.path / FILE
+    data = read_bytes(file)
+    if hashlib.sha256(data).hexdigest() != summary.get("sha256"):
+        raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; {RAW} has the text itself")
+    document = json.loads(data)
+    if document["format"] > FORMAT:
+        raise UserError(
+            f"{file}: format {document['format']} is newer than {FORMAT}, the newest known; update bentpipe"
+        )
+    flows = [
+        OutputFlow(record, _frame(flow["intervals"]), _frame(flow["samples"]))
+        for record, flow in zip(summary["flows"], document["flows"], strict=True)
+    ]
+    return ProgramOutput(
+        document["tool"], document["version"], flows, document["tool_summary"], list(document["notes"])
+    )
+
+
+def _frame(columns: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(dict(columns), infer_schema_length=None, strict=False)

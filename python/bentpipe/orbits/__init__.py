@@ -1,0 +1,1 @@
+"""Satellites: elements, look angles, the serving schedule and routes between places."""

@@ -1,0 +1,178 @@
+"""Look angles of satellites from a place, and the schedule of which one serves it.
+
+Conventions (``docs/concepts/geometry.md``): SGP4 with WGS72 constants, IAU 1982 sidereal time with UTC as UT1, no polar
+motion, places on the WGS84 ellipsoid, elevation from the plane normal to it without refraction. Times are nanoseconds
+since 1970-01-01T00:00:00Z (`bentpipe.times.parse_utc`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bentpipe import _native
+from bentpipe._native import Satellites
+from bentpipe.errors import UserError, shown
+from bentpipe.orbits.elements import _NANOS, Floats, OnProgress
+from bentpipe.scenarios.places import PlaceLike, as_place
+from bentpipe.scenarios.sites import Place
+
+#: The scheduling policy unless one is given.
+DEFAULT_POLICY = "starlink-like"
+
+
+class LookAngles(NamedTuple):
+    """Where satellites stand, each array of shape (satellites, times); NaN where one cannot be propagated."""
+
+    azimuth_deg: Floats
+    elevation_deg: Floats
+    range_km: Floats
+
+
+def sky(
+    satellites: Satellites, place: PlaceLike, at_unix_ns: int, *, min_elevation_deg: float = 25.0
+) -> list[dict[str, Any]]:
+    """Who stands above `min_elevation_deg` at a place and moment, highest first.
+
+    Returns:
+        A list of ``{norad_id, name, azimuth_deg, elevation_deg, range_km, sunlit}``: azimuth clockwise from north,
+        elevation from the ellipsoid's horizontal plane; sunlit is outside the Earth's umbra.
+
+    Raises:
+        UserError: An elevation outside -90 to 90.
+    """
+    return satellites.sky(_point(place), at_unix_ns, min_elevation_deg)
+
+
+def look_angles(satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike) -> LookAngles:
+    """Where every satellite stands at every time, SGP4 at each step, on all cores.
+
+    Args:
+        satellites: As of `read_elements` or `load_satellites`.
+        place: The observer.
+        times_unix_ns: Integer nanoseconds since 1970, one-dimensional.
+
+    24 bytes for each satellite and time are needed; `look_angle_blocks` needs less.
+    """
+    times = _times(times_unix_ns)
+    out = LookAngles(*(np.empty((len(satellites), times.size)) for _ in range(3)))
+    satellites.look_angles(_point(place), times, 0, *out)
+    return out
+
+
+def look_angle_blocks(
+    satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike, *, satellites_per_block: int = 128
+) -> Iterator[tuple[slice, LookAngles]]:
+    """`look_angles` in portions: which satellites, and theirs.
+
+    The arrays are the same memory every time, so that nothing is allocated on the way: use or copy them before the
+    next.
+    """
+    if satellites_per_block < 1:
+        raise UserError(f"satellites_per_block is {satellites_per_block}; wanted 1 or more")
+    times = _times(times_unix_ns)
+    arrays = [np.empty((min(satellites_per_block, len(satellites)), times.size)) for _ in range(3)]
+    for first in range(0, len(satellites), satellites_per_block):
+        count = min(satellites_per_block, len(satellites) - first)
+        block = LookAngles(*(array[:count] for array in arrays))
+        satellites.look_angles(_point(place), times, first, *block)
+        yield slice(first, first + count), block
+
+
+def schedule(
+    satellites: Satellites,
+    place: PlaceLike,
+    gateways: Sequence[tuple[str, Place, float]],
+    *,
+    start_unix_ns: int,
+    duration_ns: int,
+    min_elevation_deg: float = 25.0,
+    gateway_min_elevation_deg: float = 25.0,
+    gso_exclusion_deg: float = 18.0,
+    slot_s: tuple[float, float] | None = None,
+    policy: str = DEFAULT_POLICY,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> str:
+    """Which satellite and gateway serve a terminal, slot by slot, with the geometry of both legs.
+
+    A satellite is a candidate in a slot if it stands above the mask and clear of the geostationary arc at the slot's
+    begin and end, and a gateway sees it at both. A slot without candidates is an outage. The decision about a slot
+    depends on the slot, the satellites, the policy and the seed: not on where the schedule begins.
+
+    Args:
+        satellites: The constellation.
+        place: The terminal.
+        gateways: Name, place and one-way delay to the point of presence [ms] of each.
+        start_unix_ns: Begin.
+        duration_ns: Length.
+        min_elevation_deg: Mask at the terminal.
+        gateway_min_elevation_deg: Mask at the gateways.
+        gso_exclusion_deg: Smallest angle to the geostationary arc at the terminal; Starlink keeps 18 to 22
+            (arXiv 2307.00402); 0 ignores it.
+        slot_s: Length of a slot and its begin past a multiple of the length [s]; by default 15 and 12, that is :12,
+            :27, :42 and :57.
+        policy: One of `policies`.
+        seed: Of the policy's draws.
+        on_progress: Called with the part done, 0 to 1.
+
+    Returns:
+        A serving schedule as JSON, as ``bentpipe._native.build_profile`` takes it (``docs/concepts/geometry.md``).
+
+    Raises:
+        UserError: An unknown policy, a length that is not above zero, an angle out of range.
+    """
+    known = policies()
+    if policy not in known:
+        raise UserError(f"no scheduling policy {shown(policy)}; there are {', '.join(known)}")
+    if duration_ns <= 0:
+        raise UserError(f"duration: {duration_ns / _NANOS:g} s; wanted more than 0")
+    rows = [
+        {
+            "name": name,
+            "site": {"lat_deg": at.lat_deg, "lon_deg": at.lon_deg, "alt_m": at.alt_m},
+            "min_elevation_deg": gateway_min_elevation_deg,
+            "to_pop_ms": to_pop_ms,
+        }
+        for name, at, to_pop_ms in gateways
+    ]
+    slot_ns = None
+    if slot_s is not None:
+        if not all(0 <= s < 1e6 for s in slot_s):
+            raise UserError(f"slot: period {slot_s[0]:g} s, phase {slot_s[1]:g} s; wanted 0 or more")
+        slot_ns = (round(slot_s[0] * _NANOS), round(slot_s[1] * _NANOS))
+    return satellites.schedule(
+        _point(place),
+        start_unix_ns,
+        duration_ns,
+        json.dumps(rows),
+        min_elevation_deg,
+        gso_exclusion_deg,
+        slot_ns,
+        policy,
+        seed,
+        on_progress,
+    )
+
+
+def policies() -> dict[str, str]:
+    """The scheduling policies: name and one line with the source."""
+    return dict(_native.scheduling_policies())
+
+
+def _times(times_unix_ns: ArrayLike) -> NDArray[np.int64]:
+    times = np.ascontiguousarray(times_unix_ns)
+    if times.ndim != 1 or times.dtype.kind not in "iu":
+        raise UserError(
+            f"times: {times.ndim}-dimensional {times.dtype}; wanted one dimension of integer nanoseconds since 1970"
+        )
+    return times.astype(np.int64)
+
+
+def _point(given: PlaceLike) -> tuple[float, float, float]:
+    place = as_place(given)
+    return place.lat_deg, place.lon_deg, place.alt_m
