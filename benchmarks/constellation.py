@@ -64,7 +64,7 @@ class Peer:
         self.a, self.b = np.concatenate([index, index]), np.concatenate([fore, east])
 
     def step(self, at_unix_ns: int) -> np.ndarray:
-        """Round-trip times [ms] of all pairs."""
+        """RTTs [ms] of all pairs."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 
@@ -133,12 +133,12 @@ def _compare() -> dict[str, float]:
         print(f"  round {i + 1}/{ROUNDS}: ours {mine[-1] * 1e3:.2f} ms, NumPy + SciPy {theirs[-1] * 1e3:.0f} ms a step")
     worst_ms = max(np.nanmax(np.abs(ours.rtt_ms[i] - same[i])[np.isfinite(same[i])]) for i in range(PEER_STEPS))
     if worst_ms > 1e-3 or any((np.isfinite(ours.rtt_ms[i]) != np.isfinite(same[i])).any() for i in range(PEER_STEPS)):
-        raise SystemExit(f"constellation: ours and the peer's round-trip times differ by {worst_ms} ms")
+        raise SystemExit(f"constellation: ours and the peer's RTTs differ by {worst_ms} ms")
     ratio = min(theirs) / min(mine)
     print(
         f"constellation_vs_numpy: {ratio:.0f} (best of {ROUNDS}, CPU time on one core: "
         f"ours {min(mine) * 1e3:.2f} ms a step, NumPy + SciPy {min(theirs) * 1e3:.0f} ms; "
-        f"round-trip times differ by at most {worst_ms * 1e6:.3f} ns)"
+        f"RTTs differ by at most {worst_ms * 1e6:.3f} ns)"
     )
     return {"constellation_vs_numpy": ratio}
 

@@ -29,8 +29,8 @@ def jobs(paths: int) -> list:
         for i in range(paths)
     ]
     grid = itertools.product(WINDOWS_MS, THRESHOLDS)
-    entrants = [f"bbr2:loss_thresh={loss},probe_rtt_win_ms={window}" for window, loss in grid]
-    return race_jobs(profiles, entrants, measure=by_second)
+    schemes = [f"bbr2:loss_thresh={loss},probe_rtt_win_ms={window}" for window, loss in grid]
+    return race_jobs(profiles, schemes, measure=by_second)
 
 
 def wall_s(work: list, threads: int | None = None, on: str | None = None) -> float:

@@ -3,10 +3,10 @@
 Usage: python my_controller.py [FOLDER]
    or: bentpipe race P.parquet --cc examples/my_controller.py:Steady,cubic,bbr --duration 60 -o out/mine
 
-It keeps about `queue_ms` of its own packets in the bottleneck's queue, whatever the path's round-trip time does: the
-window is what was delivered in the smallest round-trip time of late, plus that.
+It keeps about `queue_ms` of its own packets in the bottleneck's queue, whatever the path's RTT does: the
+window is what was delivered in the smallest RTT of late, plus that.
 
-A lesson, too: over Starlink it starves (0.25 Mbit/s from Melbourne to London where CUBIC gets 53), since round trips
+A lesson, too: over Starlink it starves (0.25 Mbit/s from Melbourne to London where CUBIC gets 53), since RTTs
 vary there by more than `queue_ms` without any queue, and it takes that for one. On fibre it fills the link with less
 delay than CUBIC.
 """
@@ -26,7 +26,7 @@ class Steady(Controller):
             return
         target = ack.delivery_bps / 8 * (ack.min_rtt_s + self.queue_ms / 1e3)
         if self.cwnd_bytes < target:
-            self.cwnd_bytes += ack.acked_bytes  # doubles in a round trip, as slow start does
+            self.cwnd_bytes += ack.acked_bytes  # doubles in an RTT, as slow start does
         else:
             self.cwnd_bytes += (target - self.cwnd_bytes) / 8
         self.pacing_bps = 1.1 * 8 * self.cwnd_bytes / max(ack.srtt_s, 1e-3)
@@ -37,5 +37,5 @@ if __name__ == "__main__":
     path = bentpipe.make_profile("47.61,-122.33", "ashburn", duration_s=40, seed=1)
     for run in bentpipe.race([path], [f"{__file__}:Steady", "cubic", "bbr"], out=out, duration_s=20).runs:
         flow = run.flows[0]
-        name = run.entrant.rpartition(":")[2]
+        name = run.scheme.rpartition(":")[2]
         print(f"{name:6}: {flow['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {flow['rtt_median_ms']:.0f} ms")

@@ -18,6 +18,6 @@ for run in runs:
     lossy_ms = 1e3 * sum(end - start for start, end in met.loss_episodes("down")) if met else float("nan")
     # Loss that no queue caused is what tells the two apart: CUBIC halves its window for it, BBR does not.
     print(
-        f"{run.entrant:6} seed {run.seed}: {mbps:6.1f} Mbit/s, median RTT {rtt_ms:.0f} ms; "
+        f"{run.scheme:6} seed {run.seed}: {mbps:6.1f} Mbit/s, median RTT {rtt_ms:.0f} ms; "
         f"the path lost packets at random for {lossy_ms:.0f} ms of {run.duration_s:.0f} s"
     )

@@ -1,4 +1,4 @@
-"""Round-trip times that a ping every 100 ms would see over a computed path: no simulation, the Profile alone."""
+"""RTTs that a ping every 100 ms would see over a computed path: no simulation, the Profile alone."""
 
 import numpy as np
 

@@ -73,14 +73,14 @@ def canned_flows(monkeypatch, world):
 
 
 def canned_sweeps(monkeypatch, places, measures):
-    """`measures(entrant, label, seed, seconds)` instead of what sweeps in `places` (dotted names) would have kept."""
+    """`measures(scheme, label, seed, seconds)` instead of what sweeps in `places` (dotted names) would have kept."""
 
     def run_sweep(jobs, *, out, on=None, on_progress=None, **_):
         runs = []
         for job in jobs:
             work = job.work
             seconds = min(30, round(work.experiment.duration_ns / 1e9))  # as many tell as much
-            runs.append(swept(job, measures(work.entrant, work.bases[0].label, work.seed, seconds)))
+            runs.append(swept(job, measures(work.scheme, work.bases[0].label, work.seed, seconds)))
         on_progress(SimpleNamespace(share=1.0))
         return SimpleNamespace(whole=lambda: runs, runs=runs, failed={})
 
@@ -92,7 +92,7 @@ def swept(job, measures):
     """As much of a `SweptRun` as studies use."""
     summary = {"cross": [{"transfers": 10, "mean_s": 0.5}]}
     return SimpleNamespace(
-        entrant=job.work.entrant,
+        scheme=job.work.scheme,
         label=job.work.bases[0].label,
         seed=job.work.seed,
         offset_s=0.0,

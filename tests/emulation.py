@@ -36,7 +36,7 @@ ECHO = (
 )
 SERVER = f'exec {sys.executable} -c "{ECHO}"'
 
-#: Sends `n` packets of `size` bytes every `gap` seconds to the echo server; writes the round-trip times [ms], null if
+#: Sends `n` packets of `size` bytes every `gap` seconds to the echo server; writes the RTTs [ms], null if
 #: lost.
 CLIENT = """
 import json, socket, sys, time
@@ -146,7 +146,7 @@ def echo(
     family: int = 4,
     **options: Any,
 ) -> tuple[list[float | None], Emulated]:
-    """Round-trip times of `n` packets through `profile` [ms], None if lost; and the emulation."""
+    """RTTs of `n` packets through `profile` [ms], None if lost; and the emulation."""
     file = tmp_path / "rtts.json"
     command = [sys.executable, "-c", CLIENT, str(n), str(gap), str(size), str(family), str(file)]
     result = run_program(profile, command, server=SERVER, **options)

@@ -19,24 +19,24 @@ from bentpipe.runs.store import Run
 PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
 
 
-ONE_PAIR = "one pair of Runs of an entrant: by how much Runs differ by chance is not known (--seeds)"
+ONE_PAIR = "one pair of Runs of a scheme: by how much Runs differ by chance is not known (--seeds)"
 
 
-def raced(folder, *entrants, **how):
+def raced(folder, *schemes, **how):
     how = {"duration_s": 8.0, "seeds": 2, "phase_s": 0.0, **how}
-    return race([PATH], list(entrants), out=folder, **how).runs
+    return race([PATH], list(schemes), out=folder, **how).runs
 
 
 def test_a_race_is_its_own_equal(tmp_path):
     runs = raced(tmp_path, "cubic", "reno+bbr")
     pairing = pair_up(runs, runs)
     assert (pairing.alone, pairing.invalid) == ((0, 0), (0, 0))
-    for entrant in pairing.entrants:
-        assert [pair.runs[0].seed for pair in entrant.pairs] == [0, 1]
-        ratio = entrant.goodput_ratio()
+    for scheme in pairing.schemes:
+        assert [pair.runs[0].seed for pair in scheme.pairs] == [0, 1]
+        ratio = scheme.goodput_ratio()
         assert (ratio.n, ratio.mean) == (2, 1.0)
-        assert entrant.means("delay_ms")[0] == entrant.means("delay_ms")[1] > 15.0
-    alone, shared = pairing.entrants
+        assert scheme.means("delay_ms")[0] == scheme.means("delay_ms")[1] > 15.0
+    alone, shared = pairing.schemes
     assert alone.means("first_share") == (1.0, 1.0)
     assert 0.0 < shared.means("first_share")[0] < 1.0
     assert alone.means("goodput_bps")[0] == pytest.approx(
@@ -44,11 +44,11 @@ def test_a_race_is_its_own_equal(tmp_path):
     )
 
 
-def test_partners_have_entrant_seed_and_path_in_common(tmp_path):
+def test_partners_have_scheme_seed_and_path_in_common(tmp_path):
     first = raced(tmp_path / "a", "cubic", "reno", seeds=3)
     second = raced(tmp_path / "b", "cubic", "bbr")
     pairing = pair_up(first, second)
-    assert [(e.name, len(e.pairs)) for e in pairing.entrants] == [("cubic", 2)]
+    assert [(e.name, len(e.pairs)) for e in pairing.schemes] == [("cubic", 2)]
     assert pairing.alone == (4, 2)
     spoilt = [*second[:1], *(type(run)(run.path, {**run.record, "valid": False}) for run in second[1:])]
     assert pair_up(first, spoilt).invalid == (0, 3)
@@ -72,7 +72,7 @@ def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, sai
         pair_up(first, second)
     with pytest.raises(UserError, match="no valid Run"):
         pair_up(first, [type(run)(run.path, {**run.record, "valid": False}) for run in second])
-    with pytest.raises(UserError, match=r"entrants differ \(cubic; reno\)"):
+    with pytest.raises(UserError, match=r"schemes differ \(cubic; reno\)"):
         pair_up(first, raced(tmp_path / "c", "reno"))
 
 
@@ -124,8 +124,8 @@ def test_the_command_prints_a_table_json_and_a_page(tmp_path):
     assert html.count("data:image/png") == 2
     assert "http://" not in html
     found = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
-    assert [one["goodput_ratio"] for one in found["entrants"]] == [1.0, 1.0]
-    assert found["entrants"][0]["seeds"] == [0, 1]
+    assert [one["goodput_ratio"] for one in found["schemes"]] == [1.0, 1.0]
+    assert found["schemes"][0]["seeds"] == [0, 1]
     assert found["page"] is None
 
 

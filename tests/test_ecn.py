@@ -7,7 +7,7 @@ import pytest
 
 from bentpipe.errors import UserError
 from bentpipe.execution import racing
-from bentpipe.experiments.schemes import ecn_of, entrant_of, flows_of, parse_entrant, parse_entrants
+from bentpipe.experiments.schemes import ecn_of, flows_of, parse_scheme, parse_schemes, scheme_of
 from bentpipe.profiles.presets import preset_profile
 
 PATH = "dumbbell:rate=20mbit,rtt=40ms,queue=4bdp"
@@ -25,24 +25,24 @@ PATH = "dumbbell:rate=20mbit,rtt=40ms,queue=4bdp"
     ],
 )
 def test_a_flow_asks_for_ecn_among_its_tunables(text, written, asked):
-    assert parse_entrant(text) == written == parse_entrant(written)
+    assert parse_scheme(text) == written == parse_scheme(written)
     assert ecn_of(written) == asked
-    assert entrant_of(flows_of(written), asked) == written
+    assert scheme_of(flows_of(written), asked) == written
 
 
 def test_another_value_is_refused():
     with pytest.raises(UserError, match="ecn is 'maybe'; wanted on, off, classic or accurate"):
-        parse_entrant("cubic:ecn=maybe")
+        parse_scheme("cubic:ecn=maybe")
 
 
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("ecn")
     text = "cubic,cubic:ecn=on,cubic:ecn=accurate,bbr3:ecn=on,ecn_max_rtt_ms=0,cubic+cubic:ecn=on"
-    entrants = parse_entrants(text)
+    schemes = parse_schemes(text)
     path = preset_profile(PATH, 25.0)
-    done = racing.race([path], entrants, out=out, duration_s=20.0, phase_s=0.0, queues=["fq_codel"])
-    return {run.entrant: run for run in done.runs}
+    done = racing.race([path], schemes, out=out, duration_s=20.0, phase_s=0.0, queues=["fq_codel"])
+    return {run.scheme: run for run in done.runs}
 
 
 def totals(run, column):
@@ -73,7 +73,7 @@ def test_accurate_feedback_counts_what_arrived(raced):
 
 
 def test_bbr_answers_marks_beyond_5_ms_where_that_is_lifted(raced):
-    run = next(run for entrant, run in raced.items() if entrant.startswith("bbr3"))
+    run = next(run for scheme, run in raced.items() if scheme.startswith("bbr3"))
     assert run.flows[0]["marks"] > 0
     assert run.flows[0]["goodput_bps"] > 0.5 * 20e6
 

@@ -20,8 +20,8 @@ def raced(tmp_path_factory):
     how = {"duration_s": 5.0, "phase_s": 0.0, "on_kernel": True, "careful": False, "queues": QUEUES}
     out = tmp_path_factory.mktemp("marks")
     return {
-        entrant: racing.race([path], [entrant], out=out / entrant[-3:], **how).runs[0]
-        for entrant in ("cubic:ecn=classic", "cubic")
+        scheme: racing.race([path], [scheme], out=out / scheme[-3:], **how).runs[0]
+        for scheme in ("cubic:ecn=classic", "cubic")
     }
 
 

@@ -117,7 +117,7 @@ say(found=[connect(*place)[1:] for place in places])
 """)
     names, times = zip(*said["found"], strict=True)
     assert names == ("ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH", "ENETUNREACH", "EHOSTUNREACH")
-    assert all(RTT_MS <= ms < 900 for ms in times)  # before a SYN would have been sent again (RFC 6298: 1 s)
+    assert all(RTT_MS <= ms < 900 for ms in times)  # before a SYN would have been retransmitted (RFC 6298: 1 s)
     counts = gateway(record)
     assert (counts["connections_refused"], counts["connections_unreachable"], counts["connections"]) == (2, 3, 0)
 

@@ -112,7 +112,7 @@ def raced(tmp_path_factory):
 
 @given(st.data())
 def test_an_edited_run_json_is_left_out_or_reported(raced, data):
-    run = next(run for run in find_runs(raced) if run.entrant == "cubic")
+    run = next(run for run in find_runs(raced) if run.scheme == "cubic")
     file = run.path / "run.json"
     kept = file.read_bytes()
     file.write_text(json.dumps(edited(data, run.record)), encoding="utf-8")

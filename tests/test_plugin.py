@@ -17,12 +17,12 @@ from bentpipe.errors import ControllerError, UserError
 from bentpipe.execution.racing import race
 from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
 from bentpipe.execution.sweeps.job import race_jobs
-from bentpipe.experiments.plugins import guests_of, simulate
-from bentpipe.experiments.schemes import parse_entrants
+from bentpipe.experiments.plugins import python_controllers, simulate
+from bentpipe.experiments.schemes import parse_schemes
 from bentpipe.plugin import HOOKS
 from bentpipe.report.build import write_report
 from bentpipe.runs.failed import read_failed
-from bentpipe.runs.manifest import AskedWarning
+from bentpipe.runs.manifest import ManifestWarning
 from bentpipe.runs.store import find_runs
 from bentpipe.tuning import search
 from bentpipe.tuning.grid import parse_grid
@@ -109,7 +109,7 @@ def test_reno_in_python_does_what_reno_in_rust_does(path, mine):
 )
 def test_one_that_fails_is_named_with_the_time_and_the_value_and_others_go_on(path, mine, what, said):
     raced = race([path], [f"./mine.py:{what}", "reno"], duration_s=2, out=mine / "out")
-    assert [run.entrant for run in raced.runs] == ["reno"]
+    assert [run.scheme for run in raced.runs] == ["reno"]
     (failed,) = raced.failed
     with pytest.raises(ControllerError, match=rf"^\./mine\.py:{what}: 1 Run ended early; seed 0 on dumbbell.*: {said}"):
         race([path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o")
@@ -157,7 +157,7 @@ def test_one_that_ends_its_process_is_named_and_other_runs_are_kept(path, mine, 
     assert ended.returncode == 2
     assert len(errors) == 1
     assert re.search(rf"\./ends\.py:{what}: 1 Run ended early; seed 0 on .*: {said}", errors[0]), errors
-    assert sorted(run.entrant for run in find_runs(mine / "out")) == ["./mine.py:Reno", "reno"]
+    assert sorted(run.scheme for run in find_runs(mine / "out")) == ["./mine.py:Reno", "reno"]
     assert "Traceback" not in ended.stderr
 
 
@@ -199,7 +199,7 @@ def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report
     # What failed and does no more is not told of.
     (mine / "mine.py").write_text((mine / "mine.py").read_text().replace('raise KeyError("no such beam")', "pass"))
     CliRunner().invoke(app, [*command, "--fresh"])
-    assert {run.entrant for run in read_failed(mine / "out")} == {"./mine.py:Text", "./mine.py:Spoiled:to=1"}
+    assert {run.scheme for run in read_failed(mine / "out")} == {"./mine.py:Text", "./mine.py:Spoiled:to=1"}
 
 
 @pytest.mark.parametrize(
@@ -220,16 +220,16 @@ def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report
 )
 def test_a_damaged_list_of_what_failed_is_a_warning(tmp_path, text):
     (tmp_path / "failed.json").write_text(text)
-    with pytest.warns(AskedWarning, match=r"failed\.json: cannot be read"):
+    with pytest.warns(ManifestWarning, match=r"failed\.json: cannot be read"):
         assert read_failed(tmp_path) == []
 
 
 def test_a_sweep_runs_them_in_processes_and_goes_on_without_one_that_fails(path, mine):
-    entrants = [f"{mine}/mine.py:Reno", f"{mine}/mine.py:Raises", "reno"]
-    jobs = race_jobs([path], entrants, duration_s=2)
+    schemes = [f"{mine}/mine.py:Reno", f"{mine}/mine.py:Raises", "reno"]
+    jobs = race_jobs([path], schemes, duration_s=2)
     with pytest.warns(SweepWarning, match=r"Raises, seed 0, on dumbbell.*raised KeyError"):
         swept = run_sweep(jobs, out=mine / "sweep")
-    raced = race([path], [entrants[0], "reno"], duration_s=2, out=mine / "race")
+    raced = race([path], [schemes[0], "reno"], duration_s=2, out=mine / "race")
     assert swept.runs[1] is None
     assert [run.record["content_hash"] for run in swept.runs if run] == [
         run.record["content_hash"] for run in raced.runs
@@ -242,7 +242,7 @@ def test_one_that_was_edited_is_another(path, mine):
     (mine / "mine.py").write_text(RENO + "\n# edited\n")
     (after,) = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     assert after.key != key
-    assert list(guests_of(after.work.experiment)) == ["./mine.py:Reno"]
+    assert list(python_controllers(after.work.experiment)) == ["./mine.py:Reno"]
 
 
 def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
@@ -256,13 +256,13 @@ def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
     assert len((mine / "sweep" / "results.jsonl").read_text().splitlines()) == 1
 
 
-def test_each_point_of_a_grid_is_an_entrant_of_its_own(mine):
+def test_each_point_of_a_grid_is_an_scheme_of_its_own(mine):
     for controller, points in (("./mine.py:Spoiled", 4), ("./mine.py:Spoiled:after_s=1", 2)):
         axes = ["to=0,1", "after_s=2,3"][: points.bit_length() - 1]
         grid = parse_grid(controller, axes)
-        entrants = [grid.entrant(point) for point in grid.points()]
-        assert len(set(entrants)) == points == grid.size
-        assert all("to=" in entrant and "after_s=" in entrant for entrant in entrants)
+        schemes = [grid.scheme(point) for point in grid.points()]
+        assert len(set(schemes)) == points == grid.size
+        assert all("to=" in scheme and "after_s=" in scheme for scheme in schemes)
 
 
 def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeypatch):
@@ -293,12 +293,12 @@ def test_what_cannot_be_loaded_is_one_line(mine, cc, said):
     (mine / "broken.py").write_text("1 / 0\n")
     (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
     with pytest.raises(UserError, match=said):
-        parse_entrants(cc)
+        parse_schemes(cc)
 
 
 def test_names_with_tunables_are_read_as_they_are_written(mine):
     written = "./mine.py:Spoiled:after_s=2,to=1,cubic:hystart=pp,reno+./mine.py:Reno"
-    assert parse_entrants(written) == (
+    assert parse_schemes(written) == (
         "./mine.py:Spoiled:after_s=2,to=1",
         "cubic:hystart=pp",
         "reno+./mine.py:Reno",
@@ -322,14 +322,14 @@ def test_hooks_are_what_the_simulator_calls(path, mine):
     )
     experiment = race_jobs([path], ["./all.py:All"], duration_s=3)[0].work.experiment
     simulate(experiment, [path])
-    assert guests_of(experiment)["./all.py:All"].kind.seen == set(HOOKS)
+    assert python_controllers(experiment)["./all.py:All"].kind.seen == set(HOOKS)
 
 
 def test_the_controllers_of_the_guide_run(path, mine):
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (mine / "guide.py").write_text("\n".join(blocks))
-    entrants = ["./guide.py:Mine", "./guide.py:Gentle", "./guide.py:Gentle:beta=0.5"]
-    raced = race([path], entrants, duration_s=5, out=mine / "out")
-    assert [run.entrant for run in raced.runs] == entrants
+    schemes = ["./guide.py:Mine", "./guide.py:Gentle", "./guide.py:Gentle:beta=0.5"]
+    raced = race([path], schemes, duration_s=5, out=mine / "out")
+    assert [run.scheme for run in raced.runs] == schemes
     assert len({run.record["content_hash"] for run in raced.runs}) == 3
     assert all(run.flows[0]["goodput_bps"] > 5e6 for run in raced.runs)

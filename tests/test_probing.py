@@ -110,7 +110,7 @@ def test_a_clock_that_was_set_is_not_believed(how):
     book.answered(0, sent.mono_ns + 900_000, came)
     assert rows[0][3] == 900_000
     assert rows[0][6] == 0
-    # And a step too small to be seen in one round trip is known from the clocks.
+    # And a step too small to be seen in one RTT is known from the clocks.
     sent = book.sending(1, 0)
     book.stamped(1, sent.unix_ns)
     book.clocks.jumps += 1

@@ -128,7 +128,7 @@ def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
     profile = read_as("iperf3", [put(tmp_path, text)]).profile
     assert summarise(profile)["rtt_ms"]["median"] == pytest.approx(30.0)
     assert summarise(profile)["up"]["capacity_bps"]["max"] == 2e6
-    with pytest.raises(UserError, match=r"no round-trip times; give a one-way delay \(--delay 20ms\)"):
+    with pytest.raises(UserError, match=r"no RTTs; give a one-way delay \(--delay 20ms\)"):
         read_as("iperf3", [put(tmp_path, json.dumps(iperf3([(0, 1, 1e6)])))])
 
 
@@ -319,9 +319,9 @@ def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
     [
         ("0\n", ":1: "),
         ("0,1\n0,1\n", ":2: 0 ns comes after 0 ns"),
-        ("0,0\n", "no round-trip time above zero"),
+        ("0,0\n", "no RTT above zero"),
         ("0,1e300\n", "out of range"),
-        ("", "no round-trip"),
+        ("", "no RTT"),
     ],
 )
 def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, said: str) -> None:

@@ -39,7 +39,7 @@ BUSYBOX = b"""PING server (fd62:656e:7470::1): 56 data bytes
 
 --- server ping statistics ---
 2 packets transmitted, 1 packets received, 50% packet loss
-round-trip min/avg/max = 40.485/40.485/40.485 ms
+RTT min/avg/max = 40.485/40.485/40.485 ms
 """
 
 
@@ -156,7 +156,7 @@ def test_ping_of_busybox_and_of_older_times():
     reading = read_any(PING_D)
     (flow,) = reading.flows
     assert flow.samples["seq"] == [65535, 65536]  # counted on
-    # Sent one round trip before the time that is printed.
+    # Sent one RTT before the time that is printed.
     assert flow.start_unix_ns == 1_795_199_963_494_268_000
     assert flow.samples["t_s"][1] == pytest.approx(0.215273, abs=1e-9)
     assert "no statistics of '192.0.2.1': ping was ended before its end" in reading.notes
@@ -234,7 +234,7 @@ def test_what_is_gzipped_is_bounded_as_plain_text_is(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (PING.replace(b"time=41 ms", b"time=61000 ms"), "standard output:6: a round trip of 61000 ms"),
+        (PING.replace(b"time=41 ms", b"time=61000 ms"), "standard output:6: an RTT of 61000 ms"),
         (PING.replace(b"2 received", b"5 received"), "standard output:9: 5 of 4 packets received"),
         (PING.replace(b"no answer", b"rm -rf"), "standard output:5: 'rm -rf yet for"),
         (TEXTS["iperf3"][:700], "standard output:.*: is not JSON"),
@@ -320,7 +320,7 @@ def test_no_text_gets_more_than_a_refusal(tool, data):
     st.lists(st.tuples(st.integers(0, 999_999), st.sampled_from(["reply", "lost", "twice"])), min_size=1, max_size=60)
 )
 def test_every_reply_that_ping_prints_is_there(session):
-    """Round trip: a session that is printed as ping does and read again."""
+    """RTT: a session that is printed as ping does and read again."""
     printed, expected = ["PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."], []
     for seq, (rtt_us, fate) in enumerate(session, 1):
         line = f"64 bytes from 192.0.2.1: icmp_seq={seq % 65536} ttl=60 time={rtt_us / 1000:.3f} ms"

@@ -48,15 +48,15 @@ def files(folder):
     return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def test_one_run_per_profile_entrant_and_seed(tmp_path):
+def test_one_run_per_profile_scheme_and_seed(tmp_path):
     result = race([bell(), bell(name="other")], ["reno", "cubic+bbr"], out=tmp_path, duration_s=2.0, seeds=2)
-    assert [(run.label, run.seed, run.entrant) for run in result.runs] == [
-        (label, seed, entrant) for label in ("bell", "other") for seed in (0, 1) for entrant in ("reno", "cubic+bbr")
+    assert [(run.label, run.seed, run.scheme) for run in result.runs] == [
+        (label, seed, scheme) for label in ("bell", "other") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
     ]
     assert sorted(run.path for run in find_runs(tmp_path)) == sorted(run.path for run in result.runs)
     for run in result.runs:
         assert run.record["experiment"]["seed"] == run.seed
-        assert [flow["controller"] for flow in run.flows] == run.entrant.split("+")
+        assert [flow["controller"] for flow in run.flows] == run.scheme.split("+")
         assert run.record["valid"]
 
 
@@ -82,8 +82,8 @@ def test_pandas_is_an_extra_and_a_table_without_it_says_so(tmp_path, monkeypatch
 def test_what_race_json_promises(tmp_path):
     document = race([bell()], ["cubic+bbr"], out=tmp_path, duration_s=2.0).to_dict()
     (row,) = json.loads(json.dumps(document, allow_nan=False))["runs"]
-    assert list(row)[:5] == ["profile", "entrant", "seed", "world", "flows"]
-    assert (row["profile"], row["entrant"], row["seed"], row["world"]) == ("bell", "cubic+bbr", 0, "simulated")
+    assert list(row)[:5] == ["profile", "scheme", "seed", "world", "flows"]
+    assert (row["profile"], row["scheme"], row["seed"], row["world"]) == ("bell", "cubic+bbr", 0, "simulated")
     for flow in row["flows"]:
         assert list(flow)[:5] == ["controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"]
         assert 0 < flow["goodput_bps"] < 10e6
@@ -220,7 +220,7 @@ def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("entrants", "how", "said"),
+    ("schemes", "how", "said"),
     [
         (["bbbr"], {}, "did you mean 'bbr'"),
         (["reno"], {"duration_s": 5.0}, "is more than the Profile 'bell' lasts (4 s)"),
@@ -235,9 +235,9 @@ def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
         ([], {}, "nothing to race"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path, entrants, how, said):
+def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path, schemes, how, said):
     with pytest.raises(UserError) as caught:
-        race([bell()], entrants, out=tmp_path / "out", **how)
+        race([bell()], schemes, out=tmp_path / "out", **how)
     assert said in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert not (tmp_path / "out").exists()
@@ -343,7 +343,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
     for run in kept:
         assert run.samples().height == 300
     path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
-    assert race([path], [kept[0].entrant], out=out, duration_s=30.0, seeds=1).resumed == any(
+    assert race([path], [kept[0].scheme], out=out, duration_s=30.0, seeds=1).resumed == any(
         run.seed == 0 for run in kept
     )
 
@@ -385,8 +385,8 @@ def test_ctrl_c_that_is_held_back_is_heard_after():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("crew", ["race", "sweep"])
-def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(crew, tmp_path):
+@pytest.mark.parametrize("pool", ["race", "sweep"])
+def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(pool, tmp_path):
     """The thread that has a Run to hand over would wait for the lock for ever."""
     struck = """
         from concurrent.futures import _base
@@ -399,7 +399,7 @@ def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(crew, tmp_
 
         _base._AcquireFutures.__enter__ = struck
     """
-    code = textwrap.dedent(struck) + (RACE if crew == "race" else SWEEP)
+    code = textwrap.dedent(struck) + (RACE if pool == "race" else SWEEP)
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -435,7 +435,7 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
     done = subprocess.run([sys.executable, "-c", limited, str(out), limit], capture_output=True, text=True, check=True)
     kept = find_runs(out)
     assert kept, done.stderr
-    assert all(run.entrant == "reno" for run in kept)
+    assert all(run.scheme == "reno" for run in kept)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
     assert "File too large" in done.stdout
@@ -458,7 +458,7 @@ def test_two_races_at_once_into_one_folder_are_refused(tmp_path):
 
     race([bell()], ["reno", "cubic"], out=out, duration_s=4.0, seeds=8, jobs=1, on_progress=other)
     assert second == [f"{out}: another race writes there; wait for its end, or choose another folder with -o"]
-    assert {run.entrant for run in find_runs(out)} == {"reno", "cubic"}
+    assert {run.scheme for run in find_runs(out)} == {"reno", "cubic"}
     assert "was writing" not in write_report(out).read_text(encoding="utf-8")
     race([bell()], ["reno"], out=out, duration_s=4.0, seeds=8)  # the lock is free again
 

@@ -61,8 +61,8 @@ def test_json_is_what_the_contract_says_and_nothing_else(path, tmp_path):
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(document) == ["runs"]
-    assert [(run["profile"], run["entrant"], run["seed"], run["world"]) for run in document["runs"]] == [
-        ("bell", entrant, seed, "simulated") for seed in (0, 1) for entrant in ("reno", "cubic+bbr")
+    assert [(run["profile"], run["scheme"], run["seed"], run["world"]) for run in document["runs"]] == [
+        ("bell", scheme, seed, "simulated") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
     ]
     promised = {"controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"}
     assert all(promised <= flow.keys() for run in document["runs"] for flow in run["flows"])
@@ -85,7 +85,7 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
         (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
         (["PATH", "--cc", "vegas,bbr"], "vegas is one of Linux's that bentpipe has not"),
         (["PATH", "--cc", "zzz,bbr"], "bentpipe cc describes them"),
-        (["PATH", "--cc", "reno", "cubic+bbr"], "entrants go into one --cc, by comma: --cc reno,cubic+bbr"),
+        (["PATH", "--cc", "reno", "cubic+bbr"], "schemes go into one --cc, by comma: --cc reno,cubic+bbr"),
         (["PATH", "--cc", "cubic", "--duration", "31"], "is more than the Profile 'bell' lasts (30 s)"),
         (["PATH", "--direction", "left"], "wanted up or down"),
         (["PATH", "--seeds", "0"], "--seeds"),
@@ -286,7 +286,7 @@ def test_the_demo_in_small(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SEEDS", 1)
     shares = []
     result, page = demo.run_demo(tmp_path / "demo", on_progress=shares.append)
-    assert [run.entrant for run in result.runs] == [*demo.ENTRANTS, *demo.ENTRANTS]
+    assert [run.scheme for run in result.runs] == [*demo.SCHEMES, *demo.SCHEMES]
     assert {run.label for run in result.runs} == {"melbourne-sydney", "melbourne-london"}
     assert page.is_file()
     assert shares == sorted(shares)

@@ -74,8 +74,8 @@ def bell():
     return preset_profile("dumbbell:rate=10mbit", 6.0, start_unix_ns=0, name="bell")
 
 
-def on_kernel(bell, out, entrants=("reno", "cubic"), seeds=1, **more):
-    return race([bell], entrants, out=out, on_kernel=True, duration_s=4.0, seeds=seeds, **more)
+def on_kernel(bell, out, schemes=("reno", "cubic"), seeds=1, **more):
+    return race([bell], schemes, out=out, on_kernel=True, duration_s=4.0, seeds=seeds, **more)
 
 
 def command(bell, out, *more):
@@ -90,9 +90,9 @@ def page(out):
 
 
 def spoil(out, *places):
-    """Make Runs (entrant, seed) not valid on disk."""
+    """Make Runs (scheme, seed) not valid on disk."""
     for run in find_runs(out):
-        if (run.entrant, run.seed) in places:
+        if (run.scheme, run.seed) in places:
             record = {**run.record, "valid": False, "why_invalid": LATE}
             (run.path / "run.json").write_text(json.dumps(record), encoding="utf-8")
 
@@ -190,7 +190,7 @@ def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator)
     on_kernel(bell, tmp_path, ["reno", "cubic", "bbr"], seeds=2)
     spoil(tmp_path, ("cubic", 0), ("cubic", 1), ("bbr", 1))
     runs = find_runs(tmp_path)
-    assert [(each.entrant, each.invalid, each.runs, each.whole) for each in left_out(runs)] == [
+    assert [(each.scheme, each.invalid, each.runs, each.whole) for each in left_out(runs)] == [
         ("bbr", 1, 2, False),
         ("cubic", 2, 2, True),
     ]
@@ -201,12 +201,12 @@ def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator)
     assert "CUBIC carried" not in lead
     (section,) = parts(tmp_path, runs)[0].sections
     for table in (section.rows, section.start_up):
-        (row,) = [row for row in table if row.entrant == "cubic"]
+        (row,) = [row for row in table if row.scheme == "cubic"]
         assert not row.counts
         assert {cell[0] for cell in row.cells[:-1]} == {NONE}
         assert row.cells[-1] == ("0", "of 2")
-    assert [line.window for line in section.limits if line.entrant == "cubic"] == [NONE]
-    assert [line.queue for line in section.losses if line.entrant == "cubic"] == [NONE]
+    assert [line.window for line in section.limits if line.scheme == "cubic"] == [NONE]
+    assert [line.queue for line in section.losses if line.scheme == "cubic"] == [NONE]
     valid = [run for run in runs if run.record["valid"]]
     overview = plot_overview(valid, left_out(runs)).axes[0]
     assert [tick.get_text() for tick in overview.get_yticklabels()] == ["bbr", "reno", "cubic"]
@@ -247,11 +247,11 @@ def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_al
     bell, tmp_path, emulator, monkeypatch
 ):
     runs = race([bell], ["reno"], out=tmp_path, duration_s=4.0).runs
-    assert [axis.get_title(loc="left") for axis in plot_cdfs(runs).axes][2] == "Round-trip time"
+    assert [axis.get_title(loc="left") for axis in plot_cdfs(runs).axes][2] == "RTT"
     samples = Run.samples
     monkeypatch.setattr(Run, "samples", lambda run: samples(run).with_columns(rtt_latest_ms=pl.lit(None, pl.Float64)))
     panel = plot_cdfs(runs).axes[2]
-    assert panel.get_title(loc="left") == "Smoothed round-trip time"
+    assert panel.get_title(loc="left") == "Smoothed RTT"
     (line,) = panel.get_lines()
     assert len(line.get_xdata()) > 10
 

@@ -146,7 +146,7 @@ def test_what_a_command_has_no_need_of_is_not_loaded(tmp_path):
     out = str(tmp_path / "out")
     log = str(tmp_path / "ping.log")
     for arguments, needless in (
-        (["read", log, "-o", out], ("readers.curl", "runs.guests", "scenarios", "analysis.period")),
+        (["read", log, "-o", out], ("readers.curl", "runs.plugins", "scenarios", "analysis.period")),
         (["analyze", "latency", out], ("readers.ping", "dish.dumps.tables", "runs.measured.importing", "runs.record")),
     ):
         code = (

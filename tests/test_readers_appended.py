@@ -305,7 +305,7 @@ def test_another_address_of_a_hop_has_a_line_of_its_own(tmp_path):
     lines = MACOS.split("\n")
     for text, said in (
         ("\n".join([lines[0], lines[3], *lines[1:]]), "file:2: .* is not a line of traceroute"),
-        ("\n".join([*lines[:3], "    edge.example", *lines[4:]]), "file:4: .* has neither a round trip"),
+        ("\n".join([*lines[:3], "    edge.example", *lines[4:]]), "file:4: .* has neither an RTT"),
         ("\n".join([*lines[:3], "    11.0 ms", *lines[4:]]), "file:4: .*wanted an address before it"),
     ):
         with pytest.raises(UserError, match=said):

@@ -233,7 +233,7 @@ def test_times_of_replies_become_those_of_the_probes(tmp_path):
     assert table.select("seq", "unix_ns").rows() == [(1, 0), (2, 10_000_000), (3, 20_000_000)]
     assert table["out_of_order"].to_list() == [True, False, False]
     assert found.clock_jumps == 0
-    assert any("the round trips are taken off" in note for note in found.notes)
+    assert any("the RTTs are taken off" in note for note in found.notes)
     # Of a lost one nothing came: its time stays. Words send a table another way than plain numbers.
     for lost in ("-1", "lost"):
         text = f"unix_ms,rtt_ms\n{START_S}030,20\n{START_S}050,50\n{START_S}060,{lost}\n"
@@ -254,11 +254,11 @@ def test_times_of_replies_become_those_of_the_probes(tmp_path):
     ("text", "units", "said"),
     [
         (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; say it: --units, as rtt_ms"),
-        (b"time_s,colour\n1,2\n", None, "of no known format|no column is a round trip"),
+        (b"time_s,colour\n1,2\n", None, "of no known format|no column is an RTT"),
         (b"a_s,rtt_ms\n1,2\n", None, "no column says when"),
         (b"time_s,rtt_ms\n1,2,3\n", None, r":2: 3 column\(s\); wanted 2"),
-        (b"time_s,rtt_ms\n1,fast\n", None, ":2: 'fast'; wanted a round trip"),
-        (b"time_s,rtt_ms\n1,-7\n", None, ":2: '-7'; wanted a round trip"),
+        (b"time_s,rtt_ms\n1,fast\n", None, ":2: 'fast'; wanted an RTT"),
+        (b"time_s,rtt_ms\n1,-7\n", None, ":2: '-7'; wanted an RTT"),
         (b"time_s,rtt_ms\nnoon,7\n", None, ":2: 'noon'; wanted a time"),
         (b"timestamp,rtt_ms\n2026-13-01T00:00:00Z,7\n", None, ":2: '2026-13-01T00:00:00Z'; wanted a time"),
         (b"0.5 1.2\n1.0 1.3\n", None, "of no known format"),

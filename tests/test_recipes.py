@@ -71,7 +71,7 @@ def run_in(folder, out):
 
 
 def path_rtt_ms(run):
-    """The round trip of a path with little traffic, as its elements saw it: mean up and mean down [ms]."""
+    """The RTT of a path with little traffic, as its elements saw it: mean up and mean down [ms]."""
     packets = run.links().filter((pl.col("flow") == -1) & (pl.col("delay_n") > 0))
     means = packets.group_by("direction").agg(
         (pl.col("delay_mean_ms") * pl.col("delay_n")).sum() / pl.col("delay_n").sum()
@@ -171,10 +171,10 @@ def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
         paste(command, clone)
     flows = {}
     for out in ("own", "fq_codel", "step"):
-        flows |= {(out, run.entrant): run.flows[0] for run in find_runs(clone / "out" / out)}
+        flows |= {(out, run.scheme): run.flows[0] for run in find_runs(clone / "out" / out)}
     assert flows["fq_codel", "cubic:ecn=classic"]["marks"] > 0 < flows["step", "cubic:ecn=classic"]["marks"]
     assert flows["fq_codel", "cubic"]["marks"] == flows["own", "cubic"]["marks"] == 0
-    bbr3 = next(flow for (_, entrant), flow in flows.items() if entrant.startswith("bbr3:"))
+    bbr3 = next(flow for (_, scheme), flow in flows.items() if scheme.startswith("bbr3:"))
     assert bbr3["marks"] > 0
     assert flows["fq_codel", "cubic"]["rtt_p95_ms"] < flows["own", "cubic"]["rtt_p95_ms"]
     paste(*commands("ecn.md", "report"), clone)
@@ -190,7 +190,7 @@ def test_quic_downloads_and_the_run_has_the_paths_side(clone):
     said = json.loads(paste(command, clone))
     assert said["received_bytes"] == 5_000_000
     run = run_in(clone, "quic")
-    assert said["handshake_s"] * 1e3 >= path_rtt_ms(run) / 2  # one round trip, before there was a queue
+    assert said["handshake_s"] * 1e3 >= path_rtt_ms(run) / 2  # one RTT, before there was a queue
     assert run.flows == []
     assert run.samples().height == 0
     assert json.loads((run.path / "program.out").read_bytes()) == said

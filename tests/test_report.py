@@ -93,11 +93,11 @@ def test_every_link_leads_somewhere(page, raced):
 def test_the_opening_says_what_the_runs_say(page, raced):
     text = html.unescape(page)
     runs = find_runs(raced)
-    alone = {s.entrant: s for s in summarise(runs) if s.profile == "far" and len(s.flows) == 1}
+    alone = {s.scheme: s for s in summarise(runs) if s.profile == "far" and len(s.flows) == 1}
     best = max(alone.values(), key=lambda summary: summary.total_bps.mean)
     names = {"reno": "NewReno", "cubic": "CUBIC", "bbr": "BBR"}
     said = re.search(r"(?:Over far|In the mean), (.*?) carried the (?:most|same)[,:] ([\d.]+) Mbit/s", text)
-    assert names[best.entrant] in said[1]
+    assert names[best.scheme] in said[1]
     assert said[2] == number(best.total_bps.mean / 1e6)
     (shared,) = [summary for summary in summarise(runs) if summary.profile == "near" and len(summary.flows) == 2]
     largest = max(flow.share.mean for flow in shared.flows)
@@ -119,8 +119,8 @@ def test_the_opening_says_what_the_runs_say(page, raced):
 def test_means_ratio_and_difference_are_of_one_estimator(raced, ours, theirs, said):
     """Arithmetic means throughout: what a reader divides or subtracts comes to what is said."""
     runs = [
-        fake_run(raced, entrant, seed, bps)
-        for entrant, rates in (("bbr", ours), ("cubic", theirs))
+        fake_run(raced, scheme, seed, bps)
+        for scheme, rates in (("bbr", ours), ("cubic", theirs))
         for seed, bps in enumerate(rates)
     ]
     summaries = summarise(runs)
@@ -155,7 +155,7 @@ def test_a_comparison_is_over_the_seeds_that_both_ran(raced):
     )
 
 
-def test_entrants_that_the_digits_do_not_tell_apart_share_the_first_place(raced):
+def test_schemes_that_the_digits_do_not_tell_apart_share_the_first_place(raced):
     runs = [fake_run(raced, name, 0, bps) for name, bps in (("bbr", 96.51e6), ("cubic", 96.49e6), ("reno", 90e6))]
     first, second, *_ = opening("far", summarise(runs), runs)
     assert first == "Over far, BBR and CUBIC carried the most, 96.5 Mbit/s each."
@@ -167,9 +167,9 @@ def test_entrants_that_the_digits_do_not_tell_apart_share_the_first_place(raced)
     assert alone == "Over far, NewReno carried 90.0 Mbit/s (one run)."
 
 
-def fake_run(raced, entrant, seed, bps):
+def fake_run(raced, scheme, seed, bps):
     """A Run over ``far`` as it might have come out."""
-    run = next(run for run in find_runs(raced) if (run.label, run.entrant) == ("far", entrant))
+    run = next(run for run in find_runs(raced) if (run.label, run.scheme) == ("far", scheme))
     record = json.loads(json.dumps(run.record))
     record["seed"] = seed
     record["summary"]["flows"][0]["goodput_bps"] = bps
@@ -309,7 +309,7 @@ def test_start_up_is_told_by_its_extremes(tmp_path):
     assert row.cells[2] == (number(sum(again) / 3), f"{number(min(again))}–{number(max(again))}")
 
 
-def test_the_table_holds_every_entrant_of_every_profile(page, raced):
+def test_the_table_holds_every_scheme_of_every_profile(page, raced):
     text = html.unescape(page)
     for summary in summarise(find_runs(raced)):
         for flow in summary.flows:
@@ -353,7 +353,7 @@ def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(raced, out)
     for run in find_runs(out):
-        if (run.label, run.entrant, run.seed) not in (("far", "reno", 0), ("far", "cubic", 0)):
+        if (run.label, run.scheme, run.seed) not in (("far", "reno", 0), ("far", "cubic", 0)):
             shutil.rmtree(run.path)
     text = html.unescape(write_report(out).read_text(encoding="utf-8"))
     assert "<strong>Unfinished: 2 of 16 Runs are there." in text
@@ -368,7 +368,7 @@ def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
 def test_every_seed_is_told_and_the_median_one_drawn(raced):
     rates = {"bbr": [40e6, 4e6, 46e6], "cubic": [4e6, 5e6, 0]}
     runs = [fake_run(raced, name, seed, bps) for name, found in rates.items() for seed, bps in enumerate(found)]
-    assert shown_seed(runs) == (0, "seed 0 (of 3, the median by the goodput of all entrants together)")
+    assert shown_seed(runs) == (0, "seed 0 (of 3, the median by the goodput of all schemes together)")
     assert shown_seed(runs[:3])[0] == 0
     assert shown_seed([runs[1], runs[2], runs[5]]) == (2, "seed 2")
     (part,) = parts(raced, runs)

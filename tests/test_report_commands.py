@@ -29,7 +29,7 @@ def keep_program(out, raced, command, number, **program):
     (flow,), (spec,) = raced.flows, raced.record["experiment"]["flows"]
     control = {**flow, "direction": "up", "goodput_bps": 1000.0, "whole_run_bps": 1000.0}
     record = json.loads(json.dumps(raced.record))
-    record |= {"world": "emulated", "node": "emulated", "entrant": "iperf3", "phase": "given"}
+    record |= {"world": "emulated", "node": "emulated", "scheme": "iperf3", "phase": "given"}
     record["experiment"] |= {"name": "program", "flows": [{**spec, "direction": "up"}, spec]}
     record["summary"]["flows"] = [control, flow]
     record["program"] = {"command": command, "server": "iperf3 -s", **program}
@@ -63,12 +63,12 @@ def test_commands_are_not_averaged_and_idle_connections_are_no_rivals(programs):
     views = by_command(find_runs(programs))
     assert idle_connections(views) == 2
     down, up = summarise(views)
-    assert (down.experiment, down.entrant, down.n) == ("program-down", "$ iperf3 -c server -R -C bbr", 1)
-    assert (up.experiment, up.entrant, up.n) == ("program-up", "$ iperf3 -c server -C 'cubic+$x$'", 1)
+    assert (down.experiment, down.scheme, down.n) == ("program-down", "$ iperf3 -c server -R -C bbr", 1)
+    assert (up.experiment, up.scheme, up.n) == ("program-up", "$ iperf3 -c server -C 'cubic+$x$'", 1)
     for summary, controller in ((down, "bbr"), (up, "cubic")):
         assert [flow.controller for flow in summary.flows] == [controller]
         assert summary.jain is None
-    assert flow_parts(up.entrant) == [up.entrant]
+    assert flow_parts(up.scheme) == [up.scheme]
     for view in views:
         samples = view.samples()
         assert samples["flow"].unique().to_list() == [0]
@@ -97,11 +97,11 @@ def test_one_command_with_several_settings_is_several(programs, tmp_path):
 
     other = json.loads(json.dumps(record))
     other["summary"]["flows"][1]["controller"] = "reno"
-    names = [run.entrant for run in by_command([down, store.Run(down.path, other)])]
+    names = [run.scheme for run in by_command([down, store.Run(down.path, other)])]
     assert names == [f"$ {' '.join(DOWN)} [bbr]", f"$ {' '.join(DOWN)} [reno]"]
-    names = [run.entrant for run in by_command([variant(queues=["codel"]), variant(gateway_controller="bbr"), down])]
+    names = [run.scheme for run in by_command([variant(queues=["codel"]), variant(gateway_controller="bbr"), down])]
     assert names == [f"$ {' '.join(DOWN)}{how}" for how in (" (--aqm codel)", " (--gateway-cc bbr)", "")]
-    names = [run.entrant for run in by_command([down, variant(server="iperf3 -s -p 9")])]
+    names = [run.scheme for run in by_command([down, variant(server="iperf3 -s -p 9")])]
     assert names[1].endswith("[server: iperf3 -s -p 9]")
 
 

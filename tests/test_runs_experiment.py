@@ -1,4 +1,4 @@
-"""Entrants from the command line, and Experiments from TOML."""
+"""Schemes from the command line, and Experiments from TOML."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
-from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef, for_entrant
+from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef, for_scheme
 from bentpipe.experiments.file import parse_experiment, read_experiment
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.presets import preset_profile
@@ -51,8 +51,8 @@ fast_convergence = 0
 """
 
 
-def test_an_entrant_is_flows_that_share_the_path():
-    made = for_entrant("cubic+bbr", "up", ProfileRef("path", "p", "00"), duration_ns=20_000_000_000, seed=3).to_dict()
+def test_an_scheme_is_flows_that_share_the_path():
+    made = for_scheme("cubic+bbr", "up", ProfileRef("path", "p", "00"), duration_ns=20_000_000_000, seed=3).to_dict()
     assert [(flow["controller"], flow["direction"], flow["profile"]) for flow in made["flows"]] == [
         ("cubic", "up", "path"),
         ("bbr", "up", "path"),

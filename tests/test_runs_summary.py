@@ -19,18 +19,18 @@ BPS = st.sampled_from([0.0, 1e6, 5e6])
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("raced")
     path = preset_profile("dumbbell:rate=10mbit", 2.0, start_unix_ns=START_UNIX_NS, name="bell")
-    return {run.entrant: run for run in race([path], ["reno", "cubic"], out=out, duration_s=2.0).runs}
+    return {run.scheme: run for run in race([path], ["reno", "cubic"], out=out, duration_s=2.0).runs}
 
 
-def runs_with(raced, entrant, goodputs):
+def runs_with(raced, scheme, goodputs):
     """Runs of seeds 0, 1, … as they might have come out; None is one that is not valid."""
     made = []
     for seed, bps in enumerate(goodputs):
-        record = json.loads(json.dumps(raced[entrant].record))
+        record = json.loads(json.dumps(raced[scheme].record))
         record["seed"] = seed
         record["valid"] = bps is not None
         record["summary"]["flows"][0]["goodput_bps"] = bps or 0.0
-        made.append(Run(raced[entrant].path, record))
+        made.append(Run(raced[scheme].path, record))
     return made
 
 

@@ -32,7 +32,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
 def side(*runs: tuple[float, float, float, float]) -> Side:
-    """Runs as goodput [Mbit/s], first share, delay [ms], part sent again."""
+    """Runs as goodput [Mbit/s], first share, delay [ms], part retransmitted."""
     return Side(tuple(Figures(g * 1e6, (s, 1 - s), d, r, None) for g, s, d, r in runs))
 
 
@@ -134,7 +134,7 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
 
 
 def test_figures_are_sums_over_hops_after_the_warm_up():
-    """Two satellites in turn, then an exchange; a hundred segments of ten thousand were sent again."""
+    """Two satellites in turn, then an exchange; a hundred segments of ten thousand were retransmitted."""
     run = SimpleNamespace(
         path=Path("made"), flows=[{}, {}], record={"experiment": {"flows": [{"direction": "down"}]}, "summary": {}}
     )
@@ -211,7 +211,7 @@ def test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds(tmp_path):
     calm, halting = path("calm", Points.constant(0.00975)), path("halting", Points.of(t_s, delay_s))
     runs = race([calm, halting], ["bbr", "cubic"], out=tmp_path, phase_s=0.0, duration_s=span_s).runs
     found = {
-        (run.label, run.entrant): figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
+        (run.label, run.scheme): figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
         for run in runs
     }
     bbr, simulated, cubic, other = (
@@ -247,7 +247,7 @@ def test_a_reason_explains_only_its_kind_and_only_where_time_was_stolen():
     assert of("bbr", [40.0, 40.1, 40.2], 60.0, some, again=0.1) is None, "nor do they make it send again"
     assert of("bbr", [42.4, 42.4, 42.4], 60.0, some) is None, "the limit is that of the calm seconds: 5 %, not of all"
     assert of("cubic", [40.0, 40.1, 40.2], 60.0, some) is None, "CUBIC hardly minds"
-    assert of("bbr", [40.0, 40.1, 40.2], 95.0, some) is None, "a second is not ten such round trips"
+    assert of("bbr", [40.0, 40.1, 40.2], 95.0, some) is None, "a second is not ten such RTTs"
     of_four = Side(tuple(Figures(1e8, (1.0,), 60, 0.0, (0.1, 3.0)) for _ in range(4)))
     with pytest.raises(ValueError, match="shorter"):  # seeds without a partner are no pairs
         judge(Cell("fibre", "bbr"), side(*[(100, 1, 40, 0.0)] * 5), of_four)

@@ -176,9 +176,9 @@ def test_t3p_cc(monkeypatch, tmp_path, good):
 def grid(good):
     """Gain and inflation of a point, by place."""
 
-    def measures(entrant, label, seed, seconds):
+    def measures(scheme, label, seed, seconds):
         number = int(label.rpartition("-")[2])
-        at = dict(each.split("=") for each in entrant.partition(":")[2].split(",") if each)
+        at = dict(each.split("=") for each in scheme.partition(":")[2].split(",") if each)
         point = at.get("probe_rtt_win_ms"), at.get("loss_thresh")
         home = label.startswith("BCN-1")
         chosen = ("4000", "0.08") if home else ("2000", "0.16")
@@ -189,7 +189,7 @@ def grid(good):
             gain, rtt = 2.5, 1.5
         if not good:
             gain, rtt = {("1000", "0.16"): (0.8, 0.9), ("1000", "0.04"): (1.5, 1.0)}.get(point, (1.0, 1.0))
-        k = wobble(number + len(entrant))
+        k = wobble(number + len(scheme))
         return {"goodput_bps": [8e6 * gain * k] * seconds, "rtt_ms": [40.0 * rtt * k] * seconds}
 
     return measures
@@ -210,7 +210,7 @@ def test_t3p_bbr2_grid(monkeypatch, tmp_path, good):
 
 def test_a_grid_in_which_nothing_arrives_is_undecided_and_no_fault(monkeypatch, tmp_path):
     no_paths(monkeypatch, f"{S}.t3p_uplink.make_profile")
-    nothing = lambda entrant, label, seed, seconds: {"goodput_bps": [0.0] * seconds, "rtt_ms": [None] * seconds}  # noqa: E731
+    nothing = lambda scheme, label, seed, seconds: {"goodput_bps": [0.0] * seconds, "rtt_ms": [None] * seconds}  # noqa: E731
     canned_sweeps(monkeypatch, [f"{S}.t3p_bbr2_grid.run_sweep"], nothing)
     result = verdicts("t3p-bbr2-grid", tmp_path, quick=True)
     assert set(held(result).values()) == {None}
@@ -220,8 +220,8 @@ def test_a_grid_in_which_nothing_arrives_is_undecided_and_no_fault(monkeypatch, 
 
 @pytest.mark.parametrize("good", [True, False])
 def test_t3p_fairness(monkeypatch, tmp_path, good):
-    def measures(entrant, label, seed, seconds):
-        at = dict(each.split("=") for each in entrant.rpartition("+")[2].partition(":")[2].split(",") if each)
+    def measures(scheme, label, seed, seconds):
+        at = dict(each.split("=") for each in scheme.rpartition("+")[2].partition(":")[2].split(",") if each)
         loss, probe = float(at.get("loss_thresh", 0.02)), float(at.get("probe_rtt_win_ms", 5000))
         step = {(0.02, 5000): 0, (0.04, 4000): 1, (0.08, 4000): 2, (0.08, 2000): 3, (0.16, 1000): 4}[loss, probe]
         ratio = (1.0 - 0.05 * step if good else [1.0, 1.05, 0.5, 1.2, 1.3][step]) * wobble(int(label[-1]) + step)
@@ -235,10 +235,10 @@ def test_t3p_fairness(monkeypatch, tmp_path, good):
 
 @pytest.mark.parametrize("good", [True, False])
 def test_ecn_on_starlink(monkeypatch, tmp_path, good):
-    def measures(entrant, label, seed, seconds):
-        flows = entrant.split("+")
+    def measures(scheme, label, seed, seconds):
+        flows = scheme.split("+")
         marks = "ecn=" in flows[0]
-        k = wobble(len(entrant) + int(label[-1]))
+        k = wobble(len(scheme) + int(label[-1]))
         goodput = 90e6 * (0.85 if good and not marks else 1.0) * (0.7 if marks and not good else 1.0)
         wait = 5.0 if marks and good else 50.0
         times = list(range(1, seconds + 1))
@@ -262,16 +262,16 @@ def test_ecn_on_starlink(monkeypatch, tmp_path, good):
 
 
 def scored(level, wait_ms):
-    """What each entrant did on each path: goodput of its flows and how long its packets waited, by functions of it."""
+    """What each scheme did on each path: goodput of its flows and how long its packets waited, by functions of it."""
 
-    def measures(entrant, label, seed, seconds):
-        number = sum(map(ord, label)) + len(entrant) + seed
-        flows = entrant.split("+")
+    def measures(scheme, label, seed, seconds):
+        number = sum(map(ord, label)) + len(scheme) + seed
+        flows = scheme.split("+")
         return {
-            "run_flows": [{"goodput_bps": level(entrant, i) * wobble(number)} for i in range(len(flows))],
+            "run_flows": [{"goodput_bps": level(scheme, i) * wobble(number)} for i in range(len(flows))],
             "t_s": list(range(1, seconds + 1)),
             "n": [100] * seconds,
-            "sum_ms": [100 * (20.0 + wait_ms(entrant) * wobble(number))] * seconds,
+            "sum_ms": [100 * (20.0 + wait_ms(scheme) * wobble(number))] * seconds,
         }
 
     return measures
@@ -280,9 +280,9 @@ def scored(level, wait_ms):
 @pytest.mark.parametrize("good", [True, False])
 def test_hint_error(monkeypatch, tmp_path, good):
     parents = ("bbr", "bbr3", "cubic")
-    level = lambda entrant, flow: 50e6 if entrant in parents else 60e6 if good else 40e6  # noqa: E731
+    level = lambda scheme, flow: 50e6 if scheme in parents else 60e6 if good else 40e6  # noqa: E731
     no_paths(monkeypatch, f"{S}.field.make_profile")
-    canned_sweeps(monkeypatch, [f"{S}.field.run_sweep"], scored(level, lambda entrant: 30.0))
+    canned_sweeps(monkeypatch, [f"{S}.field.run_sweep"], scored(level, lambda scheme: 30.0))
     result = verdicts("hint-error", tmp_path, saved=good)
     (all_hold if good else none_hold)(result)
     assert len(result.verdicts) == 6
@@ -290,15 +290,15 @@ def test_hint_error(monkeypatch, tmp_path, good):
 
 @pytest.mark.parametrize("good", [True, False])
 def test_leo_field(monkeypatch, tmp_path, good):
-    def level(entrant, flow):
-        if "+" in entrant:
-            even = ("leo" in entrant) == good
+    def level(scheme, flow):
+        if "+" in scheme:
+            even = ("leo" in scheme) == good
             return 50e6 if even else (80e6, 20e6)[flow]
         slow = {"cubic": 40e6, "cubic-leo": 60e6 if good else 20e6, "bbr3-leo": 90e6 if good else 60e6}
-        return slow.get(entrant, 70e6)
+        return slow.get(scheme, 70e6)
 
-    def wait_ms(entrant):
-        return (10.0 if good else 90.0) if "leo" in entrant and entrant != "leocc" else 50.0
+    def wait_ms(scheme):
+        return (10.0 if good else 90.0) if "leo" in scheme and scheme != "leocc" else 50.0
 
     no_paths(monkeypatch, f"{S}.field.make_profile", f"{S}.field.preset_profile")
     canned_sweeps(monkeypatch, [f"{S}.field.run_sweep"], scored(level, wait_ms))

@@ -24,9 +24,9 @@ def field(own, plain, marked):
     """Each queue gives the same: without ECN `plain`, with it `marked`."""
     found = {}
     for direction, queue in product(study.DIRECTIONS, [study.OWN, *study.NAMES.values()]):
-        for entrant in study._entrants(queue):
-            outcomes = own if queue == study.OWN else marked if "ecn=" in entrant else plain
-            found[direction, queue, entrant] = outcomes
+        for scheme in study._schemes(queue):
+            outcomes = own if queue == study.OWN else marked if "ecn=" in scheme else plain
+            found[direction, queue, scheme] = outcomes
     return found
 
 
@@ -58,12 +58,12 @@ def test_a_queue_that_halves_the_wait_and_keeps_the_goodput_is_said_to():
     assert all(row.published is None and row.ours is not None for row in rows)
 
 
-def test_its_queues_are_queues_and_its_entrants_can_be_raced():
+def test_its_queues_are_queues_and_its_schemes_can_be_raced():
     queues = study.parameters().table("queues")
     for name in study.NAMES:
         assert parse_queue(queues.text(name))["discipline"]
     for queue in (study.OWN, "CoDel"):
-        assert all(schemes.parse_entrants(entrant) == (entrant,) for entrant in study._entrants(queue))
+        assert all(schemes.parse_schemes(scheme) == (scheme,) for scheme in study._schemes(queue))
 
 
 @pytest.mark.parametrize(("queue", "most_ms"), [("up=drop_tail", None), ("up=step:threshold_ms=5", 8.0)])
@@ -75,7 +75,7 @@ def test_the_wait_is_what_the_elements_saw_beyond_a_lone_packet(tmp_path, queue,
     (run,) = run_sweep(jobs, out=tmp_path).whole()
     found = study._outcome(run, lone_ms(path, "up"))
     waited_ms = run.measures["rtt_ms"] - 40.0
-    assert found.resent >= 0
+    assert found.retransmitted >= 0
     assert found.queueing_ms == pytest.approx(waited_ms, rel=0.35, abs=2.0)
     assert most_ms is None or found.queueing_ms < most_ms
     assert (found.marks > 0) == (most_ms is not None)

@@ -10,7 +10,7 @@ import pytest
 
 from bentpipe.errors import UserError
 from bentpipe.execution.sweeps import cluster
-from bentpipe.experiments.schemes import known_controllers, parse_entrant
+from bentpipe.experiments.schemes import known_controllers, parse_scheme
 from bentpipe.plots import error_curves, pareto
 from bentpipe.studies import field, hint_error, leo_field
 from bentpipe.studies.flows import Field
@@ -132,7 +132,7 @@ def test_the_files_name_known_controllers_and_enough_paths() -> None:
     users = load_scenario("hint-error").table.named_tables("users")
     for user in users.values():
         for key in ("hinted", "wrong", "none", "parent"):
-            assert parse_entrant(user.text(key))
+            assert parse_scheme(user.text(key))
 
 
 def test_a_clock_that_is_withheld_has_no_moment_in_any_run() -> None:
@@ -149,14 +149,14 @@ def test_a_clock_that_is_withheld_has_no_moment_in_any_run() -> None:
             assert user.text("hinted") == none.partition(":")[0]
 
 
-def test_an_error_is_written_into_the_entrant() -> None:
+def test_an_error_is_written_into_the_scheme() -> None:
     user = hint_error._User("bbr3-leo:hints=schedule", "", "", "bbr3", "")
     assert user.late(0) == "bbr3-leo:hints=schedule"
-    assert parse_entrant(user.late(-200)) == parse_entrant("bbr3-leo:hint_offset_ms=-200,hints=schedule")
+    assert parse_scheme(user.late(-200)) == parse_scheme("bbr3-leo:hint_offset_ms=-200,hints=schedule")
 
 
 @pytest.mark.parametrize("name", ["bbr", "bbr3-leo"])
-def test_figures_show_every_entrant(name: str) -> None:
+def test_figures_show_every_scheme(name: str) -> None:
     figure = pareto.plot({name: ([10.0, 20.0], [0.9, 1.0]), "cubic": ([30.0, 40.0], [0.5, 0.6])}, "cost", "gain")
     assert len(figure.axes[0].get_legend().get_texts()) == 2
     lines = error_curves.plot({name: ([-1.0, 0.0, 1.0], [1.0, 1.1, 1.0])}, "error", "goodput")

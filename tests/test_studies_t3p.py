@@ -54,10 +54,10 @@ def test_latency_without_measurements_is_simulated(tmp_path, simulated, monkeypa
     monkeypatch.setattr("bentpipe.studies.t3p_latency.simulated_probes", lambda *_: simulated)
     result = run_study("t3p-latency", tmp_path, quick=True).result
     assert bases(result) == {"simulated"}
-    medians = [row.ours for row in result.rows if row.quantity.startswith("median round trip: ")]
+    medians = [row.ours for row in result.rows if row.quantity.startswith("median RTT: ")]
     assert len(medians) == 5
-    assert ours(result, "median round trip, least") == min(medians)
-    assert ours(result, "median round trip, greatest") == max(medians)
+    assert ours(result, "median RTT, least") == min(medians)
+    assert ours(result, "median RTT, greatest") == max(medians)
     assert holds(result, "comparable medians") is None
 
 
@@ -66,7 +66,7 @@ def test_latency_of_ones_own_pings(tmp_path, simulated, monkeypatch):
     rtt_ms = np.full(4000, 40.0)
     rtt_ms[::50] = 120.0  # 2 %
     result = run_study("t3p-latency", tmp_path, quick=True, data=probes(tmp_path, rtt_ms)).result
-    assert ours(result, "median round trip: roof → 8.8.8.8") == 40.0
+    assert ours(result, "median RTT: roof → 8.8.8.8") == 40.0
     assert ours(result, "99th percentile over median: roof") == 3.0
     assert holds(result, "long tails")
     assert not holds(result, "order of magnitude")
@@ -79,7 +79,7 @@ def test_a_median_of_zero_has_no_ratio(tmp_path, simulated, monkeypatch):
     rtt_ms = np.zeros(2000)
     rtt_ms[::50] = 1.0
     result = run_study("t3p-latency", tmp_path, quick=True, data=probes(tmp_path, rtt_ms)).result
-    assert ours(result, "median round trip, least") == 0.0
+    assert ours(result, "median RTT, least") == 0.0
     assert ours(result, "99th percentile over median: roof") is None
     assert holds(result, "long tails") is None
     assert holds(result, "order of magnitude") is None

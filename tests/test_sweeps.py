@@ -16,14 +16,14 @@ from bentpipe.execution.racing import race
 from bentpipe.execution.sweeps import cluster as clustering
 from bentpipe.execution.sweeps import table as tables
 from bentpipe.execution.sweeps.cluster import ClusterError
-from bentpipe.execution.sweeps.crews import Finished, Tick
 from bentpipe.execution.sweeps.engine import SweepInterruptedError, SweepWarning, run_sweep
 from bentpipe.execution.sweeps.job import experiment_jobs, race_jobs
+from bentpipe.execution.sweeps.pools import Finished, Tick
 from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
 from bentpipe.profiles.measured.make import profile_from_pings
 from bentpipe.runs.summary import summarise
 
-ENTRANTS = ["cubic", "bbr2", "cubic+bbr"]
+SCHEMES = ["cubic", "bbr2", "cubic+bbr"]
 
 
 def measured(outcome):
@@ -41,7 +41,7 @@ def path():
 
 @pytest.fixture(scope="module")
 def jobs(path):
-    return race_jobs([path], ENTRANTS, duration_s=4, seeds=2, measure=measured)
+    return race_jobs([path], SCHEMES, duration_s=4, seeds=2, measure=measured)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def records(result):
 
 
 def test_a_sweep_runs_what_a_race_runs(path, swept, tmp_path):
-    raced = race([path], ENTRANTS, duration_s=4, seeds=2, out=tmp_path)
+    raced = race([path], SCHEMES, duration_s=4, seeds=2, out=tmp_path)
     without_files = [{key: value for key, value in run.record.items() if key != "files"} for run in raced.runs]
     assert [run.record for run in swept.whole()] == without_files
     assert summarise(swept.whole()) == summarise(raced.runs)
@@ -80,10 +80,10 @@ def test_the_number_of_threads_changes_nothing(jobs, swept, tmp_path):
 
 
 def test_a_key_is_of_all_that_a_result_depends_on(path, jobs):
-    other = race_jobs([path], ENTRANTS, duration_s=4, seeds=2, phase_s=1.0, measure=measured)
-    unmeasured = race_jobs([path], ENTRANTS, duration_s=4, seeds=2)
+    other = race_jobs([path], SCHEMES, duration_s=4, seeds=2, phase_s=1.0, measure=measured)
+    unmeasured = race_jobs([path], SCHEMES, duration_s=4, seeds=2)
     elsewhere = preset_profile("dumbbell:rate=5mbit,rtt=31ms,queue=1bdp,loss=0.001", duration_s=6)
-    on_it = race_jobs([elsewhere], ENTRANTS, duration_s=4, seeds=2, measure=measured)
+    on_it = race_jobs([elsewhere], SCHEMES, duration_s=4, seeds=2, measure=measured)
     keys = {job.key for job in [*jobs, *other, *unmeasured, *on_it]}
     assert len(keys) == 4 * len(jobs)
 
@@ -215,7 +215,7 @@ def test_a_cluster_gives_the_same_bit_for_bit_and_says_when_its_workers_are_gone
         if progress.done == 1:
             dask.scale(0)
 
-    jobs_of_minutes = race_jobs([preset_profile("dumbbell", duration_s=60)], ENTRANTS, seeds=2)
+    jobs_of_minutes = race_jobs([preset_profile("dumbbell", duration_s=60)], SCHEMES, seeds=2)
     with pytest.raises(ClusterError, match=r"no worker for 0.5 s .*; [0-6] of 7 Runs are kept in"):
         run_sweep(jobs[:1] + jobs_of_minutes, out=tmp_path / "b", on=address, on_progress=away)
     monkeypatch.setattr(clustering, "NO_WORKER_S", 60.0)

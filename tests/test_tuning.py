@@ -7,7 +7,7 @@ import pytest
 
 from bentpipe import preset_profile
 from bentpipe.errors import UserError
-from bentpipe.fairness import Group, entrant_of_groups, fairness, parse_groups
+from bentpipe.fairness import Group, fairness, parse_groups, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.plots.heatmap import plot_heatmaps
 from bentpipe.tuning import search
@@ -97,9 +97,9 @@ def test_a_dear_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch
         tune([lossy], grid, out=tmp_path, duration_s=2)
 
 
-def swept_run(entrant, label, seed, goodput_bps):
+def swept_run(scheme, label, seed, goodput_bps):
     measures = {"goodput_bps": [goodput_bps], "rtt_ms": [40.0]}
-    return SimpleNamespace(entrant=entrant, label=label, seed=seed, record={"valid": True}, measures=measures)
+    return SimpleNamespace(scheme=scheme, label=label, seed=seed, record={"valid": True}, measures=measures)
 
 
 def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_best():
@@ -111,7 +111,7 @@ def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_
     assert found.gain.mean == pytest.approx(1.1)
     cell = SimpleNamespace(score=found)
     assert search.best_of([cell], 0.1) is None
-    by_default = [one for one in runs if one.entrant == "x" or one.seed == 0]
+    by_default = [one for one in runs if one.scheme == "x" or one.seed == 0]
     assert score([*by_default, swept_run("x", "p0", 1, 0.2e6)], "x", "d").missing == 0, "the default failed, not it"
     whole = score([*runs, *(swept_run("x", f"p{k}", 1, 0.11e6) for k in range(4))], "x", "d")
     assert whole.gain.mean == pytest.approx(1.1)
@@ -120,12 +120,12 @@ def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_
 
 def test_groups_are_read_with_their_tunables():
     found = parse_groups("8xcubic,2xbbr2:loss_thresh=0.08,probe_rtt_win_ms=4000,reno")
-    assert [(each.count, each.entrant) for each in found] == [
+    assert [(each.count, each.scheme) for each in found] == [
         (8, "cubic"),
         (2, "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000"),
         (1, "reno"),
     ]
-    assert entrant_of_groups(found[1:]).count("+") == 2
+    assert scheme_of_groups(found[1:]).count("+") == 2
     for text, said in (
         ("0xcubic,reno", "0 flows"),
         ("cubic", "one flow"),

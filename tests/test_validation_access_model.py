@@ -21,7 +21,7 @@ DATA = Path(os.environ.get("BENTPIPE_DATA", Path(__file__).parents[2] / "shared"
 
 
 def process(seed, *, slots=True, level=1.0):
-    """Round trips of a made-up path every 12 ms: slot offsets, and noise with a memory of 100 ms."""
+    """RTTs of a made-up path every 12 ms: slot offsets, and noise with a memory of 100 ms."""
     rng = np.random.default_rng(seed)
     t_s = np.arange(0, pings.WINDOW_S, 0.012)
     noise = np.convolve(rng.exponential(5.0, t_s.size + 9), np.ones(10), "valid") / 10

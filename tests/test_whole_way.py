@@ -34,11 +34,11 @@ def race(folder, out, jobs):
     return json.loads(done.stdout)["runs"]
 
 
-def test_one_run_per_profile_entrant_and_seed_whatever_the_workers(folder):
+def test_one_run_per_profile_scheme_and_seed_whatever_the_workers(folder):
     alone = race(folder, folder / "alone", 1)
     together = race(folder, folder / "together", 2)
     assert len(alone) == 2 * 4 * 2
-    assert {(r["profile"], r["entrant"], r["seed"]) for r in alone} == {
+    assert {(r["profile"], r["scheme"], r["seed"]) for r in alone} == {
         (f"melbourne-{to}", cc, seed)
         for to in ("sydney", "london")
         for cc in ("reno", "cubic", "bbr", "cubic+bbr")
@@ -47,7 +47,7 @@ def test_one_run_per_profile_entrant_and_seed_whatever_the_workers(folder):
     assert [r["content_hash"] for r in alone] == [r["content_hash"] for r in together]
     for run in alone:
         assert run["world"] == "simulated"
-        assert len(run["flows"]) == len(run["entrant"].split("+"))
+        assert len(run["flows"]) == len(run["scheme"].split("+"))
         for flow in run["flows"]:
             assert flow["goodput_bps"] > 0
             assert flow["rtt_p95_ms"] >= flow["rtt_median_ms"] > 20

@@ -1,4 +1,4 @@
-"""Round-trip times that ping or irtt printed, beside the path's handovers: python output_of_a_program.py RUNS."""
+"""RTTs that ping or irtt printed, beside the path's handovers: python output_of_a_program.py RUNS."""
 
 import sys
 from pathlib import Path

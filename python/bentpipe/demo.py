@@ -21,7 +21,7 @@ DESTINATIONS = ("sydney", "london")
 """The nearest and, but for São Paulo, the farthest server of De Silva and Pokhrel, "Understanding BBR-v3 Dynamics over
 Starlink", whose terminal stood in Melbourne too."""
 
-ENTRANTS = ("reno", "cubic", "bbr", "cubic+bbr")
+SCHEMES = ("reno", "cubic", "bbr", "cubic+bbr")
 START = "2026-05-10T09:00:00Z"
 CONSTELLATION = "starlink-gen1"
 
@@ -54,7 +54,7 @@ def run_demo(
     try:
         result = race(
             paths,
-            ENTRANTS,
+            SCHEMES,
             out=out,
             duration_s=DURATION_S,
             seeds=SEEDS,

@@ -16,7 +16,7 @@ import polars as pl
 from bentpipe.errors import UserError, shown
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Outcome, race_jobs
-from bentpipe.experiments.schemes import parse_entrant, parse_entrants
+from bentpipe.experiments.schemes import parse_scheme, parse_schemes
 from bentpipe.runs.estimates import Estimate, estimate, jain_index
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ MOST_FLOWS = 1000
 
 @dataclass(frozen=True)
 class Group:
-    """`count` flows of one entrant: a controller with its tunables."""
+    """`count` flows of one scheme: a controller with its tunables."""
 
     count: int
-    entrant: str
+    scheme: str
 
 
 def parse_groups(text: str) -> tuple[Group, ...]:
@@ -59,16 +59,16 @@ def parse_groups(text: str) -> tuple[Group, ...]:
             pieces.append([part])
     for piece in pieces:
         written = ",".join(piece).strip()
-        count, times, entrant = written.partition("x")
+        count, times, scheme = written.partition("x")
         number = int(count) if times and count.strip().isdigit() else None
         if number is None:
-            number, entrant = 1, written
+            number, scheme = 1, written
         if not 1 <= number <= MOST_FLOWS:
             raise UserError(f"--flows: {shown(written)}: {number} flows; wanted from 1 to {MOST_FLOWS}")
-        if "+" in entrant or not entrant.strip():
+        if "+" in scheme or not scheme.strip():
             raise UserError(f"--flows: {shown(written)}; wanted for example 8xcubic,8xbbr2:loss_thresh=0.08")
         try:
-            groups.append(Group(number, parse_entrant(entrant)))
+            groups.append(Group(number, parse_scheme(scheme)))
         except UserError as error:
             glued = re.match(r"([0-9]+)([A-Za-z]\w*)\Z", written)
             meant = f"; {glued[1]} flows are written {glued[1]}x{glued[2]}" if glued and number == 1 else ""
@@ -81,11 +81,11 @@ def parse_groups(text: str) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def entrant_of_groups(groups: Sequence[Group]) -> str:
+def scheme_of_groups(groups: Sequence[Group]) -> str:
     """What is raced: all flows together on one path."""
-    whole = "+".join(group.entrant for group in groups for _ in range(group.count))
-    (entrant,) = parse_entrants(whole)
-    return entrant
+    whole = "+".join(group.scheme for group in groups for _ in range(group.count))
+    (scheme,) = parse_schemes(whole)
+    return scheme
 
 
 def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Fairness:
         return {
             "groups": [
                 {
-                    "entrant": group.entrant,
+                    "scheme": group.scheme,
                     "flows": group.count,
                     "fair_share": group.count / flows,
                     "share": asdict(share),
@@ -156,7 +156,7 @@ class Fairness:
             ],
             "jain": [asdict(each) for each in self.scales],
             "ratio_to_first_median": [
-                {"entrant": group.entrant, "median": float(np.median(ratio)) if np.isfinite(np.median(ratio)) else None}
+                {"scheme": group.scheme, "median": float(np.median(ratio)) if np.isfinite(np.median(ratio)) else None}
                 for group, ratio in zip(self.groups[1:], self.ratios, strict=True)
             ],
             "runs": self.runs,
@@ -180,9 +180,9 @@ def fairness(
 
     Raises as `bentpipe.execution.sweeps.run_sweep` does; `UserError` if no Run counts.
     """
-    entrant = entrant_of_groups(groups)
+    scheme = scheme_of_groups(groups)
     jobs = race_jobs(
-        paths, [entrant], direction=direction, duration_s=duration_s, seeds=seeds, measure=goodput_by_second
+        paths, [scheme], direction=direction, duration_s=duration_s, seeds=seeds, measure=goodput_by_second
     )
     swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=on_progress)
     return fairness_of([run for run in swept.runs if run is not None], groups, tuple(swept.failed.values()))

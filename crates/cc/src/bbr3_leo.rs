@@ -2,7 +2,7 @@
 //!
 //! What BBR believes of such a path is true of another one (docs/design/007-ours.md has the measurements):
 //! - its bandwidth is the greatest of two cycles of probing, four to six seconds in which a beam's share has moved by half, so that rate and window overshoot;
-//! - its minimum round-trip time is of up to ten seconds ago, its long-term bound of any time;
+//! - its minimum RTT is of up to ten seconds ago, its long-term bound of any time;
 //! - a loss is a sign of congestion, though nine of ten come in bursts at reconfigurations and in fades, beside an empty queue.
 //!
 //! While a path shows that it is one (a reconfiguration was seen, the learned clock is believed, or announcements are borne out: [`super::leo`]), this controller keeps in flight what
@@ -43,7 +43,7 @@ const OWN: [OptionSpec; 9] = [
     OptionSpec {
         name: "queue_jitters",
         unit: "",
-        description: "and so many times the round-trip time's jitter",
+        description: "and so many times the RTT's jitter",
         default: 1.4,
         allowed: Allowed::Range(0.0, 8.0),
         source: "chosen here: docs/design/007-ours.md",
@@ -51,7 +51,7 @@ const OWN: [OptionSpec; 9] = [
     OptionSpec {
         name: "queue_part",
         unit: "",
-        description: "the same, at least, in round-trip times",
+        description: "the same, at least, in RTTs",
         default: 0.25,
         allowed: Allowed::Range(0.0, 2.0),
         source: "chosen here: docs/design/007-ours.md",
@@ -104,7 +104,7 @@ struct Refill {
     full_since: Option<Time>,
 }
 
-/// Round-trip times with a full flight before a model is believed again: the packets of the first left in smaller flights. Chosen here.
+/// RTTs with a full flight before a model is believed again: the packets of the first left in smaller flights. Chosen here.
 const REFILLED_RTTS: u64 = 2;
 
 impl Bbr3Leo {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(trace("bbr3-leo"), trace("bbr3"));
     }
 
-    /// Everything sent for a while is lost, and a time-out finds it: what one packet a round trip delivers is no model of the path.
+    /// Everything sent for a while is lost, and a time-out finds it: what one packet an RTT delivers is no model of the path.
     #[test]
     fn after_a_time_out_the_flight_is_built_up_as_bbr_does() {
         let flights = |name: &str| {
@@ -239,7 +239,7 @@ mod tests {
                 driver.run(Time(ms * 1_000_000));
             }
             let before = driver.state();
-            // Three time-outs, one after the other: one packet a round trip, and no more of it than the model remembers.
+            // Three time-outs, one after the other: one packet an RTT, and no more of it than the model remembers.
             for _ in 0..3 {
                 driver.time_out(driver.now() + RTT + RTT);
                 driver.run(driver.now() + RTT + Nanos::from_millis(8));

@@ -15,14 +15,14 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 pub const ENTRY: Entry = Entry {
     name: "hybla",
     status: "as in Linux 6.18",
-    description: "Reno whose growth does not depend on the round-trip time",
+    description: "Reno whose growth does not depend on the RTT",
     citation: "Caini and Firrincieli 2004; Linux net/ipv4/tcp_hybla.c",
     needs: Needs::Nothing,
     options: &[
         OptionSpec {
             name: "rtt0_ms",
             unit: "ms",
-            description: "round-trip time of the path to keep up with",
+            description: "RTT of the path to keep up with",
             default: RTT0_MS,
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`rtt0`",
@@ -64,7 +64,7 @@ pub struct Hybla {
     counts_packets: bool,
     /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured.
     rho_8: u64,
-    /// Least smoothed round-trip time; ρ is taken from it.
+    /// Least smoothed RTT; ρ is taken from it.
     min_srtt: Nanos,
     /// Growth not yet worth a packet [1/128].
     credit: u64,
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Window [packets] every 40 ms (ρ = 1.5 by eighths) over 100 packets a round trip and as many of queue; transmission 200 is lost.
+    /// Window [packets] every 40 ms (ρ = 1.5 by eighths) over 100 packets an RTT and as many of queue; transmission 200 is lost.
     #[test]
     fn window_trace() {
         let rtt = Nanos::from_millis(40);

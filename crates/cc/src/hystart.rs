@@ -36,7 +36,7 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// `paced`: whether the host paces, so that a train of ACKs may last a round trip without a queue.
+    /// `paced`: whether the host paces, so that a train of ACKs may last an RTT without a queue.
     #[must_use]
     pub const fn new(paced: bool) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl HyStart {
             ack.pacing_rate.time_for(Bytes(EXCUSED_BURSTS * GSO_MAX_BYTES)).min(EXCUSED_MAX)
         };
         let threshold = delay_min.0.saturating_add(excused.0);
-        // A paced window is spread over half a round trip by the sender itself.
+        // A paced window is spread over half an RTT by the sender itself.
         let threshold = if self.paced { threshold } else { threshold / 2 };
         ack.now.since(self.round_start).0 > threshold
     }

@@ -1,4 +1,4 @@
-//! `HyStart++`: leaves slow start when the round trips grow, by way of a slower growth that it takes back if they shrink again.
+//! `HyStart++`: leaves slow start when the RTTs grow, by way of a slower growth that it takes back if they shrink again.
 //!
 //! Source: RFC 9406 §4.2 (the algorithm) and §4.3 (the values). Composable: a controller tells [`HyStartPp::on_ack`] of every ACK of its first slow start, and
 //! grows its window by [`HyStartPp::growth`].

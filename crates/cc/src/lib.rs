@@ -43,7 +43,7 @@ pub enum RecoveryState {
     /// Nothing is amiss.
     #[default]
     Open,
-    /// Duplicate or selective acknowledgements, but nothing is held for lost.
+    /// Duplicate or selective acknowledgements, but nothing is marked lost.
     Disorder,
     /// The window comes down without a loss, for ECN marks.
     Cwr,
@@ -86,13 +86,13 @@ pub struct AckSample {
     pub acked: Bytes,
     /// Newly acknowledged cumulatively.
     pub cumulative: Bytes,
-    /// Newly held for lost.
+    /// Newly marked lost.
     pub newly_lost: Bytes,
-    /// The newest round-trip time; `None`: only retransmissions were acknowledged.
+    /// The newest RTT; `None`: only retransmissions were acknowledged.
     pub rtt: Option<Nanos>,
-    /// Smoothed round-trip time; zero before the first sample.
+    /// Smoothed RTT; zero before the first sample.
     pub srtt: Nanos,
-    /// Windowed minimum round-trip time of the connection (RACK's); `Nanos::MAX` before the first sample.
+    /// Windowed minimum RTT of the connection (RACK's); `Nanos::MAX` before the first sample.
     pub min_rtt: Nanos,
     /// From the shared sampler; `None`: no valid sample.
     pub delivery: Option<RateSample>,
@@ -114,7 +114,7 @@ pub struct AckSample {
     pub ack_delayed: bool,
     /// Whether the window, not the application, limits the sender (`tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Whether the window held data back in this round trip (`tp->is_cwnd_limited`).
+    /// Whether the window held data back in this RTT (`tp->is_cwnd_limited`).
     pub window_full: bool,
     /// State after this ACK was processed.
     pub recovery: RecoveryState,
@@ -130,7 +130,7 @@ pub struct AckSample {
     pub next_departure: Time,
 }
 
-/// A packet held for lost, with its state when it was sent.
+/// A packet marked lost, with its state when it was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
     /// When it was declared lost.
@@ -162,7 +162,7 @@ pub enum Congestion {
     Loss,
     /// ECN echo: a reduction without loss (`TCP_CA_CWR`).
     Ecn,
-    /// Retransmission time-out (`TCP_CA_Loss`). Told after what is held for lost was marked: `in_flight` is what remains. `ssthresh()` falls. A controller
+    /// Retransmission time-out (`TCP_CA_Loss`). Told after what is marked lost was marked: `in_flight` is what remains. `ssthresh()` falls. A controller
     /// that `controls_recovery` sets its window to `in_flight` + 1 MSS itself; for the others the sender calls `set_cwnd`.
     Timeout,
     /// A time-out whose reduction was made already: in fast recovery, or backing off without progress (the condition in `tcp_enter_loss`).
@@ -199,12 +199,12 @@ pub trait Probe {
 pub trait Controller: Send {
     /// The connection is established (`None`: no RTT was measured on the handshake).
     fn on_established(&mut self, now: Time, rtt: Option<Nanos>);
-    /// Every ACK in every state, before the window is worked on (`pkts_acked`): where window-based controllers see round-trip times in recovery too.
+    /// Every ACK in every state, before the window is worked on (`pkts_acked`): where window-based controllers see RTTs in recovery too.
     fn on_acked(&mut self, _ack: &AckSample) {}
     /// An ACK was processed. Window-based controllers (`controls_recovery` false) are called only when the window may grow
     /// (not in Recovery unless the state allows it), as `cong_avoid` is; model-based ones on every ACK, as `cong_control` is.
     fn on_ack(&mut self, ack: &AckSample);
-    /// A packet was held for lost.
+    /// A packet was marked lost.
     fn on_packet_lost(&mut self, _lost: &LostPacket) {}
     /// A congestion event, at `now`, with `in_flight` bytes outstanding.
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes);

@@ -12,7 +12,7 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 pub const ENTRY: Entry = Entry {
     name: "reno",
     status: "as in Linux 6.18",
-    description: "slow start, one packet more per round trip, half the window at a loss",
+    description: "slow start, one packet more per RTT, half the window at a loss",
     citation: "RFC 5681, RFC 6582; Linux net/ipv4/tcp_cong.c",
     needs: Needs::Nothing,
     options: &[],
@@ -92,7 +92,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// Window [packets] every 40 ms over a path of 100 packets a round trip and as many of queue: slow start doubles, transmission 200 is lost.
+    /// Window [packets] every 40 ms over a path of 100 packets an RTT and as many of queue: slow start doubles, transmission 200 is lost.
     #[test]
     fn window_trace() {
         let mut driver = Driver::new(controller("reno"), RTT, 100, 100);

@@ -69,7 +69,7 @@ pub struct Entry {
 }
 
 /// Makes a controller that is not in the registry: one that the driver's user brought. `None`: of that name there is none.
-pub type Guests<'a> = dyn Fn(&str, &Config, &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> + 'a;
+pub type Plugins<'a> = dyn Fn(&str, &Config, &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> + 'a;
 
 /// An option of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]

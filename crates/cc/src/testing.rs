@@ -226,7 +226,7 @@ impl Driver {
         self.delivered
     }
 
-    /// All that is in flight is gone, a time-out says so, and until `repaired` the sender is busy with it; what was gone is not sent again.
+    /// All that is in flight is gone, a time-out says so, and until `repaired` the sender is busy with it; what was gone is not retransmitted.
     pub fn time_out(&mut self, repaired: Time) {
         self.loss_until = repaired;
         self.acks.clear();

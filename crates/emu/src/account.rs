@@ -42,7 +42,7 @@ pub struct FlowAccount {
 }
 
 impl Account {
-    /// The summary. `samples` have the flows as the Experiment numbers them; of the round-trip times the smoothed ones count, as the kernel keeps no
+    /// The summary. `samples` have the flows as the Experiment numbers them; of the RTTs the smoothed ones count, as the kernel keeps no
     /// others.
     #[must_use]
     pub fn summary(&self, samples: &Samples) -> Summary {

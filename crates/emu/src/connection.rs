@@ -37,7 +37,7 @@ pub struct Totals {
     pub acked: u64,
     /// In-order bytes received, with one for a FIN.
     pub received: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// CE marks echoed.
     pub marks: u64,

@@ -29,7 +29,7 @@ pub struct Observed {
     pub first_s: f64,
     /// In-order bytes at the receiver.
     pub delivered_bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Marks echoed so far.
     pub marks: u64,
@@ -246,7 +246,7 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
     let sender = &ends[direction as usize];
     let Some(info) = sender.info() else { return };
     let (sent, received) = (&totals[direction as usize], totals[direction.reverse() as usize].received);
-    // What is acknowledged has arrived; what has arrived is acknowledged half a round trip later.
+    // What is acknowledged has arrived; what has arrived is acknowledged half an RTT later.
     let delivered = if ends[direction.reverse() as usize].is_known() { received } else { sent.acked.max(received) };
     let seen = flows.entry(number).or_insert_with(|| Observed {
         key,
@@ -261,7 +261,7 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
     let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let rtt_ms = f64::from(info.rtt) / 1e3;
     sender.controller().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
-    // A receiver that is gone leaves the sender's count, which is half a round trip behind.
+    // A receiver that is gone leaves the sender's count, which is half an RTT behind.
     let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
     seen.delivered_bytes = delivered;
     seen.direction = direction;

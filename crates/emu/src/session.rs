@@ -62,12 +62,12 @@ enum Word {
     Terminate,
 }
 
-/// Runs one emulation; `control` brings the specification and then stays open as long as the parent lives, `keeper` as long as the process
+/// Runs one emulation; `control` brings the specification and then stays open as long as the parent lives, `supervisor` as long as the process
 /// does that made the namespaces, `report` takes the lines. Returns the exit status.
 #[must_use]
-pub fn run(privilege: Privilege, mut control: File, keeper: File, report: File) -> i32 {
+pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: File) -> i32 {
     let Ok(mut lines) = Lines::new(report) else { return 1 }; // nobody can be told
-    let outcome = prepare(privilege, &mut control, keeper).and_then(|ends| emulate(ends, privilege, control, &mut lines));
+    let outcome = prepare(privilege, &mut control, supervisor).and_then(|ends| emulate(ends, privilege, control, &mut lines));
     if let Err(error) = &outcome {
         lines.error(error);
     }
@@ -127,13 +127,13 @@ struct Session {
     next_sample: Time,
 }
 
-fn prepare(privilege: Privilege, control: &mut File, keeper: File) -> Result<Ends, EmuError> {
+fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result<Ends, EmuError> {
     settle(privilege)?;
     descriptors::raise();
     let (spec, profile) = read_spec(control)?;
     let (words, inbox) = channel();
     // Without the process that made the namespaces, nobody would hear of the end.
-    lifeline(keeper, |_| {})?;
+    lifeline(supervisor, |_| {})?;
     let reaped = words.clone();
     let reaper = Reaper::start(move |pid, ending| drop(reaped.send(Word::Ended(pid, ending))))?;
     let (client, server) = interface::addresses(interface::free_depth()?);

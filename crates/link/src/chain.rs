@@ -113,8 +113,8 @@ impl Chain {
     }
 
     /// Its queue goes on where another's is, whose packets a handover moved here.
-    pub fn go_on_from(&mut self, queue: &Queue) {
-        self.elements[0].go_on_from(queue);
+    pub fn adopt_aqm_state(&mut self, queue: &Queue) {
+        self.elements[0].adopt_aqm_state(queue);
     }
 
     /// Packets inside.
@@ -131,12 +131,12 @@ impl Chain {
 
     /// The most that [`Chain::backlog_bytes`] was since it was last forgotten.
     #[must_use]
-    pub fn most_backlog_bytes(&self) -> u64 {
-        self.elements.iter().map(|e| e.most_backlog_bytes()).sum() // only one holds any
+    pub fn peak_backlog_bytes(&self) -> u64 {
+        self.elements.iter().map(|e| e.peak_backlog_bytes()).sum() // only one holds any
     }
 
     /// Begins anew with what it is now.
-    pub fn forget_most_backlog(&mut self) {
-        self.elements.iter_mut().for_each(|e| e.forget_most_backlog());
+    pub fn reset_peak_backlog(&mut self) {
+        self.elements.iter_mut().for_each(|e| e.reset_peak_backlog());
     }
 }

@@ -143,7 +143,7 @@ pub enum PathEvent {
     Close {
         /// When.
         at: Time,
-        /// When it sends again.
+        /// When it retransmits.
         until: Time,
         /// What becomes of the packets.
         fate: Fate,
@@ -190,7 +190,7 @@ pub trait Element: Send {
         None
     }
     /// Its queue goes on where another's is, whose packets a handover moved here.
-    fn go_on_from(&mut self, _queue: &Queue) {}
+    fn adopt_aqm_state(&mut self, _queue: &Queue) {}
     /// What it has lost, by cause.
     fn drops(&self) -> &DropCounts;
     /// Bytes that wait for capacity.
@@ -198,11 +198,11 @@ pub trait Element: Send {
         0
     }
     /// The most that [`Element::backlog_bytes`] was since it was last forgotten.
-    fn most_backlog_bytes(&self) -> u64 {
+    fn peak_backlog_bytes(&self) -> u64 {
         0
     }
     /// Begins anew with what it is now.
-    fn forget_most_backlog(&mut self) {}
+    fn reset_peak_backlog(&mut self) {}
     /// Packets inside.
     fn packets(&self) -> usize;
 }

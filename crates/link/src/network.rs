@@ -348,13 +348,13 @@ impl Network {
 
     /// The most of it at any moment since [`Network::begin_window`].
     #[must_use]
-    pub fn most_backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
-        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].most_backlog_bytes()
+    pub fn peak_backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
+        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].peak_backlog_bytes()
     }
 
     /// Forgets what waited before; after the rows of a window are written, of all paths.
     pub fn begin_window(&mut self) {
-        self.chains.iter_mut().for_each(Chain::forget_most_backlog);
+        self.chains.iter_mut().for_each(Chain::reset_peak_backlog);
     }
 
     /// Packets that found no route so far.

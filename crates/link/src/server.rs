@@ -131,7 +131,7 @@ impl Server {
     /// Takes a packet that came over the path.
     fn take(&mut self, packet: Packet) {
         let at = packet.at;
-        if self.in_service.is_none() && self.queue.can_be_passed_by() {
+        if self.in_service.is_none() && self.queue.allows_bypass() {
             self.serve(packet, at, false);
             return;
         }
@@ -251,7 +251,7 @@ impl Element for Server {
             }
             out.push(Packet { at: ready, ..*packet });
         }
-        // A hop that never sends again empties never: nothing can wait for that.
+        // A hop that never retransmits empties never: nothing can wait for that.
         out.retain(|packet| packet.at != Time::MAX);
         out
     }
@@ -272,8 +272,8 @@ impl Element for Server {
         Some(&self.queue)
     }
 
-    fn go_on_from(&mut self, queue: &Queue) {
-        self.queue.go_on_from(queue);
+    fn adopt_aqm_state(&mut self, queue: &Queue) {
+        self.queue.adopt_aqm_state(queue);
     }
 
     fn drops(&self) -> &DropCounts {
@@ -284,11 +284,11 @@ impl Element for Server {
         self.queue.bytes() + self.moved_bytes
     }
 
-    fn most_backlog_bytes(&self) -> u64 {
+    fn peak_backlog_bytes(&self) -> u64 {
         self.most_bytes
     }
 
-    fn forget_most_backlog(&mut self) {
+    fn reset_peak_backlog(&mut self) {
         self.most_bytes = self.backlog_bytes();
     }
 

@@ -1,4 +1,4 @@
-//! Which hops of several Profiles are one: a beam's users, flows of different round-trip times behind one bottleneck, many origins of a page.
+//! Which hops of several Profiles are one: a beam's users, flows of different RTTs behind one bottleneck, many origins of a page.
 
 use crate::network::NetworkError;
 use bentpipe_profile::{Direction, Hop};

@@ -15,11 +15,11 @@ pub const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 #[allow(clippy::cast_possible_wrap)] // far fewer than 2^63 flows
 pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
     let route = network.route(path).to_vec();
-    let crowd = network.counted_flows() as usize;
+    let cross_traffic = network.counted_flows() as usize;
     for (index, hop) in profile.hops().iter().enumerate() {
         for direction in Direction::BOTH {
             let backlog = network.backlog_bytes(path, index, direction);
-            let most = network.most_backlog_bytes(path, index, direction);
+            let most = network.peak_backlog_bytes(path, index, direction);
             let stats = network.stats_mut(path, index, direction);
             let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
             let in_route = route.iter().any(|&h| usize::from(h) == index);
@@ -43,7 +43,7 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 all.merge(delays);
             }
             let all = [(-1, &all)];
-            for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (if flow == crowd { -2 } else { flow as i64 }, d))) {
+            for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (if flow == cross_traffic { -2 } else { flow as i64 }, d))) {
                 let l = &mut *links;
                 let total = flow == -1;
                 l.t_s.push(t_s);

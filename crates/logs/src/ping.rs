@@ -18,7 +18,7 @@ pub struct Replies {
     pub stamp_ns: Vec<i64>,
     /// Sequence numbers as printed.
     pub seq: Vec<u32>,
-    /// Round trips [ms].
+    /// RTTs [ms].
     pub rtt_ms: Vec<f64>,
     /// All other lines.
     pub rest: Rest,

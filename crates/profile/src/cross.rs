@@ -1,4 +1,4 @@
-//! Cross traffic: other people's transfers on a path, drawn one after the other.
+//! Cross traffic: cross traffic on a path, drawn one after the other.
 //!
 //! Transfers begin as a Poisson process, as sessions of users do (Paxson and Floyd, *Wide Area Traffic: The Failure of Poisson Modeling*, 1995: of
 //! sessions it holds), and their sizes are Pareto between two bounds, many short and a few long ones (Crovella and Bestavros, *Self-Similarity in World

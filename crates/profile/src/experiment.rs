@@ -31,7 +31,7 @@ pub struct Experiment {
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
-    /// Other people's transfers on the same paths.
+    /// cross traffic on the same paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<CrossTraffic>,
     /// Other queues than the Profiles' own.

@@ -11,7 +11,7 @@
 //! | [`path`] | hops, queues, routes, events: the Profile |
 //! | [`table`] | the Profile as one long table and back, with its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
-//! | [`cross`] | other people's transfers on the same path |
+//! | [`cross`] | cross traffic on the same path |
 //! | [`run`] | what a Run leaves: samples, links, events, summary |
 
 pub mod cross;

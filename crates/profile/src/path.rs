@@ -107,7 +107,7 @@ pub struct RouteEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueFate {
-    /// They wait until the hop sends again (or drain through the old hop after a handover).
+    /// They wait until the hop retransmits (or drain through the old hop after a handover).
     Keep,
     /// They are lost.
     Drop,
@@ -215,13 +215,13 @@ impl Event {
     }
 }
 
-/// Whether the delays were known one way or are halves of a round trip.
+/// Whether the delays were known one way or are halves of an RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Each direction for itself.
     OneWay,
-    /// Half of a measured round trip in each direction.
+    /// Half of a measured RTT in each direction.
     HalfRtt,
 }
 
@@ -299,7 +299,7 @@ impl Profile {
         self.duration
     }
 
-    /// One way, or halves of round trips.
+    /// One way, or halves of RTTs.
     #[must_use]
     pub const fn basis(&self) -> Basis {
         self.basis

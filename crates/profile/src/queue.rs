@@ -50,7 +50,7 @@ pub enum QueueDiscipline {
 pub struct Codel {
     /// Wait that is acceptable for good.
     pub target_ns: Nanos,
-    /// How long the wait must stay above it before anything is done: a worst-case round trip.
+    /// How long the wait must stay above it before anything is done: a worst-case RTT.
     pub interval_ns: Nanos,
     /// Whether packets that can be marked are marked instead of dropped.
     pub ecn: bool,

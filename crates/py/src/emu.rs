@@ -1,4 +1,4 @@
-//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.execution.emulation.keeper`).
+//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.execution.emulation.supervisor`).
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
@@ -19,12 +19,12 @@ pub fn isolate() -> PyResult<bool> {
 
 /// One emulation, in the child of the process that isolated itself. The three are paths to pipes (`/proc/self/fd/N`). Returns the exit status.
 #[pyfunction]
-pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, keeper: PathBuf, report: PathBuf) -> PyResult<i32> {
+pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, supervisor: PathBuf, report: PathBuf) -> PyResult<i32> {
     let privilege = if user_namespace { Privilege::UserNamespace } else { Privilege::Own };
     let read = |path: PathBuf| File::open(path);
-    let (control, keeper) = (read(control)?, read(keeper)?);
+    let (control, supervisor) = (read(control)?, read(supervisor)?);
     let report = File::options().write(true).open(report)?;
-    Ok(py.detach(|| session::run(privilege, control, keeper, report)))
+    Ok(py.detach(|| session::run(privilege, control, supervisor, report)))
 }
 
 /// The summary of an emulation as JSON: `account_json` is its last line, the columns are its `samples`', with the flows as the Experiment numbers them.

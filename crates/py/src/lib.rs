@@ -3,9 +3,9 @@
 mod access;
 mod emu;
 mod error;
-mod guest;
 mod logs;
 mod orbit;
+mod plugin;
 mod profile;
 mod sim;
 
@@ -21,7 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_loss_processes, module)?)?;
     module.add_class::<sim::PyRunData>()?;
-    module.add_class::<guest::Ack>()?;
+    module.add_class::<plugin::Ack>()?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;

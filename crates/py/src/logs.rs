@@ -12,7 +12,7 @@ type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// Numbers of the lines that were not read, and their bytes.
 type RestColumns<'py> = (Array<'py, u32>, Bound<'py, PyBytes>);
 
-/// Lines, times [ns], sequence numbers, round trips [ms], the rest.
+/// Lines, times [ns], sequence numbers, RTTs [ms], the rest.
 type ReplyColumns<'py> = (Array<'py, u32>, Array<'py, i64>, Array<'py, u32>, Array<'py, f64>, RestColumns<'py>);
 
 fn rest_columns(py: Python<'_>, rest: Rest) -> RestColumns<'_> {

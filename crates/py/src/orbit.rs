@@ -23,7 +23,7 @@ const STATES_PER_SLICE: usize = 64;
 /// Slots likewise; with ten thousand satellites a slot takes three milliseconds.
 const SLOTS_PER_SLICE: usize = 64;
 
-/// Round-trip times, hops and satellites of a series of routes.
+/// RTTs, hops and satellites of a series of routes.
 type RouteColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Vec<u64>>);
 
 /// A constellation: elements, ready to be propagated, and the links between them.

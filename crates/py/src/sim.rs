@@ -1,7 +1,7 @@
 //! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
 
 use crate::error::user_error;
-use crate::guest::House;
+use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
 use bentpipe_profile::experiment::Experiment;
@@ -44,27 +44,27 @@ impl PyRunData {
 }
 
 /// Runs an Experiment. The GIL is released; every half second of simulated time `on_progress` hears the part done, and Ctrl-C is heard.
-/// `guests` makes the controllers that are not in the registry: name to a callable that takes its options.
+/// `plugins` makes the controllers that are not in the registry: name to a callable that takes its options.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, guests=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None))]
 pub fn simulate(
     py: Python<'_>,
     experiment_json: &str,
     profiles: Vec<PyRef<'_, PyProfile>>,
     on_progress: Option<Py<PyAny>>,
-    guests: Option<BTreeMap<String, Py<PyAny>>>,
+    plugins: Option<BTreeMap<String, Py<PyAny>>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
-    let house = House::new(guests.unwrap_or_default(), Time::ZERO + experiment.offset_ns);
+    let plugins = PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns);
     let mut simulation = py
-        .detach(|| Simulation::with_guests(experiment, profiles, &|name, config, options| house.receive(name, config, options)))
+        .detach(|| Simulation::with_plugins(experiment, profiles, &|name, config, options| plugins.receive(name, config, options)))
         .map_err(user_error)?;
-    house.check(py)?;
+    plugins.check(py)?;
     let mut until = SLICE;
     loop {
         let more = py.detach(|| simulation.run_until(until));
-        house.check(py)?;
+        plugins.check(py)?;
         if !more {
             break;
         }
@@ -77,7 +77,7 @@ pub fn simulate(
     Ok(PyRunData(py.detach(|| simulation.finish())))
 }
 
-/// Round trips of echo requests over a Profile [ms]; NaN: lost.
+/// RTTs of echo requests over a Profile [ms]; NaN: lost.
 #[pyfunction]
 pub fn ping<'py>(
     py: Python<'py>,

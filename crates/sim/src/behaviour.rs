@@ -245,7 +245,7 @@ fn every_controller_fills_a_path_with_a_handover_and_is_the_same_twice() {
     }
 }
 
-/// Three flows of twenty seconds among other people's transfers of 20 kB to 2 MB.
+/// Three flows of twenty seconds among cross traffic of 20 kB to 2 MB.
 fn crowded(mbps: u64) -> Experiment {
     let cross = CrossTraffic {
         profile: "path".to_owned(),

@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use bentpipe_cc::Controller;
 use bentpipe_cc::hints::Facts;
-use bentpipe_cc::registry::{self, Config, Guests};
+use bentpipe_cc::registry::{self, Config, Plugins};
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
@@ -26,7 +26,7 @@ pub struct Flow {
     pub stop: Time,
     /// When its application finished: everything delivered.
     pub completed: Option<Time>,
-    /// Round-trip times, one per ACK that gave one.
+    /// RTTs, one per ACK that gave one.
     pub rtts: DelayHistogram,
     /// The controller's state when last looked at.
     pub state: &'static str,
@@ -39,7 +39,7 @@ pub struct Flow {
 
 impl Flow {
     /// Sets one up on path number `path`; times are the Profile's, `offset` the run's beginning. What it draws comes from `streams`. A controller is
-    /// one of the `guests` or of the registry, and told of the Profile what it needs.
+    /// one of the `plugins` or of the registry, and told of the Profile what it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
@@ -51,14 +51,14 @@ impl Flow {
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
-        guests: &Guests<'_>,
+        plugins: &Plugins<'_>,
     ) -> Result<Self, SimError> {
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), host_times: Some(streams), ..sender_config(&sender_host) };
         let told = config.controller_config(streams);
-        let controller = match guests(&spec.controller, &told, &spec.options) {
-            Some(guest) => guest,
+        let controller = match plugins(&spec.controller, &told, &spec.options) {
+            Some(plugin) => plugin,
             None => built_in(spec, &told, profile)?,
         };
         let start = offset + Nanos(spec.start_ns.0);

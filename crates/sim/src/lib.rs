@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`simulation`] | the event loop |
 //! | [`flow`] | a flow: application, sender, receiver |
-//! | [`crowd`] | flows of cross traffic, which come and go |
+//! | [`cross_traffic`] | flows of cross traffic, which come and go |
 //! | [`bodies`] | contents of the packets under way |
 //! | [`pings`] | echo requests instead of flows |
 
 pub mod bodies;
-pub mod crowd;
+pub mod cross_traffic;
 mod error;
 pub mod flow;
 pub mod pings;

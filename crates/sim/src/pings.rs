@@ -4,7 +4,7 @@ use crate::error::SimError;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::{Direction, Nanos, Profile, ProfileError, Streams, Time};
 
-/// The round trip of each echo request; `None`: it or its reply was lost, or there was no path.
+/// The RTT of each echo request; `None`: it or its reply was lost, or there was no path.
 ///
 /// Requests of `bytes` (IP header included) leave the terminal at `sent_s` [s since the Profile's start, any order], pass every hop, turn round at
 /// once and come back. They are on the path together: one that waits holds up those behind it, as it would in a queue. After the Profile's end

@@ -9,11 +9,11 @@
 //! its Experiment and its Profiles alone.
 
 use crate::bodies::{Bodies, Body};
-use crate::crowd::Source;
+use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
 use bentpipe_cc::Probe;
-use bentpipe_cc::registry::Guests;
+use bentpipe_cc::registry::Plugins;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
@@ -86,7 +86,7 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
-        Self::with_guests(experiment, profiles, &|_, _, _| None)
+        Self::with_plugins(experiment, profiles, &|_, _, _| None)
     }
 
     /// The same, with controllers that are not in the registry.
@@ -94,7 +94,7 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
-    pub fn with_guests(experiment: Experiment, profiles: Vec<Arc<Profile>>, guests: &Guests<'_>) -> Result<Self, SimError> {
+    pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
             return Err(SimError::ProfileCount { wanted: experiment.profiles.len(), found: profiles.len() });
@@ -123,7 +123,7 @@ impl Simulation {
             .map(|(i, spec)| {
                 let path = experiment.path_of(&spec.profile);
                 let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
-                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start, guests)?)))
+                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?)))
             })
             .collect::<Result<Vec<_>, SimError>>()?;
         let named = flows.len();

@@ -1,4 +1,4 @@
-//! What one acknowledgement shows: round-trip times, reordering, and which kind of packets arrived.
+//! What one acknowledgement shows: RTTs, reordering, and which kind of packets arrived.
 //!
 //! Source: Linux `tcp_sacktag_one`, `tcp_clean_rtx_queue`, `tcp_ack_update_rtt` (`net/ipv4/tcp_input.c`).
 

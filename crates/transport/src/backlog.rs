@@ -5,7 +5,7 @@
 //!
 //! - The send buffer stops to grow when it lets the application write, until that has run and found it full again.
 //! - What arrives while `sendmsg` holds the socket is queued, and an acknowledgement that says nothing new but a higher number is joined to the one before it
-//!   (`TCPBacklogCoalesce`). Joined ones have one round-trip time, and `HyStart` wants nine a round before it leaves slow start.
+//!   (`TCPBacklogCoalesce`). Joined ones have one RTT, and `HyStart` wants nine a round before it leaves slow start.
 //! - What was written meanwhile leaves with the acknowledgements that come behind.
 //!
 //! Measured with the kernel's events `tcp_probe`, `tcp_sendmsg_locked`, `sched_wakeup` and of the system calls (Linux 6.18, two virtual processors, CUBIC behind

@@ -7,11 +7,11 @@ use bentpipe_profile::{Nanos, Time};
 /// How much of the window was used lately.
 #[derive(Clone, Debug, Default)]
 pub struct CwndUsage {
-    /// Whether the window held data back in this round trip.
+    /// Whether the window held data back in this RTT.
     limited: bool,
-    /// Most packets outstanding in this round trip, if it did not.
+    /// Most packets outstanding in this RTT, if it did not.
     max_packets_out: u64,
-    /// The round trip ends here.
+    /// The RTT ends here.
     round_end: u64,
     /// Most packets outstanding since the window was last full or lowered.
     used: u64,
@@ -54,7 +54,7 @@ impl CwndUsage {
         }
     }
 
-    /// Whether the window held data back in this round trip.
+    /// Whether the window held data back in this RTT.
     pub const fn is_full(&self) -> bool {
         self.limited
     }

@@ -31,7 +31,7 @@ impl SenderEcn {
         SegmentEcn { ask: EcnMode::Off, capable: self.mode != EcnMode::Off, cwr: std::mem::take(&mut self.cwr_due) }
     }
 
-    /// What data carries that is sent again: a mark on it would be lost on a receiver that has it (RFC 3168 §6.1.5).
+    /// What data carries that is retransmitted: a mark on it would be lost on a receiver that has it (RFC 3168 §6.1.5).
     pub fn on_retransmission(self) -> SegmentEcn {
         SegmentEcn { capable: self.mode == EcnMode::Accurate, ..SegmentEcn::default() }
     }

@@ -1,4 +1,4 @@
-//! Minimum round-trip time over a long window: what RACK and the rate sampler measure other times against.
+//! Minimum RTT over a long window: what RACK and the rate sampler measure other times against.
 //!
 //! Source: Linux `tcp_update_rtt_min` (`net/ipv4/tcp_input.c`), 300 s by default. After a handover to a longer path it is stale for that long.
 

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn pacing_is_200_percent_of_cwnd_over_srtt_in_early_slow_start_and_120_after() {
         let config = SenderConfig::default();
-        let window = 100 * 1448 * 8 * 20; // 100 packets a 50 ms round trip [bit/s]
+        let window = 100 * 1448 * 8 * 20; // 100 packets a 50 ms RTT [bit/s]
         assert_eq!(window_rate(&config, 100, 1000, 0, LONG_RTT), Rate(window * 2));
         assert_eq!(window_rate(&config, 100, 200, 0, LONG_RTT), Rate(window * 12 / 10), "half of ssthresh reached");
         assert_eq!(window_rate(&config, 50, 60, 100, LONG_RTT), Rate(window * 12 / 10), "what is out counts if it is more");

@@ -15,7 +15,7 @@ pub struct Prr {
 pub struct Progress {
     /// Newly delivered.
     pub delivered: u64,
-    /// Newly held for lost.
+    /// Newly marked lost.
     pub lost: u64,
     /// Whether the cumulative acknowledgement advanced.
     pub una_advanced: bool,

@@ -18,7 +18,7 @@ const MAX_STEPS: u64 = 255;
 pub struct Rack {
     /// When the newest packet delivered was sent, and its end.
     newest: (Time, u64),
-    /// Its round-trip time.
+    /// Its RTT.
     rtt: Nanos,
     /// Whether something was delivered since losses were last looked for.
     advanced: bool,
@@ -65,7 +65,7 @@ impl Rack {
         self.newest
     }
 
-    /// Round-trip time of the packet delivered last.
+    /// RTT of the packet delivered last.
     pub const fn rtt(&self) -> Nanos {
         self.rtt
     }
@@ -116,7 +116,7 @@ impl Rack {
         self.dsack_seen = self.reordering_seen;
     }
 
-    /// Once per acknowledgement: a DSACK widens the window by a step, once a round trip; after 16 recoveries without one it is narrow again.
+    /// Once per acknowledgement: a DSACK widens the window by a step, once an RTT; after 16 recoveries without one it is narrow again.
     /// `prior_delivered`: when the newest packet acknowledged was sent.
     pub fn update_steps(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior_delivered) = prior_delivered else { return };
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(window(&rack, false, 0), Nanos::from_millis(20));
         rack.on_dsack();
         rack.update_steps(Some(9), 20);
-        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20), "the same round trip");
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20), "the same RTT");
         for round in 2..9 {
             rack.on_dsack();
             rack.update_steps(Some(round * 10), round * 10);

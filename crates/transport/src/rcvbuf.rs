@@ -12,7 +12,7 @@ const SCALE_SHIFT: u32 = 8;
 const DEFAULT_RATIO: u64 = 1 << (SCALE_SHIFT - 1);
 /// Largest first window: the field without scaling (RFC 7323 §2.2).
 const FIRST_WINDOW_MAX: u64 = 65_535;
-/// Segments that the first measure of what is read per round trip starts from (`TCP_INIT_CWND`).
+/// Segments that the first measure of what is read per RTT starts from (`TCP_INIT_CWND`).
 const FIRST_SPACE_SEGMENTS: u64 = 10;
 /// Segments below this length do not open the window (`tcp_event_data_recv`).
 const MIN_OPENING_LEN: u32 = 128;
@@ -30,10 +30,10 @@ pub struct ReceiveBuffer {
     clamp: u64,
     /// Largest window offered for now.
     ssthresh: u64,
-    /// Round-trip time, as the echoes of our timestamps show it; `None`: not known.
+    /// RTT, as the echoes of our timestamps show it; `None`: not known.
     rtt: Option<Nanos>,
     last_echo: Option<Time>,
-    /// The round trip under way: since when, from which byte, and what was read in the last one that grew.
+    /// The RTT under way: since when, from which byte, and what was read in the last one that grew.
     round_start: Time,
     round_seq: u64,
     space: u64,
@@ -68,7 +68,7 @@ impl ReceiveBuffer {
         self.room(beyond).min(self.ssthresh)
     }
 
-    /// Round-trip time, if known.
+    /// RTT, if known.
     pub const fn rtt(&self) -> Option<Nanos> {
         self.rtt
     }
@@ -105,7 +105,7 @@ impl ReceiveBuffer {
         true
     }
 
-    /// The application read up to `next`: once a round trip the buffer follows.
+    /// The application read up to `next`: once an RTT the buffer follows.
     pub fn on_read(&mut self, now: Time, next: u64, beyond_span: u64) {
         let Some(rtt) = self.rtt else { return };
         if now.since(self.round_start) < rtt {
@@ -124,7 +124,7 @@ impl ReceiveBuffer {
         self.grow(self.space, beyond_span);
     }
 
-    /// Room for twice what was read in a round trip, and as much again as that grew: the sender may double its rate.
+    /// Room for twice what was read in an RTT, and as much again as that grew: the sender may double its rate.
     fn grow(&mut self, copied: u64, beyond_span: u64) {
         let before = std::mem::replace(&mut self.space, copied);
         let mut window = 2 * copied;
@@ -158,7 +158,7 @@ mod tests {
         Time(n * 1_000_000)
     }
 
-    /// Reads `segments` full segments a round trip of 50 ms.
+    /// Reads `segments` full segments an RTT of 50 ms.
     fn read(buffer: &mut ReceiveBuffer, rounds: u64, segments: u64) {
         for _ in 0..rounds {
             let (start, from) = (buffer.round_start + Nanos::from_millis(60), buffer.round_seq);
@@ -182,7 +182,7 @@ mod tests {
         let mut buffer = ReceiveBuffer::new(&ReceiverConfig::default());
         read(&mut buffer, 40, 1000);
         let copied = 1000 * u64::from(MSS);
-        assert!(buffer.window(0) >= 2 * copied, "{} for {copied} a round trip", buffer.window(0));
+        assert!(buffer.window(0) >= 2 * copied, "{} for {copied} an RTT", buffer.window(0));
         let steady = buffer.buffer;
         read(&mut buffer, 40, 1000);
         assert_eq!(buffer.buffer, steady, "it does not grow while the rate does not");

@@ -68,7 +68,7 @@ impl Receiver {
         }
         let displaces = self.policy.is_compressing() && self.data.displaces(segment.seq, segment.end());
         let waited = displaces.then(|| self.acknowledge(now));
-        // The echo is that of the oldest segment not acknowledged: its delay counts for the round-trip time.
+        // The echo is that of the oldest segment not acknowledged: its delay counts for the RTT.
         if segment.seq <= self.acknowledged {
             self.ts_recent = self.ts_recent.max(segment.tsval);
         }

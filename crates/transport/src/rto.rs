@@ -1,7 +1,7 @@
-//! Smoothed round-trip time and the retransmission time-out.
+//! Smoothed RTT and the retransmission time-out.
 //!
-//! Source: RFC 6298 as Linux has it (`tcp_rtt_estimator`, `tcp_set_rto`): the variance is the largest mean deviation of the last round trip, it falls
-//! by a quarter a round trip, and it is floored at the least time-out: RTO = srtt + max(200 ms, rttvar).
+//! Source: RFC 6298 as Linux has it (`tcp_rtt_estimator`, `tcp_set_rto`): the variance is the largest mean deviation of the last RTT, it falls
+//! by a quarter an RTT, and it is floored at the least time-out: RTO = srtt + max(200 ms, rttvar).
 
 use bentpipe_profile::Nanos;
 
@@ -17,11 +17,11 @@ pub struct RttEstimator {
     srtt_x8: u64,
     /// Four times the mean deviation [ns].
     mdev_x4: u64,
-    /// Its maximum in this round trip.
+    /// Its maximum in this RTT.
     mdev_max_x4: u64,
     /// Four times the variation that counts.
     rttvar_x4: u64,
-    /// The round trip ends when this is acknowledged.
+    /// The RTT ends when this is acknowledged.
     round_end: u64,
     rto: u64,
 }
@@ -41,7 +41,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample. `una` is the first byte not acknowledged, `nxt` the next to send: they delimit round trips.
+    /// Takes a sample. `una` is the first byte not acknowledged, `nxt` the next to send: they delimit RTTs.
     pub fn sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         let rtt = rtt.0.max(1);
         if self.srtt_x8 == 0 {

@@ -73,7 +73,7 @@ impl Packet {
         self.flags & SACKED != 0
     }
 
-    /// Whether it was ever sent again.
+    /// Whether it was ever retransmitted.
     pub const fn was_retransmitted(&self) -> bool {
         self.flags & EVER_RETRANSMITTED != 0
     }
@@ -157,7 +157,7 @@ impl Scoreboard {
         self.sacked_out
     }
 
-    /// Packets held for lost.
+    /// Packets marked lost.
     pub const fn lost_out(&self) -> u32 {
         self.lost_out
     }
@@ -177,7 +177,7 @@ impl Scoreboard {
         self.packets.front()
     }
 
-    /// Whether something was sent again and is not acknowledged (`tcp_any_retrans_done`).
+    /// Whether something was retransmitted and is not acknowledged (`tcp_any_retrans_done`).
     pub fn any_retransmitted(&self) -> bool {
         self.retrans_out > 0 || self.head().is_some_and(Packet::was_retransmitted)
     }
@@ -203,7 +203,7 @@ impl Scoreboard {
         self.time(id);
     }
 
-    /// A packet is sent again. `probe`: as a tail loss probe, which is not counted in flight.
+    /// A packet is retransmitted. `probe`: as a tail loss probe, which is not counted in flight.
     pub fn retransmit(&mut self, index: usize, departure: &Departure, probe: bool) -> Packet {
         let id = self.id(index);
         self.untime(id);
@@ -221,7 +221,7 @@ impl Scoreboard {
         packet
     }
 
-    /// The next packet to retransmit: lost, and not sent again since.
+    /// The next packet to retransmit: lost, and not retransmitted since.
     pub fn next_lost(&mut self) -> Option<usize> {
         if self.lost_out <= self.retrans_out {
             return None;
@@ -306,7 +306,7 @@ impl Scoreboard {
     }
 
     /// A duplicate of `[start, end)` was reported: retransmissions in it are no longer under way. Calls `retransmitted` with the end of each packet in it
-    /// that was ever sent again.
+    /// that was ever retransmitted.
     pub fn on_duplicate(&mut self, start: u64, end: u64, mut retransmitted: impl FnMut(u64)) {
         for index in self.find(start).. {
             let Some(packet) = self.packets.get_mut(index).filter(|p| p.end() <= end) else { break };
@@ -364,7 +364,7 @@ impl Scoreboard {
         lost(&packet);
     }
 
-    /// Nothing is held for lost any more (an undone reduction). As in the kernel, what was marked does not return to the order by time of transmission: should
+    /// Nothing is marked lost any more (an undone reduction). As in the kernel, what was marked does not return to the order by time of transmission: should
     /// it be lost after all, a time-out finds it.
     pub fn unmark_lost(&mut self) {
         if self.lost_out == 0 {

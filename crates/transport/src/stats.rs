@@ -10,15 +10,15 @@ pub struct SenderStats {
     pub cwnd: Bytes,
     /// Slow-start threshold; `Bytes::MAX`: none yet.
     pub ssthresh: Bytes,
-    /// Sent and neither acknowledged nor held for lost, in segments of MSS.
+    /// Sent and neither acknowledged nor marked lost, in segments of MSS.
     pub in_flight: Bytes,
-    /// Newest round-trip time.
+    /// Newest RTT.
     pub rtt_latest: Option<Nanos>,
-    /// Smoothed round-trip time.
+    /// Smoothed RTT.
     pub srtt: Option<Nanos>,
-    /// Mean deviation of the round-trip time.
+    /// Mean deviation of the RTT.
     pub rtt_var: Option<Nanos>,
-    /// Windowed minimum round-trip time.
+    /// Windowed minimum RTT.
     pub min_rtt: Option<Nanos>,
     /// Rate it is paced at; `None`: not paced.
     pub pacing_rate: Option<Rate>,
@@ -32,7 +32,7 @@ pub struct SenderStats {
     pub segments_sent: u64,
     /// Segments retransmitted.
     pub retransmits: u64,
-    /// Segments held for lost.
+    /// Segments marked lost.
     pub lost: u64,
     /// Reductions undone, because nothing had been lost.
     pub undos: u64,

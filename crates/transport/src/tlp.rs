@@ -8,7 +8,7 @@ use bentpipe_profile::Nanos;
 /// Least time of a timer (`TCP_TIMEOUT_MIN_US`).
 pub const TIMEOUT_MIN: Nanos = Nanos::from_millis(2);
 
-/// After how long without an acknowledgement to probe: two round trips, and with one packet out the receiver's delay on top (the least RTO bounds it).
+/// After how long without an acknowledgement to probe: two RTTs, and with one packet out the receiver's delay on top (the least RTO bounds it).
 pub fn timeout(srtt: Option<Nanos>, packets_out: u32, rto_min: Nanos) -> Nanos {
     match srtt {
         Some(srtt) => Nanos(2 * srtt.0) + if packets_out == 1 { rto_min } else { TIMEOUT_MIN },

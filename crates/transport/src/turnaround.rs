@@ -1,4 +1,4 @@
-//! What the two hosts add to a round-trip time: until a packet is taken, answered, and its acknowledgement taken.
+//! What the two hosts add to a RTT: until a packet is taken, answered, and its acknowledgement taken.
 //!
 //! It is some microseconds, but never the same, and that decides when a minimum is taken for old: where the path's own delay is constant, each sample that is
 //! lower by a microsecond renews a controller's minimum, and puts `PROBE_RTT` off by ten seconds (BBR). Samples that are all alike never do.
@@ -8,7 +8,7 @@
 //! (Linux 6.18 on two virtual processors, `bentpipe race --on-kernel --capture`) the first acknowledgements, which met no queue, came 0 to 64 µs after the least, 30
 //! in the mean; the emulator's own lateness, some 6 µs each way, is in that.
 //!
-//! It goes into the samples alone: a packet leaves and arrives when the path says, and the least round-trip time that RACK and the rate sampler hold other times
+//! It goes into the samples alone: a packet leaves and arrives when the path says, and the least RTT that RACK and the rate sampler hold other times
 //! against is the path's own, as those are.
 
 use bentpipe_profile::rng::Stream;
@@ -17,7 +17,7 @@ use bentpipe_profile::{Nanos, Streams};
 /// Mean time that either host takes [ns].
 const MEAN_NS: f64 = 10_000.0;
 
-/// The kernel's clock for round-trip times (`tcp_clock_us`).
+/// The kernel's clock for RTTs (`tcp_clock_us`).
 const TICK: u64 = 1_000;
 
 /// See the module.
@@ -40,7 +40,7 @@ impl Turnaround {
         })
     }
 
-    /// A round-trip time as the host's clock has it.
+    /// A RTT as the host's clock has it.
     pub fn clock(&self, rtt: Nanos) -> Nanos {
         if self.0.is_some() { Nanos(rtt.0 / TICK * TICK) } else { rtt }
     }

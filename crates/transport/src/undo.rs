@@ -34,7 +34,7 @@ impl Undo {
         self.marker.is_some()
     }
 
-    /// A segment was sent again.
+    /// A segment was retransmitted.
     pub fn on_retransmission(&mut self, now: Time) {
         self.first_retransmission.get_or_insert(now);
         self.unreported = self.unreported.max(0) + 1;

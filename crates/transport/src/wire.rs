@@ -38,7 +38,7 @@ pub struct Segment {
     pub retransmission: bool,
     /// The sender's clock (RFC 7323).
     pub tsval: Time,
-    /// The newest `tsval` of the receiver, echoed: from it the receiver knows the round-trip time that its buffer follows.
+    /// The newest `tsval` of the receiver, echoed: from it the receiver knows the RTT that its buffer follows.
     pub ts_ecr: Time,
     /// Congestion notification.
     pub ecn: SegmentEcn,

@@ -52,7 +52,7 @@ def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place
 
     Args:
         t_s: Times of replies' probes [s], increasing.
-        rtt_ms: Round trips [ms].
+        rtt_ms: RTTs [ms].
         edges_s: Edges, each known to `width_s` [s].
         width_s: How far to look [s].
     """
@@ -135,7 +135,7 @@ class AtEdges:
     """What edges do, against the middle of slots as a control (Huston 2024, figures 3 and 4).
 
     Attributes:
-        excess_ms: Median over slots of the largest round trip in the first `AFTER_S`, minus the slot's median.
+        excess_ms: Median over slots of the largest RTT in the first `AFTER_S`, minus the slot's median.
         excess_p95_ms: The 95th percentile over slots of the same.
         excess_mid_ms: The median from the middle of the slot on.
         loss: Share of probes lost within `NEAR_S` of an edge; None without probes there.
@@ -173,7 +173,7 @@ def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtE
 
     Args:
         t_s: Times of all probes [s], not decreasing.
-        rtt_ms: Their round trips [ms]; NaN: lost.
+        rtt_ms: Their RTTs [ms]; NaN: lost.
         edge_s: Any edge [s].
         period_s: Length of a slot [s].
     """

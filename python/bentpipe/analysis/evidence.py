@@ -1,4 +1,4 @@
-"""How much a series of round trips changes at each moment: what the search for slots folds.
+"""How much a series of RTTs changes at each moment: what the search for slots folds.
 
 Of two windows that meet at a moment, the difference of their mean ln(RTT): a step between two levels gives a peak
 there, and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024, figures 3
@@ -28,7 +28,7 @@ LEAST_REPLIES = 2
 #: Part of a window's usual replies that there must be; chosen here: probers that wait for a lost reply leave gaps of
 #: seconds, and edges are often in them.
 FILLED = 0.25
-#: The finest round trip that a tool prints [ms].
+#: The finest RTT that a tool prints [ms].
 FINEST_MS = 1e-3
 #: ln(RTT) is cut at these quantiles, so that a single late reply is no step.
 CUT = (0.01, 0.95)
@@ -76,7 +76,7 @@ def usual(steps: Floats) -> float:
 
 
 def log_of(rtt_ms: Floats) -> Floats:
-    """Ln of round trips [ms]; one of 0, shorter than its tool can tell, counts as `FINEST_MS`."""
+    """Ln of RTTs [ms]; one of 0, shorter than its tool can tell, counts as `FINEST_MS`."""
     found: Floats = np.log(np.maximum(rtt_ms, FINEST_MS))
     return found
 
@@ -86,7 +86,7 @@ def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
 
     Args:
         t_s: When replies' probes were sent [s], increasing; shape (n,).
-        rtt_ms: Their round trips [ms], 0 or more; shape (n,).
+        rtt_ms: Their RTTs [ms], 0 or more; shape (n,).
         spacing: Usual distance of successive probes [s].
     """
     level = log_of(rtt_ms)

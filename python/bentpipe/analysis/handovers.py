@@ -1,4 +1,4 @@
-"""Slots of a scheduler in a series of round trips: whether there are any, when they begin, and what each was like.
+"""Slots of a scheduler in a series of RTTs: whether there are any, when they begin, and what each was like.
 
 Starlink reassigns terminals every 15 s at :12, :27, :42 and :57 UTC (Tanveer et al., arXiv:2307.00402); minimum latency
 changes there, packets are lost and delay rises for a moment (Huston, "A Transport Protocol's View of Starlink", 2024,
@@ -137,7 +137,7 @@ def analyze_handovers(
 
     Args:
         table: Pings (`tables.PINGS`) from one site to one target; `unix_ns` when the probe was sent, or, at the cost of
-            half a round trip of phase, when its reply came.
+            half an RTT of phase, when its reply came.
         shortest_s: Shortest period to look for [s]; sparse series raise it: see `Handovers.periods_searched_s`.
         longest_s: Longest [s].
         clock_known: Whether `unix_ns` is a wall clock's; false: only differences mean anything, and no phase is given.

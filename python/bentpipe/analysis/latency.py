@@ -1,4 +1,4 @@
-"""Quantiles and distributions of round trips by series, and the jitter between successive ones."""
+"""Quantiles and distributions of RTTs by series, and the jitter between successive ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CDF_POINTS = 1001
 
 
 def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """Round trips of each site, target and kind of probe (T3P, section 3.2 and figure 2).
+    """RTTs of each site, target and kind of probe (T3P, section 3.2 and figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).
@@ -67,7 +67,7 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
 
 
 def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.DataFrame:
-    """The distribution of round trips of each site, target and kind of probe (T3P, figure 2).
+    """The distribution of RTTs of each site, target and kind of probe (T3P, figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).

@@ -41,7 +41,7 @@ HOPS = {
 SEGMENTS = ("S1", "S2", "S3", "S4", "S5", "S6")
 #: Altitude of the lowest shell [km]: Starlink's at 525 to 570 km; 500 leaves room for satellites below their own.
 LOWEST_KM = 500.0
-#: Least that the way over a satellite adds to a round trip [ms]: four times straight up or down (to the satellite, to
+#: Least that the way over a satellite adds to an RTT [ms]: four times straight up or down (to the satellite, to
 #: the gateway, and back) at the speed of light.
 LEAST_BENT_PIPE_MS = 4 * LOWEST_KM / 299.792458
 _PARTS = ("access", "inside", "private")
@@ -53,10 +53,10 @@ class PathShares:
 
     Attributes:
         traces: One row a traceroute: `probe`, `target`, `unix_ns`, `reached` (the target answered), `bent_pipe` (it
-            passed a gateway), and the round trip to the end of each segment, `S1_end_ms` … `S6_end_ms`; null where no
+            passed a gateway), and the RTT to the end of each segment, `S1_end_ms` … `S6_end_ms`; null where no
             hop there answered.
         segments: One row a probe, target and segment: `traces` (that give it), `end_rtt_ms` (median over traceroutes of
-            the round trip to its end), `one_way_ms` (half of what that adds to the end before it), `share` of the
+            the RTT to its end), `one_way_ms` (half of what that adds to the end before it), `share` of the
             one-way time to the target. The part of a segment that is missing goes to the next. Hops answer when they
             have
             time: a small negative `one_way_ms` means no more than that, and is left as it is.

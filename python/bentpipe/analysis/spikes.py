@@ -1,4 +1,4 @@
-"""Spikes that last: round trips above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
+"""Spikes that last: RTTs above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
 
 The paper plots pings of 1 s cadence and speaks of latencies above 2 × the median, that of the larger window (35.2 ms
 there), "each persisting for roughly 15 seconds or more", for multiples of 15 s, with loss often where they begin and
@@ -34,7 +34,7 @@ class Spikes:
     """What was found.
 
     Attributes:
-        median_ms: Median round trip of the whole series.
+        median_ms: Median RTT of the whole series.
         threshold_ms: `TIMES_MEDIAN` times that.
         spikes: One row each: `start_unix_ns`, `duration_s`, `lasting` (`LASTING_S` or more), `median_ms`, `peak_ms` (of
             bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus those),

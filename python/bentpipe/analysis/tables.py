@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Probes of round-trip times, one row each. `rtt_ms` null: lost.
+#: Probes of RTTs, one row each. `rtt_ms` null: lost.
 PINGS: Mapping[str, pl.DataType] = {"unix_ns": pl.Int64(), "rtt_ms": pl.Float64()}
 #: What tells series apart, `kind` being how it was probed (`icmp`, `tcp`, `udp`); a table may lack any.
 KEYS = ("site", "target", "kind")
@@ -39,7 +39,7 @@ class Series:
         kind: How; None if the table does not say.
         start_unix_ns: The first probe.
         t_s: Probes' times since `start_unix_ns` [s], not decreasing; shape (n,).
-        rtt_ms: Their round trips [ms]; NaN: lost; shape (n,).
+        rtt_ms: Their RTTs [ms]; NaN: lost; shape (n,).
     """
 
     site: str | None
@@ -76,7 +76,7 @@ class Series:
         return replace(self, start_unix_ns=start, t_s=self.t_s[chosen] - first_s, rtt_ms=self.rtt_ms[chosen])
 
     def replies(self) -> tuple[Floats, Floats]:
-        """Times [s] and round trips [ms] of the probes that were answered."""
+        """Times [s] and RTTs [ms] of the probes that were answered."""
         answered = ~self.lost
         return self.t_s[answered], self.rtt_ms[answered]
 
@@ -109,7 +109,7 @@ def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
     """The series of a table of pings, sorted by site, target and kind; each is loaded when its turn comes.
 
     Raises:
-        UserError: A column is missing or of another type, a time is null, or a round trip is below 0 or no number (a
+        UserError: A column is missing or of another type, a time is null, or an RTT is below 0 or no number (a
             lost probe is null). One of 0 was shorter than its tool can tell, and is taken as it is.
     """
     lazy = with_names(table.lazy())

@@ -49,7 +49,7 @@ def latency(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Quantiles of round trips by site, target and kind of probe.
+    """Quantiles of RTTs by site, target and kind of probe.
 
     Example: bentpipe analyze latency pings.parquet
     """

@@ -40,10 +40,10 @@ def compare(
     for line in both.left_out(pairing, names):
         note(line)
     if as_json:
-        entrants = [entrant.to_dict() for entrant in pairing.entrants]
-        print_json({"a": names[0], "b": names[1], "entrants": entrants, "page": None if out is None else str(out)})
+        schemes = [scheme.to_dict() for scheme in pairing.schemes]
+        print_json({"a": names[0], "b": names[1], "schemes": schemes, "page": None if out is None else str(out)})
     else:
-        table(" / ".join(names), both.HEADS, [both.cells(entrant) for entrant in pairing.entrants])
+        table(" / ".join(names), both.HEADS, [both.cells(scheme) for scheme in pairing.schemes])
     if out is not None:
         with progress("drawing") as advance:
             both.write_page(pairing, names, out, advance)

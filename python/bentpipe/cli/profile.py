@@ -132,7 +132,7 @@ def from_(
         str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp.", show_default=False)
     ] = None,
     split: Annotated[
-        float, typer.Option(help="Share of a round trip that is up, where one-way delays were not measured.")
+        float, typer.Option(help="Share of an RTT that is up, where one-way delays were not measured.")
     ] = 0.5,
     silent: Annotated[
         str,
@@ -305,7 +305,7 @@ def convert(
         str,
         typer.Option(
             help="--from: limit of the queues, which no measurement knows: 1000packets, 64kb or 100ms "
-            "(bdp needs the fixed rate and round trip of a preset)."
+            "(bdp needs the fixed rate and RTT of a preset)."
         ),
     ] = "1000packets",
     direction: Annotated[str, typer.Option(help="--from mahimahi with one trace: its direction, up or down.")] = "down",

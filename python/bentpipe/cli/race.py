@@ -16,11 +16,11 @@ Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", s
 Profiles = Annotated[
     list[Path] | None, typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them.")
 ]
-Entrants = Annotated[
+Schemes = Annotated[
     str | None,
     typer.Option(
         "--cc",
-        help="Entrants, by comma; a+b share the path. `bentpipe cc` lists the controllers. [default: reno,cubic,bbr]",
+        help="Schemes, by comma; a+b share the path. `bentpipe cc` lists the controllers. [default: reno,cubic,bbr]",
         show_default=False,
     ),
 ]
@@ -60,7 +60,7 @@ Aqm = Annotated[
 ]
 Traffic = Annotated[
     str | None,
-    typer.Option(help="Other people's transfers on the path: peak or off-peak. [default: none]", show_default=False),
+    typer.Option(help="cross traffic on the path: peak or off-peak. [default: none]", show_default=False),
 ]
 OnKernel = Annotated[
     bool,
@@ -97,7 +97,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON in
 def race(
     out: Out,
     profiles: Profiles = None,
-    cc: Entrants = None,
+    cc: Schemes = None,
     cc_opt: Tunables = None,
     direction: DirectionOption = None,
     duration: Duration = None,
@@ -112,7 +112,7 @@ def race(
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
-    """Race congestion controllers: one Run per Profile, entrant and seed, in the simulator on all cores.
+    """Race congestion controllers: one Run per Profile, scheme and seed, in the simulator on all cores.
 
     With --on-kernel the Runs happen on this machine's own TCP, one after the other, each as long as --duration says.
     One that is not valid, because the machine was too busy, is tried again.
@@ -161,9 +161,9 @@ def race(
         show_result(result, as_json)
         if result.failed:
             from bentpipe.cli import console
-            from bentpipe.runs.failed import by_entrant
+            from bentpipe.runs.failed import by_scheme
 
-            for line in by_entrant(result.failed):
+            for line in by_scheme(result.failed):
                 console.error(line)
             raise typer.Exit(ControllerError.exit_code)
         if not all(run.record["valid"] for run in result.runs):
@@ -189,19 +189,19 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any])
     from bentpipe.cli.console import progress
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
-    from bentpipe.experiments.schemes import known_controllers, parse_entrants, parse_options
+    from bentpipe.experiments.schemes import known_controllers, parse_options, parse_schemes
     from bentpipe.profiles.parquet import read_profile
 
-    entrants = parse_entrants(cc, parse_options(cc_opt))
+    schemes = parse_schemes(cc, parse_options(cc_opt))
     known = known_controllers()
     for path in profiles:
         if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
-            raise UserError(f"PROFILES: {path}: no such file; entrants go into one --cc, by comma: --cc {cc},{path}")
+            raise UserError(f"PROFILES: {path}: no such file; schemes go into one --cc, by comma: --cc {cc},{path}")
     paths = [read_profile(path) for path in profiles]
     if how["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return racing.race(paths, entrants, **how, on_progress=lambda share, *_: advance(share))
+        return racing.race(paths, schemes, **how, on_progress=lambda share, *_: advance(share))
 
 
 def show_result(result: RaceResult, as_json: bool) -> None:

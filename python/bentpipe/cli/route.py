@@ -32,7 +32,7 @@ def route(
     as_json: options.AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: t_s,rtt_ms,hops,satellites.")] = False,
 ) -> None:
-    """Find the shortest way between two places, step by step: round-trip time, hops, satellites.
+    """Find the shortest way between two places, step by step: RTT, hops, satellites.
 
     Example:
         bentpipe route --constellation starlink-s1 --from 59.93,30.36 --to -22.90,-43.17 --start 2026-05-10T09:00:00Z

@@ -70,7 +70,7 @@ def tune(
     yes: Annotated[bool, typer.Option("--yes", help="Run a grid that costs more than an hour of one core.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Try a grid of a controller's tunables on the same paths: what each gains in goodput and costs in round-trip time.
+    """Try a grid of a controller's tunables on the same paths: what each gains in goodput and costs in RTT.
 
     Draws two heatmaps, names the best point within --max-rtt-inflation, and scores that one again on what had no part
     in choosing it: Profiles given with --fresh, or other seeds. The same command goes on after Ctrl-C.
@@ -170,7 +170,7 @@ def _show_tuned(found: Tuned) -> None:
     gained = found.best.score.gain
     unsure = gained is not None and gained.low is not None and gained.low <= 1.0
     told = ", not told from the default (its interval has 0 in it)" if unsure else ""
-    note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.entrant}){told}")
+    note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.scheme}){told}")
     if found.fresh is not None:
         gain, p95, mean = (_percent(each) for each in (found.fresh.gain, found.fresh.rtt_p95, found.fresh.rtt_mean))
         note(f"the same again on {found.fresh_on}: goodput {gain} %, RTT p95 {p95} %, mean {mean} %")
@@ -201,7 +201,7 @@ def _show_fairness(found: Fairness) -> None:
 
     flows = sum(group.count for group in found.groups)
     rows = [
-        [group.entrant, group.count, _part(group.count / flows), _interval(share, 100), _interval(goodput, 1e-6)]
+        [group.scheme, group.count, _part(group.count / flows), _interval(share, 100), _interval(goodput, 1e-6)]
         for group, share, goodput in zip(found.groups, found.shares, found.goodput_bps, strict=True)
     ]
     table("Who gets what", ["flows of", "n", "fair share [%]", "share [%]", "Mbit/s"], rows)

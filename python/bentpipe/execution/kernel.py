@@ -10,7 +10,7 @@ from bentpipe.execution.emulation.check import try_lateness
 from bentpipe.execution.emulation.engine import Emulated, Spec, emulate
 from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.experiments import linux
-from bentpipe.experiments.plugins import is_guest
+from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check(work: Sequence[Work]) -> None:
         raise UserError(f"{AVAILABLE}: {error.strerror}; a race on the kernel needs Linux") from error
     for item in work:
         experiment = item.experiment
-        if brought := [flow.controller for flow in experiment.flows if is_guest(flow.controller)]:
+        if brought := [flow.controller for flow in experiment.flows if is_python_controller(flow.controller)]:
             raise UserError(f"--on-kernel: {brought[0]} is written in Python; wanted it in the simulator")
         if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
             raise UserError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.experiments import experiment as ex
-from bentpipe.experiments.schemes import entrant_of, parse_entrant
+from bentpipe.experiments.schemes import parse_scheme, scheme_of
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.path import PathView
 from bentpipe.runs import store
@@ -48,7 +48,7 @@ def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Bas
 
 def plan_race(
     bases: Sequence[Base],
-    entrants: Sequence[str],
+    schemes: Sequence[str],
     direction: ex.Direction,
     duration_s: float | None,
     seeds: int,
@@ -58,13 +58,13 @@ def plan_race(
     queues: tuple[Mapping[str, Any], ...] = (),
     traffic: str | None = None,
 ) -> list[Work]:
-    """One piece of work per (Profile, seed, entrant). Raises `UserError` for what cannot be run.
+    """One piece of work per (Profile, seed, scheme). Raises `UserError` for what cannot be run.
 
     `traffic` names what else is on the path, of `bentpipe.scenarios.load_traffic`.
     """
-    wanted = tuple(dict.fromkeys(parse_entrant(entrant) for entrant in entrants))
+    wanted = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
     if not bases or not wanted:
-        raise UserError("nothing to race: wanted at least one Profile and one entrant")
+        raise UserError("nothing to race: wanted at least one Profile and one scheme")
     if direction not in ex.DIRECTIONS:
         raise UserError(f"--direction: {direction!r}; wanted up or down")
     check_seeds(seeds, len(bases) * len(wanted))
@@ -82,9 +82,9 @@ def plan_race(
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
             reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
-            for entrant in wanted:
-                experiment = ex.for_entrant(
-                    entrant,
+            for scheme in wanted:
+                experiment = ex.for_scheme(
+                    scheme,
                     direction,
                     reference,
                     duration_ns=duration_ns,
@@ -94,10 +94,10 @@ def plan_race(
                     cross=cross,
                     name=f"race-{direction}" if traffic is None else f"race-{direction}-{traffic}",
                 )
-                run = f"{base.label}.{entrant}.seed{seed}"
+                run = f"{base.label}.{scheme}.seed{seed}"
                 folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
                 phase = "drawn" if phase_s is None else "given"
-                work.append(Work((base,), entrant, seed, phase, experiment, folder, world))
+                work.append(Work((base,), scheme, seed, phase, experiment, folder, world))
     return work
 
 
@@ -112,13 +112,13 @@ def plan_experiment(
         check_capacity(base, [flow.direction for flow in bulk])
     references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
     flows = [(flow.controller, flow.options) for flow in experiment.flows]
-    entrant = entrant_of(flows, [flow.ecn for flow in experiment.flows])
+    scheme = scheme_of(flows, [flow.ecn for flow in experiment.flows])
     work = []
     for seed in range(experiment.seed, experiment.seed + seeds):
         seeded = replace(experiment, seed=seed, profiles=references)
-        run = f"{'+'.join(base.label for base in bases)}.{entrant}.seed{seed}"
+        run = f"{'+'.join(base.label for base in bases)}.{scheme}.seed{seed}"
         folder = store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
-        work.append(Work(tuple(bases), entrant, seed, "given", seeded, folder, world))
+        work.append(Work(tuple(bases), scheme, seed, "given", seeded, folder, world))
     return work
 
 

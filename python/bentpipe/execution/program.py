@@ -169,7 +169,7 @@ def _keep(
     queues: Sequence[str],
 ) -> store.Run:
     program = spec.workload["program"]
-    entrant = store.safe_name(Path(_readable(program["command"][0])).name)
+    scheme = store.safe_name(Path(_readable(program["command"][0])).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
     # The emulator knows the path with the queues that were asked for; kept is the Profile, and the rules beside it.
     experiment["profiles"][0]["hash"] = drawn.content_hash()
@@ -178,7 +178,7 @@ def _keep(
         "format": store.FORMAT,
         "world": "emulated",
         "node": "emulated",
-        "entrant": entrant,
+        "scheme": scheme,
         "seed": spec.seed,
         "phase": spec.phase(drawn),
         "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
@@ -202,10 +202,10 @@ def _keep(
         "summary": summary,
         "content_hash": emulated.content_hash(),
     }
-    folder = store.run_folder(out, NAME, "emulated", start_unix_ns, f"{base.label}.{entrant}")
+    folder = store.run_folder(out, NAME, "emulated", start_unix_ns, f"{base.label}.{scheme}")
     n = 2
     while folder.exists():
-        folder = folder.with_name(f"{base.label}.{entrant}~{n}")
+        folder = folder.with_name(f"{base.label}.{scheme}~{n}")
         n += 1
     return store.write_run(folder, whole, record.tables(experiment["flows"], emulated))
 

@@ -19,7 +19,7 @@ from bentpipe.execution import plan as planning
 from bentpipe.execution.drawn import DrawnProfiles, referring_to
 from bentpipe.execution.emulation.engine import Emulated, EmulationError
 from bentpipe.execution.interrupts import ctrl_c_held_back, deaf_to_ctrl_c
-from bentpipe.experiments import plugins as guests
+from bentpipe.experiments import plugins
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failing
@@ -86,7 +86,7 @@ class RaceResult:
 
 def race(
     paths: Sequence[Profile],
-    entrants: Sequence[str],
+    schemes: Sequence[str],
     *,
     out: str | os.PathLike[str],
     direction: Direction = "down",
@@ -102,12 +102,12 @@ def race(
     fresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> RaceResult:
-    """Run every entrant on every Profile with every seed, and keep each Run below `out`.
+    """Run every scheme on every Profile with every seed, and keep each Run below `out`.
 
     Args:
         paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
             (presets and measurements stay as they are).
-        entrants: ``cubic``; ``cubic+bbr`` is two flows that share the path.
+        schemes: ``cubic``; ``cubic+bbr`` is two flows that share the path.
         out: Folder for the Runs. Those already there with the same Experiment, Profile, version and build are kept;
             those that are not valid are run again.
         direction: The way the data goes.
@@ -115,7 +115,7 @@ def race(
         seeds: N stands for the seeds 0 … N−1.
         phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
             Profile leaves if that is less.
-        traffic: Other people's transfers on each path, of `bentpipe.scenarios.load_traffic`; None: the path is empty.
+        traffic: cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: the path is empty.
         queues: Other queues than the Profiles' own, as `bentpipe.profiles.queues.parse_queue` reads them; of several
             for one queue the last one holds.
         on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -139,7 +139,7 @@ def race(
     rules = tuple(parse_queue(text) for text in queues)
     world = _world(on_kernel)
     out = Path(out)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, out, phase_s, world, rules, traffic)
+    work = planning.plan_race(bases, schemes, direction, duration_s, seeds, out, phase_s, world, rules, traffic)
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 
@@ -207,7 +207,7 @@ def _execute(
             careful = careful and any(item.world == "emulated" for item in pending)
             if careful:
                 _warn_of_machine()
-            crew = _Crew(
+            pool = _WorkerPool(
                 pending,
                 len(work),
                 on_progress,
@@ -216,10 +216,10 @@ def _execute(
                 most_tries=kernel.TRIES if careful else 1,
             )
             try:
-                crew.run(jobs or len(os.sched_getaffinity(0)))
+                pool.run(jobs or len(os.sched_getaffinity(0)))
             finally:
-                crew.keep_failed(out)
-            if crew.interrupted:
+                pool.keep_failed(out)
+            if pool.interrupted:
                 raise KeyboardInterrupt
         except StoreError as error:
             _, said, rest = _what_is_kept(work, finished, fresh)
@@ -232,9 +232,9 @@ def _execute(
                 kept, said, rest = _what_is_kept(work, finished, fresh)
                 raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
         runs = [finished[item.folder] for item in work if item.folder in finished]
-        failed = tuple(crew.failed[item.folder] for item in work if item.folder in crew.failed)
+        failed = tuple(pool.failed[item.folder] for item in work if item.folder in pool.failed)
         if not runs:
-            raise ControllerError("; ".join(failing.by_entrant(failed)))
+            raise ControllerError("; ".join(failing.by_scheme(failed)))
         return RaceResult(out, runs, resumed, failed)
 
 
@@ -375,7 +375,7 @@ class _StopRunError(Exception):
 
 
 @dataclass
-class _Crew:
+class _WorkerPool:
     """The threads of one race. The simulator releases the GIL, so threads do."""
 
     pending: list[Work]
@@ -447,10 +447,10 @@ class _Crew:
             try:
                 if item.world == "emulated":
                     data: record.Data = self._on_kernel(item, experiment, paths[0], heard, captured)
-                elif controllers := list(guests.guests_of(experiment)):
+                elif controllers := list(plugins.python_controllers(experiment)):
                     data = separate.simulate(experiment, paths, controllers, heard)
                 else:
-                    data = guests.simulate(experiment, paths, heard)
+                    data = plugins.simulate(experiment, paths, heard)
             except _StopRunError:
                 return None
             except ControllerError as error:  # the user's; the other Runs go on

@@ -1,7 +1,7 @@
 """Experiments: what is done on a path, as typed records.
 
 - `Experiment`, `Flow`, `CrossTraffic`, `ProfileRef`: the records, the same that `run.json` keeps.
-- `read_experiment`: from a TOML file. `parse_entrants`: from the command line's ``--cc``.
+- `read_experiment`: from a TOML file. `parse_schemes`: from the command line's ``--cc``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     )
     from bentpipe.experiments.schemes import (
         known_controllers,
-        parse_entrants,
         parse_options,
+        parse_schemes,
     )
     from bentpipe.experiments.traffic import (
         cross_traffic,
@@ -39,7 +39,7 @@ _HOMES = {
     "ProfileRef": "bentpipe.experiments.experiment",
     "cross_traffic": "bentpipe.experiments.traffic",
     "known_controllers": "bentpipe.experiments.schemes",
-    "parse_entrants": "bentpipe.experiments.schemes",
+    "parse_schemes": "bentpipe.experiments.schemes",
     "parse_options": "bentpipe.experiments.schemes",
     "read_experiment": "bentpipe.experiments.file",
 }
@@ -52,8 +52,8 @@ __all__ = [
     "ProfileRef",
     "cross_traffic",
     "known_controllers",
-    "parse_entrants",
     "parse_options",
+    "parse_schemes",
     "read_experiment",
 ]
 

@@ -22,11 +22,11 @@ DIRECTIONS: tuple[Direction, ...] = ("up", "down")
 NS_PER_S = 1_000_000_000
 
 SAMPLE_STEP_NS = 100_000_000
-"""Time between samples [ns]: DESIGN's default of 100 ms, a few round trips of a LEO path."""
+"""Time between samples [ns]: DESIGN's default of 100 ms, a few RTTs of a LEO path."""
 
 WARMUP_NS = 10 * NS_PER_S
 """Left out of steady-state figures [ns]. Chosen here: slow start from 10 segments to 300 Mbit/s at 350 ms takes ten
-round trips (3.5 s), and BBR needs as long again to drain what it queued."""
+RTTs (3.5 s), and BBR needs as long again to drain what it queued."""
 
 WARMUP_SHARE = 4
 """A short race gives up at most a quarter of itself to the warm-up. Chosen here, so that something steady is left."""
@@ -67,7 +67,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class CrossTraffic:
-    """Other people's transfers on a path: they begin at random, `offered_bps` of them on average, and end when done.
+    """cross traffic on a path: they begin at random, `offered_bps` of them on average, and end when done.
 
     `sizes` is ``{"least_bytes": n, "most_bytes": n, "tail_index": α}``: Pareto between two bounds. `sender` and
     `receiver` as of a `Flow`. Which transfers come, and when, follows from the Experiment's seed alone.
@@ -144,8 +144,8 @@ def default_warmup_ns(duration_ns: int) -> int:
     return min(WARMUP_NS, duration_ns // WARMUP_SHARE)
 
 
-def for_entrant(
-    entrant: str,
+def for_scheme(
+    scheme: str,
     direction: Direction,
     profile: ProfileRef,
     *,
@@ -157,13 +157,13 @@ def for_entrant(
     cross: tuple[CrossTraffic, ...] = (),
     name: str | None = None,
 ) -> Experiment:
-    """The Experiment behind one entrant of a race: bulk flows that start together and share the path to the end.
+    """The Experiment behind one scheme of a race: bulk flows that start together and share the path to the end.
 
-    `cross` is other people's traffic; `name` is by default ``race-up`` or ``race-down``.
+    `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``.
     """
     flows = tuple(
         Flow(controller, direction=direction, profile=profile.role, options=options, ecn=ecn)
-        for (controller, options), ecn in zip(flows_of(entrant), ecn_of(entrant), strict=True)
+        for (controller, options), ecn in zip(flows_of(scheme), ecn_of(scheme), strict=True)
     )
     return Experiment(
         name=name or f"race-{direction}",

@@ -16,7 +16,7 @@ from bentpipe.experiments.experiment import (
     Flow,
     ProfileRef,
 )
-from bentpipe.experiments.plugins import is_guest
+from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.experiments.schemes import ECN_MODES, known_controllers, read_tunable
 from bentpipe.files import read_text
 from bentpipe.profiles.queues import parse_queue
@@ -137,7 +137,7 @@ def _cross(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str
 
 def _controller(entry: Table, known: Sequence[str]) -> str:
     controller = entry.text("controller")
-    if not is_guest(controller) and controller not in known:
+    if not is_python_controller(controller) and controller not in known:
         hint = did_you_mean(controller, known)
         raise UserError(f"{entry.where}: controller is {shown(controller)}{hint} (there are {', '.join(known)})")
     return controller

@@ -8,14 +8,14 @@ COMMAND = "$ "
 """How the name of a scheme begins that is a program's command line: no controller's name is in it."""
 
 
-def is_command(entrant: str) -> bool:
+def is_command(scheme: str) -> bool:
     """Whether a scheme is named by a program's command."""
-    return entrant.startswith(COMMAND)
+    return scheme.startswith(COMMAND)
 
 
-def flow_parts(entrant: str) -> list[str]:
+def flow_parts(scheme: str) -> list[str]:
     """Return the flows of a scheme: ``cubic+bbr`` has two; a command is one name, whatever is in it."""
-    return [entrant] if is_command(entrant) else entrant.split("+")
+    return [scheme] if is_command(scheme) else scheme.split("+")
 
 
 _FLOW = re.compile(r"(?P<name>[^:]*\.py:[A-Za-z_]\w*|[^:]*)(?P<colon>:?)(?P<options>.*)\Z", re.DOTALL)

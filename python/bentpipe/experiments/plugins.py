@@ -37,7 +37,7 @@ _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
 
 
 @dataclass(frozen=True)
-class Guest:
+class PythonController:
     """A controller in Python: its class, the tunables that can be set, and what identifies it."""
 
     name: str
@@ -46,18 +46,18 @@ class Guest:
     sha256: str
 
 
-def is_guest(name: str) -> bool:
+def is_python_controller(name: str) -> bool:
     """Whether a controller of that name would be one in Python."""
-    return _IN_FILE.match(name) is not None or name in guest_names()
+    return _IN_FILE.match(name) is not None or name in plugin_names()
 
 
 @cache
-def guest_names() -> list[str]:
+def plugin_names() -> list[str]:
     """Names of the controllers that installed packages offer."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
-def find_guest(name: str) -> Guest:
+def find_python_controller(name: str) -> PythonController:
     """The controller of that name. Raises `UserError` where its file, its class or what it has to have is missing."""
     match = _IN_FILE.match(name)
     if match is None:
@@ -66,9 +66,9 @@ def find_guest(name: str) -> Guest:
     return _of_file(name, match["file"], match["kind"], hashlib.sha256(data).hexdigest())
 
 
-def read_guest_tunable(name: str, tunable: str, text: str) -> float:
+def read_python_tunable(name: str, tunable: str, text: str) -> float:
     """The value of a tunable as it was written. Raises `UserError`."""
-    known = find_guest(name).tunables
+    known = find_python_controller(name).tunables
     if tunable not in known:
         there = ", ".join(known) or "none; a tunable is a number among the class's attributes"
         raise UserError(
@@ -83,10 +83,10 @@ def read_guest_tunable(name: str, tunable: str, text: str) -> float:
     return value
 
 
-def guests_of(experiment: Experiment) -> dict[str, Guest]:
+def python_controllers(experiment: Experiment) -> dict[str, PythonController]:
     """The Python controllers among an Experiment's flows, by name."""
     names = dict.fromkeys(flow.controller for flow in experiment.flows)
-    return {name: find_guest(name) for name in names if is_guest(name)}
+    return {name: find_python_controller(name) for name in names if is_python_controller(name)}
 
 
 def simulate(experiment: Experiment, paths: Sequence[Profile], heard: Callable[[float], None] | None = None) -> RunData:
@@ -96,21 +96,21 @@ def simulate(experiment: Experiment, paths: Sequence[Profile], heard: Callable[[
         UserError: What cannot be run.
         ControllerError: A controller in Python failed: which, when, and of what.
     """
-    return simulate_json(experiment.to_json(), list(guests_of(experiment)), paths, heard)
+    return simulate_json(experiment.to_json(), list(python_controllers(experiment)), paths, heard)
 
 
 def simulate_json(
     experiment: str, controllers: Sequence[str], paths: Sequence[Profile], heard: Callable[[float], None] | None = None
 ) -> RunData:
     """Simulate an Experiment given as JSON, whose `controllers` in Python these are. Raises as `simulate` does."""
-    makers = {name: partial(make, find_guest(name).kind) for name in controllers}
+    makers = {name: partial(make, find_python_controller(name).kind) for name in controllers}
     return _native.simulate(experiment, paths, heard, makers)
 
 
 @cache
-def _of_file(name: str, file: str, kind: str, sha256: str) -> Guest:
+def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
     """Loaded once for each content of the file."""
-    module_name = f"bentpipe_guest_{sha256[:16]}"
+    module_name = f"bentpipe_plugin_{sha256[:16]}"
     spec = importlib.util.spec_from_file_location(module_name, file)
     assert spec is not None  # its name ends in .py
     assert spec.loader is not None
@@ -133,7 +133,7 @@ def _of_file(name: str, file: str, kind: str, sha256: str) -> Guest:
 
 
 @cache
-def _of_package(name: str) -> Guest:
+def _of_package(name: str) -> PythonController:
     for point in entry_points(group=GROUP):
         if point.name == name:
             try:
@@ -147,7 +147,7 @@ def _of_package(name: str) -> Guest:
     raise UserError(f"--cc: no controller {shown(name)}")
 
 
-def _checked(name: str, kind: type, sha256: str) -> Guest:
+def _checked(name: str, kind: type, sha256: str) -> PythonController:
     if not callable(getattr(kind, "on_ack", None)):
         raise UserError(f"--cc: {name} has no method on_ack; wanted a class as bentpipe.plugin.Controller is")
     if unknown := unknown_hooks(kind):
@@ -156,4 +156,4 @@ def _checked(name: str, kind: type, sha256: str) -> Guest:
             f"{did_you_mean(unknown[0], HOOKS)}; expected {', '.join(HOOKS)}; "
             "try on_congestion for reacting to loss, or a helper's name without on_"
         )
-    return Guest(name, kind, tunables(kind), sha256)
+    return PythonController(name, kind, tunables(kind), sha256)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, shown
-from bentpipe.experiments import linux
-from bentpipe.experiments import plugins as guests
+from bentpipe.experiments import linux, plugins
 from bentpipe.experiments.flow_names import split_flow
 from bentpipe.scenarios.tables import did_you_mean
 
@@ -41,8 +40,8 @@ def known_controllers() -> list[str]:
     return list(_controllers())
 
 
-def parse_entrants(text: str, everywhere: Written | None = None) -> tuple[str, ...]:
-    """``reno,cubic+bbr`` as a tuple of entrants, each of known controllers, in order, without repetitions.
+def parse_schemes(text: str, everywhere: Written | None = None) -> tuple[str, ...]:
+    """``reno,cubic+bbr`` as a tuple of schemes, each of known controllers, in order, without repetitions.
 
     A tunable between two commas belongs to the flow before it. `everywhere` are tunables of every flow of a controller.
     """
@@ -57,24 +56,24 @@ def parse_entrants(text: str, everywhere: Written | None = None) -> tuple[str, .
     if not all(part.strip() for part in parts):
         nothing = "nothing between two commas or at an end" if len(parts) > 1 else "no controller"
         raise UserError(f"--cc: {shown(text)} names {nothing}; wanted for example cubic,bbr,cubic+bbr")
-    entrants = tuple(dict.fromkeys(parse_entrant(part, everywhere) for part in parts))
-    raced = {controller for entrant in entrants for controller, _ in flows_of(entrant)}
+    schemes = tuple(dict.fromkeys(parse_scheme(part, everywhere) for part in parts))
+    raced = {controller for scheme in schemes for controller, _ in flows_of(scheme)}
     if idle := [controller for controller in everywhere or {} if controller not in raced]:
-        raise UserError(f"--cc-opt: {idle[0]} is not raced; --cc names {', '.join(entrants)}")
-    return entrants
+        raise UserError(f"--cc-opt: {idle[0]} is not raced; --cc names {', '.join(schemes)}")
+    return schemes
 
 
-def parse_entrant(entrant: str, everywhere: Written | None = None) -> str:
-    """An entrant as Runs name it: known controllers, each with its tunables in the order of their names.
+def parse_scheme(scheme: str, everywhere: Written | None = None) -> str:
+    """A scheme as Runs name it: known controllers, each with its tunables in the order of their names.
 
     Raises `UserError` with the nearest name for what is not known, with range and unit for what is out of range.
     """
     flows = []
-    for part in entrant.split("+"):
+    for part in scheme.split("+"):
         controller, options = _named(part)
         if not controller:
             there = ", ".join(known_controllers())
-            raise UserError(f"--cc: {shown(entrant)} names nothing on one side of its +; there are {there}")
+            raise UserError(f"--cc: {shown(scheme)} names nothing on one side of its +; there are {there}")
         check_controller(controller, "--cc")
         own = {} if options is None else _assignments(options, f"--cc: {controller}")
         flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
@@ -99,10 +98,10 @@ def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 
 def check_controller(controller: str, where: str) -> None:
     """Refuse one that is neither in the registry nor in Python, with the nearest name."""
-    if guests.is_guest(controller):
-        guests.find_guest(controller)
+    if plugins.is_python_controller(controller):
+        plugins.find_python_controller(controller)
         return
-    names = [*known_controllers(), *guests.guest_names()]
+    names = [*known_controllers(), *plugins.plugin_names()]
     if controller in linux.CONTROLLERS and controller not in names:
         error = UserError(
             f"{where}: {controller} is one of Linux's that bentpipe has not, and a race, on the kernel too, is of "
@@ -117,21 +116,21 @@ def check_controller(controller: str, where: str) -> None:
         )
 
 
-def flows_of(entrant: str) -> list[tuple[str, dict[str, float]]]:
-    """Controller and tunables of each flow of an entrant that `parse_entrant` wrote."""
+def flows_of(scheme: str) -> list[tuple[str, dict[str, float]]]:
+    """Controller and tunables of each flow of a scheme that `parse_scheme` wrote."""
     return [
         (controller, {name: read_tunable(controller, name, value) for name, value in values.items() if name != "ecn"})
-        for controller, values in _parts(entrant)
+        for controller, values in _parts(scheme)
     ]
 
 
-def ecn_of(entrant: str) -> list[str]:
-    """What each flow of an entrant that `parse_entrant` wrote asks for: one of `ECN_MODES`."""
-    return [values.get("ecn", "off") for _, values in _parts(entrant)]
+def ecn_of(scheme: str) -> list[str]:
+    """What each flow of a scheme that `parse_scheme` wrote asks for: one of `ECN_MODES`."""
+    return [values.get("ecn", "off") for _, values in _parts(scheme)]
 
 
-def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:
-    """The entrant of an Experiment's flows: the reverse of `flows_of` and `ecn_of` (left out: none asks for ECN)."""
+def scheme_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:
+    """The scheme of an Experiment's flows: the reverse of `flows_of` and `ecn_of` (left out: none asks for ECN)."""
     parts = []
     for (controller, options), mode in zip(flows, chain(ecn, repeat("off")), strict=False):
         named = {name: _as_text(controller, name, value) for name, value in options.items()}
@@ -139,22 +138,22 @@ def entrant_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[s
     return "+".join(parts)
 
 
-def _parts(entrant: str) -> list[tuple[str, dict[str, str]]]:
-    split = [split_flow(part) for part in entrant.split("+")]
+def _parts(scheme: str) -> list[tuple[str, dict[str, str]]]:
+    split = [split_flow(part) for part in scheme.split("+")]
     return [(controller, _assignments(options, controller) if options else {}) for controller, options in split]
 
 
 def read_tunable(controller: str, name: str, text: str) -> float:
     """The value of a controller's tunable: a number, or the name of a choice. Raises `UserError`."""
-    if guests.is_guest(controller):
-        return guests.read_guest_tunable(controller, name, text)
+    if plugins.is_python_controller(controller):
+        return plugins.read_python_tunable(controller, name, text)
     return _native.read_tunable(controller, name, text)
 
 
 def _named(part: str) -> tuple[str, str | None]:
     """Controller and tunables of a flow as a user wrote it: capitals count in a file's name alone."""
     name, options = split_flow(part)
-    return (name if guests.is_guest(name) else name.lower()), options
+    return (name if plugins.is_python_controller(name) else name.lower()), options
 
 
 def _assignments(text: str, where: str) -> dict[str, str]:

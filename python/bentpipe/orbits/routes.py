@@ -40,7 +40,7 @@ class AllPairs(NamedTuple):
     """Shortest paths between all places, each array of shape (times, places, places).
 
     Attributes:
-        rtt_ms: Round-trip time; infinite where unreachable, 0 from a place to itself.
+        rtt_ms: RTT; infinite where unreachable, 0 from a place to itself.
         hops: Links traversed one way; 0 where unreachable and from a place to itself.
     """
 

@@ -1,4 +1,4 @@
-"""What measured round trips say: their distribution, and the scheduler's slots in them."""
+"""What measured RTTs say: their distribution, and the scheduler's slots in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.analysis.handovers import Handovers
     from bentpipe.analysis.tables import Floats, Series
 
-#: Round trips drawn at most: more make no other picture, and a file of megabytes.
+#: RTTs drawn at most: more make no other picture, and a file of megabytes.
 MOST_POINTS = 20_000
 #: Letters in a line of a title; chosen here: what is as wide as the part below it.
 TITLE_LETTERS = 80
@@ -34,7 +34,7 @@ _LINE = "#0072B2"
 
 
 def plot_latency(cdfs: pl.DataFrame) -> Figure:
-    """Distributions of round trips, a line each site, target and kind of probe (T3P, figure 2).
+    """Distributions of RTTs, a line each site, target and kind of probe (T3P, figure 2).
 
     Args:
         cdfs: What `bentpipe.analysis.cdf` returns.
@@ -43,13 +43,13 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axis = figure.subplots()
         for (site, target, kind), part in cdfs.group_by(["site", "target", "kind"], maintain_order=True):
-            label = series_name(site, target, kind) or "round trips"
+            label = series_name(site, target, kind) or "RTTs"
             axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label)
         style.log_scale(axis, "x")
         axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
-        axis.set_title("Round trips, by series")
-        axis.set_xlabel("Round-trip time [ms]")
+        axis.set_title("RTTs, by series")
+        axis.set_xlabel("RTT [ms]")
         axis.set_ylabel("Share of replies at or below")
         axis.set_ylim(0, 1)
         axis.grid(axis="x")
@@ -58,7 +58,7 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
 
 
 def plot_handovers(series: Series, found: Handovers) -> Figure:
-    """Round trips over some slots with the edges, and all slots laid over each other (Huston 2024, figures 3 and 4).
+    """RTTs over some slots with the edges, and all slots laid over each other (Huston 2024, figures 3 and 4).
 
     Where no slots were found: the beginning of the series, and why not.
     """
@@ -84,7 +84,7 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
         last_s = float(replies_s[-1]) if replies_s.size else 0.0
         part = "" if inside.all() else f" (the first {edge_s + SLOTS_SHOWN * period_s:.0f} of {last_s:.0f} s)"
         left.set_xlabel(f"Seconds since {begin}{part}")
-        left.set_ylabel("Round-trip time [ms]")
+        left.set_ylabel("RTT [ms]")
         left.set_ylim(bottom=0)
         if found.found:
             for k in range(SLOTS_SHOWN + 1):
@@ -101,7 +101,7 @@ def plot_handovers(series: Series, found: Handovers) -> Figure:
 
 
 def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -> None:
-    """Quantiles of round trips by the time since the edge."""
+    """Quantiles of RTTs by the time since the edge."""
     at = np.minimum((phase_s / period_s * FOLDED_BINS).astype(int), FOLDED_BINS - 1)
     order = np.argsort(at, kind="stable")
     cells = np.split(rtt_ms[order], np.searchsorted(at[order], np.arange(1, FOLDED_BINS)))
@@ -111,7 +111,7 @@ def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -
         axis.plot(middle, values, color=_LINE, linestyle="-" if level == 0.5 else "--", label=name)
     axis.set_title("All slots, one over the other")
     axis.set_xlabel("Seconds since the edge")
-    axis.set_ylabel("Round-trip time [ms]")
+    axis.set_ylabel("RTT [ms]")
     axis.set_ylim(bottom=0, top=1.25 * axis.get_ylim()[1])  # the curve rises at both edges
     axis.legend(loc="upper center", ncols=2)
 

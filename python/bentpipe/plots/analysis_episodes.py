@@ -1,4 +1,4 @@
-"""What stands out of measured round trips: spikes that last, and loss episodes."""
+"""What stands out of measured RTTs: spikes that last, and loss episodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Floats, Series
 
-#: Stretches of a series that its round trips are drawn in: the range and the median of each, so that a day of pings is
+#: Stretches of a series that its RTTs are drawn in: the range and the median of each, so that a day of pings is
 #: no larger a file than a minute, and no spike falls between two points.
 STRETCHES = 1500
 #: Lasting spikes and silences shaded at most; chosen here: more are one shade.
@@ -31,7 +31,7 @@ _SPIKE = "#D55E00"
 
 
 def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) -> Figure:
-    """Round trips over time with the line of the spikes and those that last, and how long these are (T3P, figure 3a).
+    """RTTs over time with the line of the spikes and those that last, and how long these are (T3P, figure 3a).
 
     Args:
         series: The series that `found` is of.
@@ -52,7 +52,7 @@ def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) ->
         _shade(left, begins_s[:MOST_SHADED], lasting["duration_s"].head(MOST_SHADED), series.duration_s, unit_s)
         left.set_title(f"{found.spikes.height} spikes, of which {lasting.height} last")
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
-        left.set_ylabel("Round-trip time [ms]")
+        left.set_ylabel("RTT [ms]")
         left.set_ylim(bottom=0)
         durations = lasting["duration_s"].to_numpy()
         if durations.size:

@@ -1,4 +1,4 @@
-"""Distributions over all runs of a Profile: goodput and round-trip time as CDFs, and boxes by destination."""
+"""Distributions over all runs of a Profile: goodput and RTT as CDFs, and boxes by destination."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SEGMENT_BYTES = 1448
 """Data in a full segment: an Ethernet frame of 1500 bytes less the headers of IPv4 and TCP with time stamps [bytes]."""
 
 
-RTT_TITLES = {"rtt_latest_ms": "Round-trip time", "rtt_smoothed_ms": "Smoothed round-trip time"}
-"""What a panel of round-trip times is called, by the column that it shows."""
+RTT_TITLES = {"rtt_latest_ms": "RTT", "rtt_smoothed_ms": "Smoothed RTT"}
+"""What a panel of RTTs is called, by the column that it shows."""
 
 
 def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
@@ -75,10 +75,10 @@ MOST_SPREAD = 40
 
 
 def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
-    """By Profile and controller, after the warm-up: goodput, what was sent again, cwnd, RTT.
+    """By Profile and controller, after the warm-up: goodput, what was retransmitted, cwnd, RTT.
 
     Boxes of one-second values span the quartiles with the median in them; whiskers reach to the last value within
-    1.5 × the box (Tukey); values further out are not drawn. What was sent again comes in bursts, so that most seconds
+    1.5 × the box (Tukey); values further out are not drawn. Retransmissions come in bursts, so that most seconds
     have none: bars of the mean share of all Runs, with a dot for each. `absent` are controllers without a valid Run.
     """
     with style.styled():
@@ -88,7 +88,7 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
         axes = figure.subplots(2, 2).ravel()
         measures: tuple[tuple[str, str, Callable[[Run], series.Floats] | None], ...] = (
             ("Goodput", "Mbit/s", lambda run: series.flow_goodput(run, 0, 1.0) * 1e-6),
-            ("Sent again (bar: mean, dots: runs)", "% of all segments", None),
+            ("Retransmitted (bar: mean, dots: runs)", "% of all segments", None),
             (
                 "Congestion window",
                 "MB",

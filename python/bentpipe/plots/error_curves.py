@@ -10,10 +10,10 @@ from bentpipe.plots import style
 
 
 def plot(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], error: str, quantity: str) -> Figure:
-    """A panel with a line for each entrant; a dashed line stands where the hint is right.
+    """A panel with a line for each scheme; a dashed line stands where the hint is right.
 
     Args:
-        curves: By entrant: errors and the quantity at each.
+        curves: By scheme: errors and the quantity at each.
         error: Label of the horizontal axis.
         quantity: Label of the other one.
     """

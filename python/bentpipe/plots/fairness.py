@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.plots.style import entrant_name, log_scale, look, styled
+from bentpipe.plots.style import log_scale, look, scheme_name, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,11 +47,11 @@ def plot_fairness(found: Mapping[str, Fairness], title: str) -> Figure:
 
 def group_name(group: Group) -> str:
     """``8 × CUBIC``."""
-    return f"{group.count} × {entrant_name(group.entrant)}"
+    return f"{group.count} × {scheme_name(group.scheme)}"
 
 
 def _line(left: Axes, right: Axes, name: str, each: Fairness) -> None:
-    how = look(each.groups[-1].entrant)
+    how = look(each.groups[-1].scheme)
     for ratio in each.ratios:
         finite = np.sort(ratio[np.isfinite(ratio) & (ratio > 0)])
         if finite.size:  # what is 0 or infinite counts, beyond the ends

@@ -1,4 +1,4 @@
-"""Two heatmaps side by side: what a grid of settings gains, and costs in round-trip time (T3P, figures 5b, 5c)."""
+"""Two heatmaps side by side: what a grid of settings gains, and costs in RTT (T3P, figures 5b, 5c)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PALE = 0.7
 
 
 def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
-    """Goodput gained and p95 of the round-trip time inflated [%], each with the ends of its 95 % interval.
+    """Goodput gained and p95 of the RTT inflated [%], each with the ends of its 95 % interval.
 
     Of a grid with more than two axes the two first are drawn, the others stand at the best point, or at their first
     values where there is none. The best point has a frame; what is over the limit is hatched.

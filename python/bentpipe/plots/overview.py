@@ -1,4 +1,4 @@
-"""The race at a glance: mean goodput of every entrant on every Profile, with confidence intervals."""
+"""The race at a glance: mean goodput of every scheme on every Profile, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bentpipe.runs.store import Run
-    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
+    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 
 def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
-    """One panel per Profile, one row per entrant: goodput of each flow, mean, 95 % interval and every seed.
+    """One panel per Profile, one row per scheme: goodput of each flow, mean, 95 % interval and every seed.
 
-    Entrants in `left` of which nothing is in `runs` have a row that says so.
+    Schemes in `left` of which nothing is in `runs` have a row that says so.
     """
     summaries, groups = summarise(runs), group_runs(runs)
     labels = list(dict.fromkeys(summary.profile for summary in summaries))
@@ -37,12 +37,12 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
                 for i, flow in enumerate(summary.flows):
                     spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
                     _draw_estimate(axis, flow, y + spread)
-                    seeds = counted(groups[summary.experiment, label, summary.entrant])
+                    seeds = counted(groups[summary.experiment, label, summary.scheme])
                     if len(seeds) > 1:
                         found = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
                         colour = style.look(flow.controller).colour
                         axis.plot(found, [y + spread] * len(found), "|", color=colour, markersize=7, alpha=0.8)
-            names = [*(summary.entrant for summary in here), *gone[label]]
+            names = [*(summary.scheme for summary in here), *gone[label]]
             for y in range(len(here), len(names)):
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
@@ -60,9 +60,9 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
     return figure
 
 
-def _gone(label: str, summaries: Sequence[EntrantSummary], left: Sequence[LeftOut]) -> list[str]:
-    there = {summary.entrant for summary in summaries if summary.profile == label}
-    return [each.entrant for each in left if each.profile == label and each.whole and each.entrant not in there]
+def _gone(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:
+    there = {summary.scheme for summary in summaries if summary.profile == label}
+    return [each.scheme for each in left if each.profile == label and each.whole and each.scheme not in there]
 
 
 def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:

@@ -1,4 +1,4 @@
-"""What is gained against what it costs: each entrant's points and mean, and the front that none beats in both."""
+"""What is gained against what it costs: each scheme's points and mean, and the front that none beats in both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def plot(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], cost: st
     """A panel: pale, each point; full, the means; a line through the means that no other beats in both.
 
     Args:
-        points: By entrant: costs and gains, one of each a Profile.
+        points: By scheme: costs and gains, one of each a Profile.
         cost: Label of the axis on which less is better.
         gain: Label of the one on which more is.
     """

@@ -81,7 +81,7 @@ def _draw(axis: Axes, one: Series, from_s: float, to_s: float) -> None:
         )
     axis.set_xlim(from_s, to_s)
     axis.set_ylim(bottom=0)
-    axis.set_ylabel("Round-trip time [ms]")
+    axis.set_ylabel("RTT [ms]")
 
 
 def plot_spikes(one: Series, found: Spikes, from_s: float, length_s: float, title: str) -> Figure:

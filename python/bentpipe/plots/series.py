@@ -86,7 +86,7 @@ def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Float
 
 
 def finest_rtt(samples: Iterable[pl.DataFrame]) -> str:
-    """The column of the round-trip times that are nearest to single packets: a kernel keeps a smoothed one only."""
+    """The column of the RTTs that are nearest to single packets: a kernel keeps a smoothed one only."""
     latest = "rtt_latest_ms"
     return latest if any(table[latest].count() for table in samples) else "rtt_smoothed_ms"
 
@@ -178,5 +178,5 @@ def by_controller(runs: Iterable[Run]) -> dict[str, list[Run]]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if len(run.flows) == 1:
-            groups.setdefault(run.entrant if is_command(run.entrant) else run.names[0], []).append(run)
+            groups.setdefault(run.scheme if is_command(run.scheme) else run.names[0], []).append(run)
     return groups

@@ -100,9 +100,9 @@ def look(controller: str) -> Look:
     return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 
-def entrant_name(entrant: str) -> str:
+def scheme_name(scheme: str) -> str:
     """``cubic+bbr`` as people read it: ``CUBIC + BBR``."""
-    return " + ".join(look(part).name for part in flow_parts(entrant))
+    return " + ".join(look(part).name for part in flow_parts(scheme))
 
 
 def legend_name(controller: str) -> str:
@@ -239,7 +239,7 @@ def stamp(figure: Figure, said: str) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw inside this block, and only there, in the house style, without a display."""
+    """Draw inside this block, and only there, in the plugins style, without a display."""
     from matplotlib import style  # here, because it takes half a second that only those who draw should pay
 
     with style.context(["default", dict(SETTINGS)]):

@@ -1,4 +1,4 @@
-"""What happened on one path over time: goodput, congestion window, round-trip time, queue; slots and handovers."""
+"""What happened on one path over time: goodput, congestion window, RTT, queue; slots and handovers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             (
                 "Goodput and capacity (1 s means)",
                 "Congestion window",
-                "Smoothed round-trip time",
+                "Smoothed RTT",
                 f"Waiting in the path's queues ({'most in each second' if has_most else 'read once a second'})",
             ),
             ("Mbit/s", "MB", "ms", "kB"),
@@ -69,7 +69,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
         ):
             axis.set_title(title)
             axis.set_ylabel(unit)
-            if axis is not axes[2]:  # propagation alone keeps the round-trip time far from zero
+            if axis is not axes[2]:  # propagation alone keeps the RTT far from zero
                 axis.set_ylim(bottom=0)
         axes[3].set_xlabel("Time since the run began [s]")
         axes[3].set_xlim(0, runs[0].duration_s)
@@ -96,7 +96,7 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
                 axis.plot(
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller) + number
                 )
-            axis.set_title(style.short_command(run.entrant))
+            axis.set_title(style.short_command(run.scheme))
             axis.set_ylabel("Mbit/s")
             axis.set_ylim(bottom=0)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -24,7 +24,7 @@ class Curve:
 
 
 def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: str) -> Figure:
-    """Goodput and p95 of the round-trip time over the default's, with the published ratios as dotted lines."""
+    """Goodput and p95 of the RTT over the default's, with the published ratios as dotted lines."""
     with styled():
         from matplotlib.figure import Figure as NewFigure
 

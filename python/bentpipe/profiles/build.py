@@ -149,15 +149,13 @@ def duration_to_ns(duration_s: float, what: str = "duration") -> int:
 
 
 def queue_limit(limit: QueueLimit, rate_bps: int | None = None, rtt_ns: int | None = None) -> dict[str, int]:
-    """`limit` as in the metadata; ``bdp`` needs the rate and the round-trip time of its direction.
+    """`limit` as in the metadata; ``bdp`` needs the rate and the RTT of its direction.
 
     Raises:
-        UserError: ``bdp`` where rate and round-trip time vary.
+        UserError: ``bdp`` where rate and RTT vary.
     """
     if limit.kind == "bdp":
         if rate_bps is None or rtt_ns is None:
-            raise UserError(
-                "queue: a limit in bdp needs a fixed rate and round-trip time; give bytes, packets or a time"
-            )
+            raise UserError("queue: a limit in bdp needs a fixed rate and RTT; give bytes, packets or a time")
         return {"bytes": limit.bdp_bytes(rate_bps, rtt_ns)}
     return {{"bytes": "bytes", "packets": "packets", "time": "time_ns"}[limit.kind]: int(limit.amount)}

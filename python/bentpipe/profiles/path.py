@@ -155,7 +155,7 @@ class PathView:
         return self._steps(direction, kinds, combine)
 
     def rtt_ms(self, t_s: Floats) -> Floats:
-        """Round-trip time of a lone small packet sent at `t_s` from the terminal [ms]; NaN where there is no path.
+        """RTT of a lone small packet sent at `t_s` from the terminal [ms]; NaN where there is no path.
 
         It turns round at once; past the Profile's end the last delay holds.
         """

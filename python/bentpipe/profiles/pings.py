@@ -15,7 +15,7 @@ ECHO_BYTES = 84
 
 
 def ping(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BYTES, seed: int = 0) -> NDArray[np.float64]:
-    """Round trips of echo requests that leave the terminal and turn round at once at the far end.
+    """RTTs of echo requests that leave the terminal and turn round at once at the far end.
 
     They pass queues, grant schedules, loss and delays of every hop, together: one that waits holds up those behind it.
     Within gaps the last known values hold (`known_at`); after the Profile's end, too.
@@ -27,7 +27,7 @@ def ping(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BYTES, s
         seed: Of the per-packet draws, as of a Run.
 
     Returns:
-        Round trips [ms] in the order of `sent_s`, NaN where request or reply was lost; shape (n,).
+        RTTs [ms] in the order of `sent_s`, NaN where request or reply was lost; shape (n,).
 
     Raises:
         UserError: A time outside the Profile.

@@ -74,7 +74,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("start", f"{summary['start']}, for {summary['duration_s']:g} s"),
         ("from", f"{provenance['kind']}: {provenance['description']}"),
         ("made by", provenance["made_by"] + ("" if provenance["seed"] is None else f", seed {provenance['seed']}")),
-        ("delays", "one way" if summary["basis"] == "one_way" else "half of measured round trips"),
+        ("delays", "one way" if summary["basis"] == "one_way" else "half of measured RTTs"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
         ("hops", _hops(summary)),

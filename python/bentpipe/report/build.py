@@ -135,7 +135,7 @@ def _builds(runs: Sequence[Run]) -> list[str]:
 
 
 def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
-    """The Runs to draw, the lone entrants of which none is drawn, and whether what is drawn is not valid.
+    """The Runs to draw, the lone schemes of which none is drawn, and whether what is drawn is not valid.
 
     A Run over an outage has nothing but empty axes to show.
     """
@@ -145,9 +145,9 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
         for run in content.to_show(every)
         if run.record["valid"] and any(flow["whole_run_bps"] > 0 for flow in run.flows)
     ]
-    drawn = {run.entrant for run in runs}
-    lost = [run for run in every if not run.record["valid"] and len(run.flows) == 1 and run.entrant not in drawn]
-    return runs, list(dict.fromkeys(run.entrant for run in lost)), void
+    drawn = {run.scheme for run in runs}
+    lost = [run for run in every if not run.record["valid"] and len(run.flows) == 1 and run.scheme not in drawn]
+    return runs, list(dict.fromkeys(run.scheme for run in lost)), void
 
 
 def environment(package: str, folder: str) -> Environment:
@@ -179,7 +179,7 @@ class _Artist:
         if not runs:
             return
         caption = (
-            "Goodput of every entrant after the warm-up: mean over the runs, its 95 % confidence interval, and a tick "
+            "Goodput of every scheme after the warm-up: mean over the runs, its 95 % confidence interval, and a tick "
             "for every run."
         )
         part.figures.append(
@@ -188,10 +188,10 @@ class _Artist:
         if any(len(run.flows) == 1 for run in runs):
             caption = (
                 "After the warm-up. Boxes: one-second values of all runs, quartiles and median; whiskers to the last "
-                "value within 1.5 × the box. Bars: the share of segments that had to be sent again, mean of the runs; "
+                "value within 1.5 × the box. Bars: share of segments retransmitted, mean of the runs; "
                 "dots: each run."
             )
-            if shared := dict.fromkeys(run.entrant for run in runs if len(run.flows) > 1):
+            if shared := dict.fromkeys(run.scheme for run in runs if len(run.flows) > 1):
                 caption += f" Flows that share the path ({', '.join(shared)}) are not among them."
             part.figures.append(
                 self._keep(plot_destinations(runs, absent), part.experiment, "destinations", caption, void=void)
@@ -202,7 +202,7 @@ class _Artist:
         runs, absent, void = _to_draw(every)
         if not runs:
             return
-        if is_command(runs[0].entrant):
+        if is_command(runs[0].scheme):
             self._draw_commands(section, runs, commands, void=void)
             return
         seed, why = content.shown_seed(runs)
@@ -217,14 +217,14 @@ class _Artist:
                 "second; goodput counts data when they arrive in order, so a repaired gap can lift a second above it. "
                 f"{_queue(first)} Ticks above it: it overflowed in that second."
             )
-            there = {run.entrant for run in first}
+            there = {run.scheme for run in first}
             missing = list(
-                dict.fromkeys(run.entrant for run in every if len(run.flows) == 1 and run.entrant not in there)
+                dict.fromkeys(run.scheme for run in every if len(run.flows) == 1 and run.scheme not in there)
             )
             figure = plot_timeline(first, missing)
             section.figures.append(self._keep(figure, section.anchor, "timeline", caption, void=void))
             caption = (
-                "All seeds after the warm-up: goodput in short and in longer bins, and the latest round-trip time (of "
+                "All seeds after the warm-up: goodput in short and in longer bins, and the latest RTT (of "
                 "a kernel the smoothed one, as it keeps no other)."
             )
             section.figures.append(self._keep(plot_cdfs(alone, absent), section.anchor, "cdf", caption, void=void))
@@ -234,16 +234,16 @@ class _Artist:
 
     def _draw_commands(self, section: content.Section, runs: Sequence[Run], most: int, *, void: bool) -> None:
         """Draw each command's Run in the middle by goodput by itself: each began at another moment of the path."""
-        entrants = list(dict.fromkeys(run.entrant for run in runs))
-        drawn = spread(len(entrants), max(most, 2))
-        if len(drawn) < len(entrants):
-            section.thinned = f"Figures show {len(drawn)} of {len(entrants)} commands, so that the page stays small."
+        schemes = list(dict.fromkeys(run.scheme for run in runs))
+        drawn = spread(len(schemes), max(most, 2))
+        if len(drawn) < len(schemes):
+            section.thinned = f"Figures show {len(drawn)} of {len(schemes)} commands, so that the page stays small."
         for i in drawn:
-            entrant = entrants[i]
-            group = sorted((run for run in runs if run.entrant == entrant), key=total_goodput_bps)
+            scheme = schemes[i]
+            group = sorted((run for run in runs if run.scheme == scheme), key=total_goodput_bps)
             shown = group[(len(group) - 1) // 2]
             which = f", the median by goodput of its {len(group)} Runs" if len(group) > 1 else ""
-            caption = f"{style.entrant_name(entrant)}{which}. Grey: what the path could have carried in each second."
+            caption = f"{style.scheme_name(scheme)}{which}. Grey: what the path could have carried in each second."
             figure = plot_timeline([shown]) if len(shown.flows) == 1 else plot_sharing([shown])
             section.figures.append(self._keep(figure, section.anchor, f"command{i}", caption, void=void))
 

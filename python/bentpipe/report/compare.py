@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from bentpipe.runs.pairing import Entrant, Pairing
+    from bentpipe.runs.pairing import Pairing, Scheme
 
 HEADS = (
     "profile",
-    "entrant",
+    "scheme",
     "n",
     "goodput [Mbit/s]",
     "A ÷ B",
     "95 % CI",
     "delay [ms]",
-    "sent again [%]",
+    "retransmitted [%]",
     "first flow [%]",
 )
 """Columns of the table; two values in a cell are the first race's and the second's, the ratio is of goodput."""
 
 
-def cells(entrant: Entrant) -> list[str]:
+def cells(scheme: Scheme) -> list[str]:
     """A line of the table."""
 
     def both(quantity: str, scale: float = 1.0) -> str:
-        return " / ".join(NONE if math.isnan(value) else number(scale * value) for value in entrant.means(quantity))
+        return " / ".join(NONE if math.isnan(value) else number(scale * value) for value in scheme.means(quantity))
 
-    ratio = entrant.goodput_ratio()
+    ratio = scheme.goodput_ratio()
     return [
-        entrant.label,
-        style.entrant_name(entrant.name),
-        str(len(entrant.pairs)),
+        scheme.label,
+        style.scheme_name(scheme.name),
+        str(len(scheme.pairs)),
         both("goodput_bps", 1e-6),
         NONE if ratio is None else f"{ratio.mean:.3f}",
         interval(ratio),
         both("delay_ms"),
         both("retransmit_rate", 100.0),
-        both("first_share", 100.0) if "+" in entrant.name else "",
+        both("first_share", 100.0) if "+" in scheme.name else "",
     ]
 
 
@@ -65,8 +65,8 @@ def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
         for name, missing in zip(names, pairing.seconds_without_delay(), strict=True)
         if missing
     ]
-    if any(len(entrant.pairs) == 1 for entrant in pairing.entrants):
-        said.append("one pair of Runs of an entrant: by how much Runs differ by chance is not known (--seeds)")
+    if any(len(scheme.pairs) == 1 for scheme in pairing.schemes):
+        said.append("one pair of Runs of a scheme: by how much Runs differ by chance is not known (--seeds)")
     if pairing.other_hosts:
         said.append(f"the hosts' settings are others in {plural(pairing.other_hosts, 'pair')} (`hosts` in run.json)")
     return said
@@ -75,7 +75,7 @@ def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
 def write_page(
     pairing: Pairing, names: tuple[str, str], page: Path, on_progress: Callable[[float], None] = lambda _: None
 ) -> None:
-    """One self-contained page: the table, and the first seed of each entrant over time.
+    """One self-contained page: the table, and the first seed of each scheme over time.
 
     Args:
         pairing: The races.
@@ -84,15 +84,15 @@ def write_page(
         on_progress: Told the share done, 0 to 1.
     """
     shown = []
-    for done, entrant in enumerate(pairing.entrants):
-        first = entrant.pairs[0].runs
+    for done, scheme in enumerate(pairing.schemes):
+        first = scheme.pairs[0].runs
         figure = plot_worlds(list(zip(names, first, strict=True)), first[0].warmup_s)
-        shown.append({"cells": cells(entrant), "image": style.data_uri(figure), "seed": first[0].seed})
-        on_progress((done + 1) / len(pairing.entrants))
+        shown.append({"cells": cells(scheme), "image": style.data_uri(figure), "seed": first[0].seed})
+        on_progress((done + 1) / len(pairing.schemes))
     html = (
         environment("bentpipe.report", "pages")
         .get_template("compare.html")
-        .render(heads=HEADS, entrants=shown, names=names, left_out=left_out(pairing, names))
+        .render(heads=HEADS, schemes=shown, names=names, left_out=left_out(pairing, names))
     )
     with atomic_write(page) as file:
         file.write(html.encode())

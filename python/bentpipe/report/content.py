@@ -18,8 +18,8 @@ from bentpipe.report import path, program, prose, provenance, world
 from bentpipe.runs import manifest as asking
 from bentpipe.runs import text
 from bentpipe.runs.commands import idle_connections
-from bentpipe.runs.failed import by_entrant, read_failed
-from bentpipe.runs.manifest import Asked, read_asked
+from bentpipe.runs.failed import by_scheme, read_failed
+from bentpipe.runs.manifest import Manifest, read_manifest
 from bentpipe.runs.profiles import profile_file
 from bentpipe.runs.store import Run
 from bentpipe.runs.summary import counted, group_runs, left_out, summarise, total_goodput_bps
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
+    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 
 SAFE = "/+~"
@@ -81,12 +81,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table of results: one flow of an entrant. `first` is set on an entrant's first flow.
+    """One line of a table of results: one flow of a scheme. `first` is set on a scheme's first flow.
 
-    `counts` is false where no Run of the entrant is valid.
+    `counts` is false where no Run of the scheme is valid.
     """
 
-    entrant: str
+    scheme: str
     flows: int
     first: bool
     flow: str
@@ -97,9 +97,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Losses:
-    """Packets an entrant's runs lost in the directions of their data, mean per run, by cause; and those marked."""
+    """Packets a scheme's runs lost in the directions of their data, mean per run, by cause; and those marked."""
 
-    entrant: str
+    scheme: str
     queue: str
     air: str
     handover: str
@@ -112,7 +112,7 @@ class Losses:
 class Limits:
     """What held a flow back, as shares of its time [%], mean over the runs; `window` as `world.held_back` says."""
 
-    entrant: str
+    scheme: str
     flow: str
     colour: str
     window: str
@@ -124,7 +124,7 @@ class Limits:
 class RunLine:
     """One Run in the list at the end of a section."""
 
-    entrant: str
+    scheme: str
     seed: int
     begins: str
     valid: bool
@@ -181,18 +181,18 @@ class Part:
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """The page's content, by Experiment and Profile."""
     runs = in_order(runs)
-    there = {(run.experiment, run.world, run.label, run.entrant, run.seed) for run in runs}
+    there = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
     if is_written := is_locked(out):
         warnings.warn(f"{out}: a race writes there now; the report is of the Runs finished so far", UserWarning, 3)
     failed = [run for run in read_failed(out) if run.place not in there]
-    asked = set[asking.Place]().union(*(entry.places() for entry in read_asked(out))) - {run.place for run in failed}
+    asked = set[asking.Place]().union(*(entry.places() for entry in read_manifest(out))) - {run.place for run in failed}
     return [
         Part(
             experiment=name,
             title=_direction(mine[0]),
             facts=_experiment_facts(mine, _missing(mine, asked)),
             unfinished=_unfinished(mine, _missing(mine, asked), is_written=is_written),
-            failed=by_entrant(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
+            failed=by_scheme(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
             sections=[
                 _section(
                     out,
@@ -215,13 +215,13 @@ def to_show(runs: Sequence[Run]) -> list[Run]:
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
-    """By Experiment and Profile; then entrants alone before those that share, in the order of `LOOKS`; then seeds."""
+    """By Experiment and Profile; then schemes alone before those that share, in the order of `LOOKS`; then seeds."""
     known = {controller: i for i, controller in enumerate(LOOKS)}
 
     def key(run: Run) -> tuple[object, ...]:
-        controllers = flow_parts(run.entrant)
+        controllers = flow_parts(run.scheme)
         ranks = [known.get(controller.partition(":")[0], len(known)) for controller in controllers]
-        return run.experiment, run.label, len(controllers), ranks, run.entrant, run.seed
+        return run.experiment, run.label, len(controllers), ranks, run.scheme, run.seed
 
     return sorted(runs, key=key)
 
@@ -236,7 +236,7 @@ def _direction(run: Run) -> str:
 
 def _missing(runs: Sequence[Run], asked: set[asking.Place]) -> int:
     """How many Runs of this Experiment were asked for and are not there."""
-    there = {(run.experiment, run.world, run.label, run.entrant, run.seed) for run in runs}
+    there = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
     return sum(place[0] == runs[0].experiment for place in asked - there)
 
 
@@ -267,7 +267,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
     return [
         ("Experiment", first.experiment),
         *world.facts(runs),
-        ("Entrants", ", ".join(dict.fromkeys(run.entrant for run in runs))),
+        ("Schemes", ", ".join(dict.fromkeys(run.scheme for run in runs))),
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{length} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
@@ -302,12 +302,12 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         if any(run.flows for run in runs) and path.has_capacity(runs):
             sentences += (
                 program.carried(label, summaries)
-                if is_command(runs[0].entrant)
+                if is_command(runs[0].scheme)
                 else prose.opening(label, summaries, runs)
             )
         # A kernel's count says less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and runs[0].experiment in RACES:
-            sentences += prose.buffered({entrant: shares[1:] for (entrant, _, _), shares in held.items()})
+            sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in held.items()})
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
     origin = origin if isinstance(origin, dict) else {}
@@ -345,7 +345,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         ],
         limits=[*_limits(held), *(line for each in whole for line in _no_limits(each))],
         held_back=held_back,
-        losses=[*_losses(runs), *(Losses(each.entrant, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
+        losses=[*_losses(runs), *(Losses(each.scheme, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
         queues=path.queues(runs),
         buffers=about_it + path.buffers(runs),
         seed_heads=_by_seed(runs)[0],
@@ -355,10 +355,10 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     )
 
 
-def _rows(summary: EntrantSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- one of the two functions below
+def _rows(summary: SchemeSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- one of the two functions below
     return [
         Row(
-            summary.entrant,
+            summary.scheme,
             len(summary.flows),
             i == 0,
             flow.controller,
@@ -376,23 +376,23 @@ def _without_empty(heads: Sequence[tuple[str, str]], rows: Sequence[Row]) -> tup
 
 
 def _no_rows(left: LeftOut, columns: int) -> list[Row]:
-    """An entrant without a valid Run: named, with dashes for figures, and how many Runs were left out at the end."""
+    """A scheme without a valid Run: named, with dashes for figures, and how many Runs were left out at the end."""
     cells = (*[(text.NONE, "")] * (columns - 1), ("0", f"of {left.runs}"))
-    controllers = flow_parts(left.entrant)
+    controllers = flow_parts(left.scheme)
     return [
-        Row(left.entrant, len(controllers), i == 0, controller, look(controller).colour, cells, counts=False)
+        Row(left.scheme, len(controllers), i == 0, controller, look(controller).colour, cells, counts=False)
         for i, controller in enumerate(controllers)
     ]
 
 
 def _no_limits(left: LeftOut) -> list[Limits]:
     return [
-        Limits(left.entrant, controller, look(controller).colour, *[text.NONE] * len(LIMITS))
-        for controller in flow_parts(left.entrant)
+        Limits(left.scheme, controller, look(controller).colour, *[text.NONE] * len(LIMITS))
+        for controller in flow_parts(left.scheme)
     ]
 
 
-def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
+def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
     """Mean and interval of what `RESULT_HEADS` names."""
     return (
         (text.mean(flow.goodput_bps, text.MBIT), text.interval(flow.goodput_bps, text.MBIT)),
@@ -406,7 +406,7 @@ def _result_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str
     )
 
 
-def _start_up_cells(summary: EntrantSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
+def _start_up_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
     """Mean and extremes of what `START_UP_HEADS` names.
 
     An interval of Student's t supposes values spread like a bell: a start-up's are cut at the warm-up and far apart.
@@ -428,19 +428,19 @@ def _that_count(runs: Iterable[Run]) -> Iterator[Run]:
 
 def _limits(held: Mapping[tuple[str, int, str], Sequence[float]]) -> list[Limits]:
     return [
-        Limits(entrant, controller, look(controller).colour, *map(text.number, shares))
-        for (entrant, _, controller), shares in held.items()
+        Limits(scheme, controller, look(controller).colour, *map(text.number, shares))
+        for (scheme, _, controller), shares in held.items()
     ]
 
 
 def _held_back(runs: Iterable[Run]) -> dict[tuple[str, int, str], list[float]]:
-    """By entrant, flow and controller the shares of `LIMITS` in what held it back [%], mean over the runs."""
+    """By scheme, flow and controller the shares of `LIMITS` in what held it back [%], mean over the runs."""
     found: dict[tuple[str, int, str], list[list[float]]] = {}
     for run in _that_count(runs):
         samples = run.samples()
         for i, name in enumerate(run.names):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
-            found.setdefault((run.entrant, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
+            found.setdefault((run.scheme, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
     return {flow: [sum(each) / len(each) for each in zip(*shares, strict=True)] for flow, shares in found.items()}
 
 
@@ -454,16 +454,16 @@ def _losses(runs: Iterable[Run]) -> list[Losses]:
             .agg(pl.col(cause).max() for cause in (*DROP_CAUSES, *MARK_CAUSES))
         )
         lost = [float(totals[cause].sum()) for cause in DROP_CAUSES]
-        found.setdefault(run.entrant, []).append([*lost, float(sum(totals[cause].sum() for cause in MARK_CAUSES))])
+        found.setdefault(run.scheme, []).append([*lost, float(sum(totals[cause].sum() for cause in MARK_CAUSES))])
     return [
-        Losses(entrant, *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
-        for entrant, drops in found.items()
+        Losses(scheme, *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
+        for scheme, drops in found.items()
     ]
 
 
 def _run_line(out: Path, run: Run) -> RunLine:
     return RunLine(
-        entrant=run.entrant,
+        scheme=run.scheme,
         seed=run.seed,
         begins=format_utc(run.start_unix_ns // 1_000_000 * 1_000_000),
         valid=bool(run.record["valid"]),
@@ -486,15 +486,15 @@ def shown_seed(runs: Sequence[Run]) -> tuple[int, str]:
     seed = totals[(len(totals) - 1) // 2][1]
     if len(totals) == 1:
         return seed, f"seed {seed}"
-    return seed, f"seed {seed} (of {len(totals)}, the median by the goodput of all entrants together)"
+    return seed, f"seed {seed} (of {len(totals)}, the median by the goodput of all schemes together)"
 
 
 def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Goodput by seed, one column per entrant [Mbit/s]; flows that share the path by ``+``; none of a single seed."""
-    entrants = list(dict.fromkeys(run.entrant for run in runs))
-    found = {(run.seed, run.entrant): run for run in runs if run.record["valid"]}
+    """Goodput by seed, one column per scheme [Mbit/s]; flows that share the path by ``+``; none of a single seed."""
+    schemes = list(dict.fromkeys(run.scheme for run in runs))
+    found = {(run.seed, run.scheme): run for run in runs if run.record["valid"]}
     seeds = sorted({seed for seed, _ in found})
-    if len(seeds) < 2 or is_command(runs[0].entrant):  # of a command several Runs may have one seed
+    if len(seeds) < 2 or is_command(runs[0].scheme):  # of a command several Runs may have one seed
         return [], []
 
     def cell(run: Run | None) -> str:
@@ -502,7 +502,7 @@ def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
             return text.NONE
         return " + ".join(text.number(flow["goodput_bps"] * text.MBIT) for flow in run.flows)
 
-    return entrants, [[str(seed), *(cell(found.get((seed, entrant))) for entrant in entrants)] for seed in seeds]
+    return schemes, [[str(seed), *(cell(found.get((seed, scheme))) for scheme in schemes)] for seed in seeds]
 
 
 def _seeds_fact(runs: Sequence[Run]) -> str:
@@ -529,22 +529,22 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
     by `bentpipe run`.
     """
     commands: dict[str, None] = {}
-    asked = read_asked(out)
+    asked = read_manifest(out)
     places = set[asking.Place]().union(*(entry.places() for entry in asked))
     groups: dict[tuple[str, str, float, float | None], list[Run]] = {}
     for run in runs:
-        if (run.experiment, run.world, run.label, run.entrant, run.seed) not in places:
+        if (run.experiment, run.world, run.label, run.scheme, run.seed) not in places:
             phase_s = run.offset_s if run.record.get("phase") == "given" else None
             groups.setdefault((run.experiment, run.world, run.duration_s, phase_s), []).append(run)
     for (experiment, where, duration_s, phase_s), mine in groups.items():
         labels = list(dict.fromkeys(run.label for run in mine))
-        entrants = list(dict.fromkeys(run.entrant for run in mine))
+        schemes = list(dict.fromkeys(run.scheme for run in mine))
         seeds = [max(run.seed for run in mine)]
-        asked.append(Asked(experiment, labels, entrants, seeds, duration_s, phase_s, where))
+        asked.append(Manifest(experiment, labels, schemes, seeds, duration_s, phase_s, where))
     for entry in asked:
         if entry.experiment in RACES:
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
-            command += ["--cc", ",".join(entry.entrants)]
+            command += ["--cc", ",".join(entry.schemes)]
             command += ["--direction", entry.experiment.removeprefix("race-")]
             command += ["--duration", _seconds(entry.duration_s), "--seeds", str(max(entry.seeds) + 1)]
             command += ["--on-kernel"] if entry.world == "emulated" else []

@@ -119,5 +119,5 @@ def _span_of_counts(found: Sequence[int]) -> str:
 
 
 def _met(runs: Sequence[Run]) -> list[RacedPath]:
-    """The path of each seed once: all entrants of a seed met the same."""
+    """The path of each seed once: all schemes of a seed met the same."""
     return list({(run.seed, run.offset_s): path for run in runs if (path := raced_path(run)) is not None}.values())

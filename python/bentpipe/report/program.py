@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.execution.emulation.engine import Spec
-from bentpipe.plots.style import entrant_name
+from bentpipe.plots.style import scheme_name
 from bentpipe.runs import text
 from bentpipe.runs.commands import are_words
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.runs.store import Run
-    from bentpipe.runs.summary import EntrantSummary
+    from bentpipe.runs.summary import SchemeSummary
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
@@ -34,10 +34,10 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def carried(label: str, summaries: Sequence[EntrantSummary]) -> list[str]:
+def carried(label: str, summaries: Sequence[SchemeSummary]) -> list[str]:
     """Return a sentence on each command: its Runs began at different moments, so they are not compared."""
     return [
-        f"Over {label}, {entrant_name(summary.entrant)} carried {text.mean(summary.total_bps, text.MBIT)} Mbit/s "
+        f"Over {label}, {scheme_name(summary.scheme)} carried {text.mean(summary.total_bps, text.MBIT)} Mbit/s "
         f"({text.plural(summary.n, 'run')})."
         for summary in summaries
     ]

@@ -1,7 +1,7 @@
 """The report's opening sentences, each computed from the Runs.
 
 One estimator throughout, that of the tables: arithmetic means over the results that count. A difference between two
-entrants is the mean of the differences seed by seed, which is the difference of those means; its interval is narrower
+schemes is the mean of the differences seed by seed, which is the difference of those means; its interval is narrower
 than the two intervals suggest, since both met the same path.
 """
 
@@ -11,7 +11,7 @@ import re
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from bentpipe.plots.style import entrant_name, look
+from bentpipe.plots.style import look, scheme_name
 from bentpipe.runs.summary import compare_difference, paired_values, total_goodput_bps
 from bentpipe.runs.text import MBIT, interval, mean, number
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe.runs.estimates import Estimate
     from bentpipe.runs.store import Run
-    from bentpipe.runs.summary import EntrantSummary, FlowSummary, LeftOut
+    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 BASELINE = "cubic"
 """Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""
@@ -29,7 +29,7 @@ MOST_BUFFERED = 20.0
 """Of a flow that buffers hold back more of the time than this is said so [%]. Chosen here."""
 
 
-def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]) -> list[str]:
+def opening(label: str, summaries: Sequence[SchemeSummary], runs: Sequence[Run]) -> list[str]:
     """What a race over one Profile showed, in a few sentences.
 
     `summaries` and `runs` are those of this Profile in one Experiment.
@@ -55,14 +55,14 @@ def opening(label: str, summaries: Sequence[EntrantSummary], runs: Sequence[Run]
 
 
 def buffered(shares: Mapping[str, Sequence[float]]) -> list[str]:
-    """Which entrants the ends' buffers held back, and not their controllers: what they carried compares buffers.
+    """Which schemes the ends' buffers held back, and not their controllers: what they carried compares buffers.
 
-    `shares`: of an entrant's flow, how much of the time its receive window and its send buffer did [%].
+    `shares`: of a scheme's flow, how much of the time its receive window and its send buffer did [%].
     """
     held = {name: max(each) for name, each in shares.items() if "+" not in name and max(each) > MOST_BUFFERED}
     if not held:
         return []
-    names = [f"{entrant_name(name)} ({share:.0f} % of the time)" for name, share in held.items()]
+    names = [f"{scheme_name(name)} ({share:.0f} % of the time)" for name, share in held.items()]
     return [
         f"Buffers at the ends, and not congestion control, held {_and(names) if len(names) > 1 else names[0]} back: an "
         "Experiment file raises them (wmem_max_bytes, rmem_max_bytes)."
@@ -89,9 +89,9 @@ def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel:
         valid = "is not valid" if invalid == 1 else "is valid"
         return f"{none} over {label} {valid}. What is shown is marked so, and is no result. Why: {why}. {again}."
     which = [
-        f"{'all' if each.whole else f'{each.invalid} of'} {each.runs} Runs of {entrant_name(each.entrant)}"
+        f"{'all' if each.whole else f'{each.invalid} of'} {each.runs} Runs of {scheme_name(each.scheme)}"
         if each.runs > 1
-        else f"the only Run of {entrant_name(each.entrant)}"
+        else f"the only Run of {scheme_name(each.scheme)}"
         for each in left
     ]
     named = which[0] if len(which) == 1 else _and(which)
@@ -99,25 +99,25 @@ def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel:
     return f"Over {label}, {named} {are} left out as not valid. Why: {why}. {again}."
 
 
-def _baseline(summaries: Sequence[EntrantSummary]) -> EntrantSummary:
+def _baseline(summaries: Sequence[SchemeSummary]) -> SchemeSummary:
     """CUBIC, or else the best of those that are left."""
     return next(
-        (summary for summary in summaries if summary.entrant == BASELINE),
+        (summary for summary in summaries if summary.scheme == BASELINE),
         max(summaries, key=lambda summary: summary.total_bps.mean),
     )
 
 
-def _gap(best: EntrantSummary, other: EntrantSummary, runs: Sequence[Run]) -> Estimate | None:
-    return compare_difference(runs, best.entrant, other.entrant, total_goodput_bps).get(best.profile)
+def _gap(best: SchemeSummary, other: SchemeSummary, runs: Sequence[Run]) -> Estimate | None:
+    return compare_difference(runs, best.scheme, other.scheme, total_goodput_bps).get(best.profile)
 
 
 def _may_be_chance(gap: Estimate | None) -> bool:
     return gap is not None and gap.low is not None and gap.high is not None and gap.low <= 0 <= gap.high
 
 
-def _unsure(label: str, best: EntrantSummary, alike: Sequence[EntrantSummary], runs: Sequence[Run]) -> str:
+def _unsure(label: str, best: SchemeSummary, alike: Sequence[SchemeSummary], runs: Sequence[Run]) -> str:
     """Said before any winner is: whom the seeds do not tell from the best."""
-    together = _and([entrant_name(summary.entrant) for summary in (best, *alike)])
+    together = _and([scheme_name(summary.scheme) for summary in (best, *alike)])
     gap = _gap(best, alike[0], runs)
     where = (
         f"the difference, {_ends(gap)}, includes zero" if len(alike) == 1 and gap else "each difference includes zero"
@@ -136,11 +136,9 @@ def _ends(gap: Estimate) -> str:
     return "" if gap.low is None or gap.high is None else f"{_signed(gap.low)} to {_signed(gap.high)} Mbit/s"
 
 
-def _best(
-    label: str, best: EntrantSummary, first: Sequence[EntrantSummary], *, alone: bool, unsure: bool = False
-) -> str:
+def _best(label: str, best: SchemeSummary, first: Sequence[SchemeSummary], *, alone: bool, unsure: bool = False) -> str:
     """Who carried the most; several, where the digits shown do not tell them apart."""
-    names = [entrant_name(summary.entrant) for summary in first]
+    names = [scheme_name(summary.scheme) for summary in first]
     where = "In the mean" if unsure else f"Over {label}"
     if len(names) == 1:
         what = "carried" if alone else "carried the most:"
@@ -153,7 +151,7 @@ def _rate(found: Estimate) -> str:
     return f"{number(found.mean * MBIT)} Mbit/s"
 
 
-def _spread(summary: EntrantSummary) -> str:
+def _spread(summary: SchemeSummary) -> str:
     """Over how many runs, and how sure."""
     if summary.n == 1:
         return " (one run)" if summary.valid == 1 else f" (the same in all {summary.valid} runs)"
@@ -162,15 +160,15 @@ def _spread(summary: EntrantSummary) -> str:
     return f" (mean of {summary.n} runs{sure})"
 
 
-def _comparison(best: EntrantSummary, against: EntrantSummary, runs: Sequence[Run], *, said: bool = False) -> str:
+def _comparison(best: SchemeSummary, against: SchemeSummary, runs: Sequence[Run], *, said: bool = False) -> str:
     """The runner-up, or CUBIC, beside the best: both means over the seeds that both ran, their ratio and difference.
 
     `said`: whether the difference was told already.
     """
-    ours, theirs = entrant_name(best.entrant), entrant_name(against.entrant)
+    ours, theirs = scheme_name(best.scheme), scheme_name(against.scheme)
     if against.total_bps.mean == 0:
         return f"{theirs} carried nothing."
-    values = paired_values(runs, best.entrant, against.entrant, total_goodput_bps).get(best.profile)
+    values = paired_values(runs, best.scheme, against.scheme, total_goodput_bps).get(best.profile)
     mine, others = (fmean(each) for each in values) if values else (best.total_bps.mean, against.total_bps.mean)
     if others == 0:
         return f"{theirs} carried nothing on the seeds that both ran."
@@ -207,12 +205,12 @@ def _price(best: FlowSummary, against: FlowSummary) -> str:
     if not best.rtt_median_ms or not against.rtt_median_ms:
         return f"{again}."
     return (
-        f"The median round-trip time was {mean(best.rtt_median_ms)} ms under {ours} and "
+        f"The median RTT was {mean(best.rtt_median_ms)} ms under {ours} and "
         f"{mean(against.rtt_median_ms)} ms under {theirs}; {again}."
     )
 
 
-def _sharing(label: str, summary: EntrantSummary) -> str:
+def _sharing(label: str, summary: SchemeSummary) -> str:
     together = f"{_rate(summary.total_bps)} together"
     index = f"; Jain's fairness index is {summary.jain.mean:.2f} (1 is even)" if summary.jain else ""
     controllers = {flow.controller for flow in summary.flows}

@@ -20,11 +20,11 @@ KINDS = {
 
 
 RTTS = {
-    "simulated": "each ACK's round trip",
-    "emulated": "the kernel's smoothed round trip, as it is looked at; not to be held against a simulated race's, "
+    "simulated": "each ACK's RTT",
+    "emulated": "the kernel's smoothed RTT, as it is looked at; not to be held against a simulated race's, "
     "which are of each ACK (`bentpipe compare` has delays of one kind)",
 }
-"""What a flow's median and p95 are of: a kernel does not tell single round trips."""
+"""What a flow's median and p95 are of: a kernel does not tell single RTTs."""
 
 HELD_BACK = ("Congestion control", "window or pacing, % of the time")
 """Head of the first column of what held flows back: the others are the receive window and the sender."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         paired_ratio,
     )
     from bentpipe.runs.manifest import (
-        Asked,
-        AskedWarning,
-        read_asked,
+        Manifest,
+        ManifestWarning,
+        read_manifest,
     )
     from bentpipe.runs.path import (
         RacedPath,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         read_run,
     )
     from bentpipe.runs.summary import (
-        EntrantSummary,
         FlowSummary,
         LeftOut,
+        SchemeSummary,
         StartUp,
         compare,
         compare_difference,
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 #: Public name → the module that defines it.
 _HOMES = {
-    "Asked": "bentpipe.runs.manifest",
-    "AskedWarning": "bentpipe.runs.manifest",
-    "EntrantSummary": "bentpipe.runs.summary",
+    "Manifest": "bentpipe.runs.manifest",
+    "ManifestWarning": "bentpipe.runs.manifest",
+    "SchemeSummary": "bentpipe.runs.summary",
     "Estimate": "bentpipe.runs.estimates",
     "FlowSummary": "bentpipe.runs.summary",
     "LeftOut": "bentpipe.runs.summary",
@@ -77,7 +77,7 @@ _HOMES = {
     "paired_ratio": "bentpipe.runs.estimates",
     "paired_values": "bentpipe.runs.summary",
     "raced_path": "bentpipe.runs.path",
-    "read_asked": "bentpipe.runs.manifest",
+    "read_manifest": "bentpipe.runs.manifest",
     "read_run": "bentpipe.runs.store",
     "results_table": "bentpipe.runs.record",
     "summarise": "bentpipe.runs.summary",
@@ -85,14 +85,14 @@ _HOMES = {
 }
 
 __all__ = [
-    "Asked",
-    "AskedWarning",
-    "EntrantSummary",
     "Estimate",
     "FlowSummary",
     "LeftOut",
+    "Manifest",
+    "ManifestWarning",
     "RacedPath",
     "Run",
+    "SchemeSummary",
     "StartUp",
     "StoreError",
     "compare",
@@ -106,7 +106,7 @@ __all__ = [
     "paired_ratio",
     "paired_values",
     "raced_path",
-    "read_asked",
+    "read_manifest",
     "read_run",
     "results_table",
     "summarise",

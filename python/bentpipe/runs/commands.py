@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 IDLE_BUSY = 0.1
 IDLE_BYTES = 0.01
 """A connection is idle if it has data to send for less than this share of its life, and carries less than this share of
-its Run's bytes. Chosen here: iperf3's control connection is busy for some round trips and carries a few kilobytes; a
+its Run's bytes. Chosen here: iperf3's control connection is busy for some RTTs and carries a few kilobytes; a
 flow that a rival starves is busy all the time, and a short transfer is busy for all of its short life."""
 
 LIMITED = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
@@ -44,9 +44,9 @@ def by_command(runs: Iterable[Run]) -> list[Run]:
     variants: dict[tuple[str, str, str], list[tuple[list[str], Any]]] = {}
     for run in views:
         if isinstance(run, CommandRun):
-            variants.setdefault((run.experiment, run.label, run.entrant), []).append(_variant(run))
+            variants.setdefault((run.experiment, run.label, run.scheme), []).append(_variant(run))
     return [
-        _named_apart(run, variants[run.experiment, run.label, run.entrant]) if isinstance(run, CommandRun) else run
+        _named_apart(run, variants[run.experiment, run.label, run.scheme]) if isinstance(run, CommandRun) else run
         for run in views
     ]
 
@@ -75,7 +75,7 @@ def _view(run: Run) -> Run:
     options += ["--mtu", str(program["mtu"])] if program.get("mtu") not in (None, 1500) else []
     record = {
         **run.record,
-        "entrant": COMMAND + shlex.join(command) + (f" ({shlex.join(options)})" if options else ""),
+        "scheme": COMMAND + shlex.join(command) + (f" ({shlex.join(options)})" if options else ""),
         "experiment": experiment,
         "summary": {**run.record["summary"], "flows": [flows[i] for i in numbers]},
         "flow_numbers": numbers,
@@ -128,4 +128,4 @@ def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], Any]]) -> 
         apart.append(f"server: {server}")
     if not apart:
         return run
-    return CommandRun(run.path, {**run.record, "entrant": f"{run.entrant} [{'; '.join(apart)}]"})
+    return CommandRun(run.path, {**run.record, "scheme": f"{run.scheme} [{'; '.join(apart)}]"})

@@ -11,7 +11,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.experiments.flow_names import split_flow
 from bentpipe.files import atomic_write
 from bentpipe.runs import store
-from bentpipe.runs.manifest import AskedWarning, Place, entries, is_newer
+from bentpipe.runs.manifest import ManifestWarning, Place, entries, is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,44 +30,44 @@ class FailedRun:
     experiment: str
     world: str
     profile: str
-    entrant: str
+    scheme: str
     seed: int
     why: str
 
     @property
     def place(self) -> Place:
         """Where it would be."""
-        return self.experiment, self.world, self.profile, self.entrant, self.seed
+        return self.experiment, self.world, self.profile, self.scheme, self.seed
 
     def __str__(self) -> str:
         """As messages call it."""
-        return f"{self.entrant}, seed {self.seed}, on {self.profile}: {self.why}"
+        return f"{self.scheme}, seed {self.seed}, on {self.profile}: {self.why}"
 
 
 def of_work(item: Work, why: str) -> FailedRun:
     """A Run that was to be."""
     return FailedRun(
-        item.experiment.name, item.world, "+".join(base.label for base in item.bases), item.entrant, item.seed, why
+        item.experiment.name, item.world, "+".join(base.label for base in item.bases), item.scheme, item.seed, why
     )
 
 
-def by_entrant(failed: Iterable[FailedRun]) -> list[str]:
-    """A line for each entrant: how many Runs of it ended early, and the first."""
+def by_scheme(failed: Iterable[FailedRun]) -> list[str]:
+    """A line for each scheme: how many Runs of it ended early, and the first."""
     groups: dict[str, list[FailedRun]] = {}
     for run in failed:
-        groups.setdefault(run.entrant, []).append(run)
+        groups.setdefault(run.scheme, []).append(run)
     return [
-        f"{entrant}: {len(runs)} {'Run' if len(runs) == 1 else 'Runs'} ended early; seed {runs[0].seed} on "
+        f"{scheme}: {len(runs)} {'Run' if len(runs) == 1 else 'Runs'} ended early; seed {runs[0].seed} on "
         # A flow that is alone need not be named twice.
-        f"{runs[0].profile}: {runs[0].why.removeprefix(f'controller {split_flow(entrant)[0]}: ')}"
-        for entrant, runs in groups.items()
+        f"{runs[0].profile}: {runs[0].why.removeprefix(f'controller {split_flow(scheme)[0]}: ')}"
+        for scheme, runs in groups.items()
     ]
 
 
 def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
     """Say which Runs of `work` failed, in place of what was said of them before; a newer bentpipe's list is left."""
     if is_newer(out / FILE, FORMAT):
-        warnings.warn(f"{out / FILE}: of a newer bentpipe, and left as it is; update", AskedWarning, 2)
+        warnings.warn(f"{out / FILE}: of a newer bentpipe, and left as it is; update", ManifestWarning, 2)
         return
     tried = {of_work(item, "").place for item in work}
     now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
@@ -85,7 +85,7 @@ def read_failed(out: Path) -> list[FailedRun]:
     file = out / FILE
     if not file.is_file():
         return []
-    kinds = dict.fromkeys(("experiment", "world", "profile", "entrant", "why"), str) | {"seed": int}
+    kinds = dict.fromkeys(("experiment", "world", "profile", "scheme", "why"), str) | {"seed": int}
     try:
         found = []
         for entry in entries(file, "failed", FORMAT):
@@ -95,5 +95,5 @@ def read_failed(out: Path) -> list[FailedRun]:
             found.append(FailedRun(**{key: entry[key] for key in kinds}))
         return found
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
-        warnings.warn(f"{file}: cannot be read, so Runs that failed are not told: {error}", AskedWarning, 2)
+        warnings.warn(f"{file}: cannot be read, so Runs that failed are not told: {error}", ManifestWarning, 2)
         return []

@@ -37,7 +37,7 @@ class Figures:
         goodput_bps: What all flows got [bit/s].
         shares: Each flow's part of it.
         delay_ms: Mean one-way delay of the data as the elements saw it, weighted by packets, summed over the hops [ms].
-        retransmit_rate: Segments sent again / segments sent.
+        retransmit_rate: Segments retransmitted / segments sent.
         lateness_ms: How late the emulator was, 99th and 99.9th percentile; None: simulated.
         seconds: By window of a second (its end, rounded): delay spent by its packets [ms], and how many there were.
         stolen: Windows in which the hypervisor took time from the processors.

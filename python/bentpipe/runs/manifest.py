@@ -24,16 +24,16 @@ FILE = "race.json"
 FORMAT = 1
 
 Place = tuple[str, str, str, str, int]
-"""Experiment, world, Profile's label, entrant, seed: one Run of the folder."""
+"""Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One command: every entrant on every Profile with every seed. `phase_s` is None where it was drawn by seed."""
+class Manifest:
+    """One command: every scheme on every Profile with every seed. `phase_s` is None where it was drawn by seed."""
 
     experiment: str
     profiles: list[str]
-    entrants: list[str]
+    schemes: list[str]
     seeds: list[int]
     duration_s: float
     phase_s: float | None
@@ -41,13 +41,13 @@ class Asked:
 
     def places(self) -> set[Place]:
         """The Runs that it asks for."""
-        return set(product([self.experiment], [self.world], self.profiles, self.entrants, self.seeds))
+        return set(product([self.experiment], [self.world], self.profiles, self.schemes, self.seeds))
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "experiment": (str,),
     "profiles": (list,),
-    "entrants": (list,),
+    "schemes": (list,),
     "seeds": (list,),
     "duration_s": (int, float),
     "phase_s": (int, float, type(None)),
@@ -55,7 +55,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-class AskedWarning(UserWarning):
+class ManifestWarning(UserWarning):
     """`race.json` cannot be read; the Runs can."""
 
 
@@ -70,16 +70,16 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
             "folder with -o"
         )
     given = any(item.phase == "given" for item in work)
-    new = Asked(
+    new = Manifest(
         experiment=work[0].experiment.name,
         profiles=_once("+".join(base.label for base in item.bases) for item in work),
-        entrants=_once(item.entrant for item in work),
+        schemes=_once(item.scheme for item in work),
         seeds=_once(item.seed for item in work),
         duration_s=work[0].experiment.duration_ns / 1e9,
         phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
         world=work[0].world,
     )
-    there = read_asked(out)
+    there = read_manifest(out)
     worlds = {asked.world for asked in there} - {new.world}
     if worlds:
         raise UserError(
@@ -92,7 +92,7 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
         file.write((json.dumps(document, indent=2) + "\n").encode())
 
 
-def read_asked(out: Path) -> list[Asked]:
+def read_manifest(out: Path) -> list[Manifest]:
     """What was asked of a folder, in order; nothing, with a warning, where that cannot be read. Never an error."""
     file = out / FILE
     if not file.is_file():
@@ -100,7 +100,7 @@ def read_asked(out: Path) -> list[Asked]:
     try:
         return [_asked(entry) for entry in entries(file, "asked", FORMAT)]
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
-        warnings.warn(f"{file}: cannot be read, so Runs that are missing are not told: {error}", AskedWarning, 2)
+        warnings.warn(f"{file}: cannot be read, so Runs that are missing are not told: {error}", ManifestWarning, 2)
         return []
 
 
@@ -127,17 +127,17 @@ def is_newer(file: Path, newest: int) -> bool:
     return type(found) is int and found > newest
 
 
-def _asked(entry: Any) -> Asked:  # noqa: ANN401 -- whatever stands in the file
+def _asked(entry: Any) -> Manifest:  # noqa: ANN401 -- whatever stands in the file
     for key, kinds in _KINDS.items():
         if type(entry[key]) not in kinds:
             raise UserError(f"{key} is {shown(entry[key])}")
-    for key, kind in (("profiles", str), ("entrants", str), ("seeds", int)):
+    for key, kind in (("profiles", str), ("schemes", str), ("seeds", int)):
         if not entry[key] or any(type(each) is not kind for each in entry[key]):
             raise UserError(f"{key} is {shown(entry[key])}")
-    return Asked(**{key: entry[key] for key in _KINDS})
+    return Manifest(**{key: entry[key] for key in _KINDS})
 
 
-def _how(asked: Asked) -> tuple[float, float | None]:
+def _how(asked: Manifest) -> tuple[float, float | None]:
     return asked.duration_s, asked.phase_s
 
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two Runs over one path: the same realised Profiles, entrant, phase, length, queue rules and other traffic."""
+    """Two Runs over one path: the same realised Profiles, scheme, phase, length, queue rules and other traffic."""
 
     runs: tuple[Run, Run]
     figures: tuple[Figures, Figures]
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """An entrant on a Profile in both races, seed by seed."""
+class Scheme:
+    """A scheme on a Profile in both races, seed by seed."""
 
     label: str
     name: str
@@ -50,7 +50,7 @@ class Entrant:
         delays = self.means("delay_ms")
         return {
             "profile": self.label,
-            "entrant": self.name,
+            "scheme": self.name,
             "seeds": [pair.runs[0].seed for pair in self.pairs],
             "goodput_bps": list(self.means("goodput_bps")),
             "goodput_ratio": None if ratio is None else ratio.mean,
@@ -67,14 +67,14 @@ class Pairing:
     """What two races have in common, and how many Runs of each were left out.
 
     Attributes:
-        entrants: With the Runs that are partners.
+        schemes: With the Runs that are partners.
         alone: Runs of either race without a partner.
         invalid: Runs of either that are not valid.
         without: Why a pair has no figures (a Run without flows, a flow that ended before the warm-up), a pair each.
         other_hosts: Pairs whose hosts have other settings (`hosts` of their Experiments).
     """
 
-    entrants: tuple[Entrant, ...]
+    schemes: tuple[Scheme, ...]
     alone: tuple[int, int]
     invalid: tuple[int, int]
     without: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Pairing:
 
     def seconds_without_delay(self) -> tuple[int, int]:
         """Count the seconds after the warm-up that have no delay, over all Runs of the first race, of the second."""
-        pairs = [pair for entrant in self.entrants for pair in entrant.pairs]
+        pairs = [pair for scheme in self.schemes for pair in scheme.pairs]
         first, second = (
             sum(
                 seconds_without_delay(pair.figures[i].seconds, pair.runs[i].duration_s, pair.runs[i].warmup_s)
@@ -111,13 +111,13 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         try:
             figures = _figures(runs[0]), _figures(runs[1])
         except NoFiguresError as error:
-            without.append(f"{runs[0].label}, {runs[0].entrant}, seed {runs[0].seed}: {error.found}")
+            without.append(f"{runs[0].label}, {runs[0].scheme}, seed {runs[0].seed}: {error.found}")
             continue
-        grouped.setdefault((runs[0].label, runs[0].entrant), []).append(Pair(runs, figures))
+        grouped.setdefault((runs[0].label, runs[0].scheme), []).append(Pair(runs, figures))
     if not grouped:
         raise UserError(f"no pair of Runs has figures to compare ({without[0]})")
     return Pairing(
-        entrants=tuple(Entrant(label, name, tuple(pairs)) for (label, name), pairs in grouped.items()),
+        schemes=tuple(Scheme(label, name, tuple(pairs)) for (label, name), pairs in grouped.items()),
         alone=(len(mine) - len(both), len(theirs) - len(both)),
         invalid=(len(first) - len(valid[0]), len(second) - len(valid[1])),
         without=tuple(without),
@@ -148,7 +148,7 @@ def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
 def _path(run: Run) -> str:
     experiment = {key: value for key, value in run.record["experiment"].items() if key not in FREE}
     hashes = [profile["hash"] for profile in run.record["profiles"]]
-    return json.dumps([hashes, run.entrant, experiment], sort_keys=True)
+    return json.dumps([hashes, run.scheme, experiment], sort_keys=True)
 
 
 def _figures(run: Run) -> Figures:
@@ -169,7 +169,7 @@ def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
 
     reasons = (
         lacking("Profiles", lambda run: "+".join(profile["hash"][:12] for profile in run.record["profiles"])),
-        lacking("entrants", lambda run: run.entrant),
+        lacking("schemes", lambda run: run.scheme),
         lacking("seeds", lambda run: run.seed),
         lacking("lengths [s]", lambda run: run.duration_s),
         lacking("start phases [s]", lambda run: run.offset_s),

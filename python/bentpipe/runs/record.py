@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
-    from bentpipe.experiments.plugins import Guest
+    from bentpipe.experiments.plugins import PythonController
     from bentpipe.runs.store import Run
     from bentpipe.runs.work import Base, Work
 
@@ -27,7 +27,7 @@ ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retrans
 """What ``race --json`` promises for each flow, first and in this order."""
 
 
-GUEST = "controller "
+PYTHON_CONTROLLER = "controller "
 """How the entries of controllers in Python begin among the versions."""
 
 
@@ -80,14 +80,14 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
 
 def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
     """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
-    from bentpipe.experiments.plugins import guests_of
+    from bentpipe.experiments.plugins import python_controllers
 
     summary = json.loads(data.summary_json())
     return {
         "format": store.FORMAT,
         "world": item.world,
         "node": item.world,
-        "entrant": item.entrant,
+        "scheme": item.scheme,
         "seed": item.seed,
         "phase": item.phase,
         "profiles": [
@@ -95,7 +95,7 @@ def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], dat
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ],
         "experiment": experiment.to_dict(),
-        "versions": versions(item.world, guests_of(experiment)),
+        "versions": versions(item.world, python_controllers(experiment)),
         "valid": summary.pop("valid"),
         "why_invalid": summary.pop("why_invalid"),
         "summary": summary,
@@ -117,13 +117,13 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]
     }
 
 
-def versions(world: store.World, guests: Mapping[str, Guest] | None = None) -> dict[str, str]:
+def versions(world: store.World, plugins: Mapping[str, PythonController] | None = None) -> dict[str, str]:
     """What ran. Of an emulated Run `build` is the emulator's alone, and which kernel and processor is told too.
 
     What the simulator's senders and receivers do is nothing to an emulated Run, which TCP the machine has nothing to a
     simulated one. Of each controller in Python the SHA-256 of its file: one that was edited is another.
     """
-    brought = {f"{GUEST}{name}": guest.sha256 for name, guest in (guests or {}).items()}
+    brought = {f"{PYTHON_CONTROLLER}{name}": plugin.sha256 for name, plugin in (plugins or {}).items()}
     if world == "simulated":
         return {"bentpipe": _native.__version__, "build": build(), **brought}
     ours = {"bentpipe": _native.__version__, "build": _native.__emulator__, **brought}
@@ -143,7 +143,7 @@ def race_row(run: Run) -> dict[str, Any]:
     ]
     return {
         "profile": run.label,
-        "entrant": run.entrant,
+        "scheme": run.scheme,
         "seed": run.seed,
         "world": run.record["world"],
         "flows": flows,
@@ -164,7 +164,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
             what = {
                 "experiment": run.experiment,
                 "profile": run.label,
-                "entrant": run.entrant,
+                "scheme": run.scheme,
                 "seed": run.seed,
                 "flow": i,
             }

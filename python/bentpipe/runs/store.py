@@ -53,7 +53,7 @@ REQUIRED = {
     "format": int,
     "world": str,
     "profiles": list,
-    "entrant": str,
+    "scheme": str,
     "seed": int,
     "experiment": dict,
     "summary": dict,
@@ -88,14 +88,14 @@ class Run:
         return str(self.record["world"])
 
     @property
-    def entrant(self) -> str:
+    def scheme(self) -> str:
         """Its controllers with their tunables: ``bbr``, ``cubic+bbr``, ``bbr:min_rtt_win_s=20``."""
-        return str(self.record["entrant"])
+        return str(self.record["scheme"])
 
     @property
     def names(self) -> list[str]:
-        """What each flow is called: its part of the entrant, or its controller where the entrant is a program."""
-        parts = flow_parts(self.entrant)
+        """What each flow is called: its part of the scheme, or its controller where the scheme is a program."""
+        parts = flow_parts(self.scheme)
         controllers = [str(flow["controller"]) for flow in self.flows]
         if [split_flow(part)[0] for part in parts] == controllers:
             return parts

@@ -1,4 +1,4 @@
-"""What a race came to: per Profile and entrant over its seeds, with confidence intervals."""
+"""What a race came to: per Profile and scheme over its seeds, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StartUp:
 
 @dataclass(frozen=True)
 class FlowSummary:
-    """One flow of an entrant over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
+    """One flow of a scheme over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
     `completed_s` is how long it took, over the runs in which it came to its end; None: it did in none, or has no end.
     `share` is the flow's part of what all flows of its run got together; None for a flow that had the path to itself.
@@ -50,8 +50,8 @@ class FlowSummary:
 
 
 @dataclass(frozen=True)
-class EntrantSummary:
-    """One entrant on one Profile in one Experiment.
+class SchemeSummary:
+    """One scheme on one Profile in one Experiment.
 
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one where all have all figures alike (a
     path on which a seed changes nothing). `total_bps` is what its flows got together, `jain` how evenly.
@@ -59,7 +59,7 @@ class EntrantSummary:
 
     experiment: str
     profile: str
-    entrant: str
+    scheme: str
     n: int
     valid: int
     runs: int
@@ -70,11 +70,11 @@ class EntrantSummary:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An entrant on one Profile of which `invalid` of its `runs` count for nothing, and why the first of them does."""
+    """A scheme on one Profile of which `invalid` of its `runs` count for nothing, and why the first of them does."""
 
     experiment: str
     profile: str
-    entrant: str
+    scheme: str
     invalid: int
     runs: int
     why: str
@@ -86,7 +86,7 @@ class LeftOut:
 
 
 def left_out(runs: Iterable[Run]) -> list[LeftOut]:
-    """Which entrants have Runs that are not valid, in the order in which they first come."""
+    """Which schemes have Runs that are not valid, in the order in which they first come."""
     return [
         LeftOut(*key, len(invalid), len(group), str(invalid[0].record.get("why_invalid") or "no reason is given"))
         for key, group in group_runs(runs).items()
@@ -95,29 +95,29 @@ def left_out(runs: Iterable[Run]) -> list[LeftOut]:
 
 
 def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
-    """Runs of one Experiment, Profile and entrant together, each list in the order of its seeds."""
+    """Runs of one Experiment, Profile and scheme together, each list in the order of its seeds."""
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.experiment, run.label, run.entrant), []).append(run)
+        groups.setdefault((run.experiment, run.label, run.scheme), []).append(run)
     return {key: sorted(group, key=lambda run: run.seed) for key, group in groups.items()}
 
 
-def summarise(runs: Iterable[Run]) -> list[EntrantSummary]:
-    """One summary per Experiment, Profile and entrant, in the order in which they first come.
+def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
+    """One summary per Experiment, Profile and scheme, in the order in which they first come.
 
-    Runs that are not valid count for nothing but `runs`; an entrant without a valid run is left out
+    Runs that are not valid count for nothing but `runs`; a scheme without a valid run is left out
     (`left_out` names it).
     """
     summaries = []
-    for (experiment, label, entrant), group in group_runs(runs).items():
+    for (experiment, label, scheme), group in group_runs(runs).items():
         valid = [run for run in group if run.record["valid"]]
         if valid:
-            summaries.append(_entrant((experiment, label, entrant), valid, len(group)))
+            summaries.append(_scheme((experiment, label, scheme), valid, len(group)))
     return summaries
 
 
 def counted(runs: Iterable[Run]) -> list[Run]:
-    """Those Runs of one entrant on one Profile that figures are of: the valid ones.
+    """Those Runs of one scheme on one Profile that figures are of: the valid ones.
 
     Where all of them have all figures alike, a seed changes nothing there, and they are one result. As soon as one
     differs every seed counts: two that failed alike are two failures.
@@ -126,14 +126,14 @@ def counted(runs: Iterable[Run]) -> list[Run]:
     return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
 
 
-def _entrant(key: tuple[str, str, str], valid: list[Run], runs: int) -> EntrantSummary:
+def _scheme(key: tuple[str, str, str], valid: list[Run], runs: int) -> SchemeSummary:
     results = counted(valid)
     totals = [total_goodput_bps(run) for run in results]
     indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in results if len(run.flows) > 1]
-    return EntrantSummary(
+    return SchemeSummary(
         experiment=key[0],
         profile=key[1],
-        entrant=key[2],
+        scheme=key[2],
         n=len(results),
         valid=len(valid),
         runs=runs,
@@ -182,7 +182,7 @@ def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimat
 
 
 def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
-    """How many times as large `of` is for entrant `ours` as for `theirs`, per Profile, paired by seed.
+    """How many times as large `of` is for scheme `ours` as for `theirs`, per Profile, paired by seed.
 
     A geometric mean: that of `theirs` to `ours` is its inverse, and ratios of several Profiles may be averaged. A
     Profile without seeds that both ran, or with a run where `of` is zero, is left out. Where all seeds gave both the
@@ -193,7 +193,7 @@ def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], flo
 
 
 def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
-    """By how much `of` is larger for entrant `ours` than for `theirs`, per Profile, paired by seed: an arithmetic mean.
+    """By how much `of` is larger for scheme `ours` than for `theirs`, per Profile, paired by seed: an arithmetic mean.
 
     Where both ran the same seeds it is the difference of the two means that `summarise` gives. Profiles and seeds count
     as in `compare`.
@@ -207,7 +207,7 @@ def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable
 def paired_values(
     runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """`of` for both entrants by Profile, in the order of the seeds that both have a valid Run of; none without such."""
+    """`of` for both schemes by Profile, in the order of the seeds that both have a valid Run of; none without such."""
     return {
         label: ([of(run) for run, _ in pairs], [of(run) for _, run in pairs])
         for label, pairs in _pairs(runs, ours, theirs).items()
@@ -216,12 +216,12 @@ def paired_values(
 
 
 def _pairs(runs: Iterable[Run], ours: str, theirs: str) -> dict[str, list[tuple[Run, Run]]]:
-    """By Profile, valid Runs of two entrants with the same seed; one pair where all have all figures alike."""
+    """By Profile, valid Runs of two schemes with the same seed; one pair where all have all figures alike."""
     found: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
-        if run.entrant in (ours, theirs) and run.record["valid"]:
+        if run.scheme in (ours, theirs) and run.record["valid"]:
             pair = found.setdefault(run.label, ({}, {}))
-            pair[0 if run.entrant == ours else 1][run.seed] = run
+            pair[0 if run.scheme == ours else 1][run.seed] = run
     return {
         label: _one_if_alike([(mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys())])
         for label, (mine, others) in found.items()

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe.runs.estimates import Estimate
-    from bentpipe.runs.summary import EntrantSummary, LeftOut
+    from bentpipe.runs.summary import LeftOut, SchemeSummary
 
 MBIT = 1e-6
 """bit/s to Mbit/s."""
@@ -58,7 +58,7 @@ def with_interval(found: Estimate, scale: float = 1.0, unit: str = "") -> str:
     return f"{size} (95 % CI {ends}, n = {found.n})" if ends else f"{size} (n = {found.n})"
 
 
-def count(summary: EntrantSummary) -> tuple[str, str]:
+def count(summary: SchemeSummary) -> tuple[str, str]:
     """The results that count, and how many Runs they come from if that is another number: ``1`` and ``(3 alike)``."""
     if summary.valid == summary.n:
         return str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"
@@ -67,13 +67,13 @@ def count(summary: EntrantSummary) -> tuple[str, str]:
 
 
 #: Short, so that a table fits a terminal of 80 columns whole. Goodput and RTT units stand in the title.
-RESULT_COLUMNS = ("entrant", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "resent", "n")
+RESULT_COLUMNS = ("scheme", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "retransmitted", "n")
 
 
 def result_tables(
-    summaries: Iterable[EntrantSummary], left_out: Iterable[LeftOut] = ()
+    summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()
 ) -> list[tuple[str, list[list[str]]]]:
-    """A title and rows under `RESULT_COLUMNS` for each Profile, in order; entrants without a valid Run come last."""
+    """A title and rows under `RESULT_COLUMNS` for each Profile, in order; schemes without a valid Run come last."""
     by_profile: dict[str, list[list[str]]] = {}
     for summary in summaries:
         by_profile.setdefault(summary.profile, []).extend(result_rows([summary]))
@@ -87,14 +87,14 @@ def result_tables(
 
 
 def _without_result(left: LeftOut) -> list[str]:
-    return [left.entrant, "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
+    return [left.scheme, "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
 
 
-def result_rows(summaries: Iterable[EntrantSummary]) -> list[list[str]]:
-    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; the entrant is named in its first."""
+def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
+    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; the scheme is named in its first."""
     return [
         [
-            summary.entrant if i == 0 else "",
+            summary.scheme if i == 0 else "",
             flow.controller,
             mean(flow.goodput_bps, MBIT),
             interval(flow.goodput_bps, MBIT),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.experiments import experiment as ex
-from bentpipe.experiments.plugins import guests_of
+from bentpipe.experiments.plugins import python_controllers
 from bentpipe.runs import record, store
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Work:
     """One Run to be. `experiment` refers to the given Profiles; the Run's refers to them as drawn with its seed."""
 
     bases: tuple[Base, ...]
-    entrant: str
+    scheme: str
     seed: int
     phase: str
     experiment: ex.Experiment
@@ -55,12 +55,12 @@ class Work:
     @property
     def name(self) -> str:
         """As messages call it."""
-        return f"{self.entrant}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
+        return f"{self.scheme}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
 
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a finished Run to stand for this work."""
-        versions = record.versions(self.world, guests_of(self.experiment))
+        versions = record.versions(self.world, python_controllers(self.experiment))
         return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
 
 
@@ -71,7 +71,7 @@ def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions
     """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
     ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {
-        key: value for key, value in versions.items() if key.startswith(record.GUEST)
+        key: value for key, value in versions.items() if key.startswith(record.PYTHON_CONTROLLER)
     }
     whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "versions": ran}))
     return whole

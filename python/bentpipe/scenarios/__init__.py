@@ -8,7 +8,7 @@ The TOML files lie beside this module and are part of the wheel. ``docs/referenc
 - `country_at`: the country of the nearest site, gateway or PoP.
 - `fibre_one_way_ms`: delay between two points over fibre.
 - `load_presets`, `parse_preset`: static paths. `load_services`: published paths over satellites.
-- `load_traffic`, `find_traffic`: other people's traffic on a path.
+- `load_traffic`, `find_traffic`: cross traffic on a path.
 """
 
 from __future__ import annotations

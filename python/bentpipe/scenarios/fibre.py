@@ -1,11 +1,11 @@
 """Delay over fibre between two points: measured city pairs first, cables next, great circles only where neither exists.
 
 A packet from Melbourne to Sao Paulo needs 2.4 times what the great circle would cost, because no cable follows it. So
-the delay comes from ``fibre.toml``, a graph of cities whose links are published round-trip times or cable lengths:
+the delay comes from ``fibre.toml``, a graph of cities whose links are published RTTs or cable lengths:
 
 1. Ends closer together than the access radius: great circle x path factor.
 2. Otherwise each end goes to its nearest city (a *tail*, great circle x path factor), and between the cities stands the
-   measured round trip if there is one, else the shortest path over all links. Half a round trip is taken as one way.
+   measured RTT if there is one, else the shortest path over all links. Half an RTT is taken as one way.
 3. Where an end is beyond the access radius of every city, the great circle x path factor between the ends is tried as
    well and the smaller delay taken; where no path exists, it is all there is.
 
@@ -42,7 +42,7 @@ class FibreDelay:
 
     Attributes:
         one_way_ms: The delay [ms].
-        basis: ``"table"`` if it rests on published round trips, ``"cable"`` if on published cable lengths somewhere on
+        basis: ``"table"`` if it rests on published RTTs, ``"cable"`` if on published cable lengths somewhere on
             the way, ``"great-circle"`` if some long part is only a stretched great circle.
         detail: One line for people and for provenance: the cities passed, the sources, the tails.
 
@@ -223,7 +223,7 @@ class _Graph:
         self.links: dict[str, dict[str, Link]] = {name: {} for name in cities}
 
     def measured(self, block: Table) -> None:
-        """Round trips from each row's city to the cities of `to`."""
+        """RTTs from each row's city to the cities of `to`."""
         source = self._source(block)
         to = [self._known(block, name) for name in block.texts("to")]
         for row in block.tables("rows"):
@@ -231,7 +231,7 @@ class _Graph:
             rtts_ms = row.numbers_or_nan("rtt_ms", 0.1, 2000.0)
             if len(rtts_ms) > len(to):
                 raise UserError(
-                    f"{row.where}: {len(rtts_ms)} round trips; wanted at most {len(to)}, one for each city of `to`"
+                    f"{row.where}: {len(rtts_ms)} RTTs; wanted at most {len(to)}, one for each city of `to`"
                 )
             row.done()
             for end, rtt_ms in zip(to, rtts_ms, strict=False):

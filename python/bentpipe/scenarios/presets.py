@@ -61,7 +61,7 @@ class PresetPath:
         preset: The preset's name.
         down_bps: Rate towards the user [bit/s].
         up_bps: Rate from the user [bit/s].
-        rtt_ns: Round-trip propagation delay [ns].
+        rtt_ns: RTT propagation delay [ns].
         queue: Limit of the queue before each direction's rate.
         loss: Probability that a packet is lost behind the queue, each packet for itself, in each direction.
         text: The whole preset with every parameter spelt out, for provenance; parses to this same path.

@@ -1,4 +1,4 @@
-"""Other people's traffic by name: how much of a path it brings, in transfers of what sizes."""
+"""cross traffic by name: how much of a path it brings, in transfers of what sizes."""
 
 from __future__ import annotations
 

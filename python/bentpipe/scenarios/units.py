@@ -20,7 +20,7 @@ _BYTES = {"bytes": 1, "kb": 10**3, "mb": 10**6}
 
 #: Largest rate accepted [bit/s]: 1 Tbit/s. Chosen here: beyond any link a transport study uses.
 MAX_RATE_BPS = 10**12
-#: Longest time accepted [ns]: 60 s. Chosen here: longer than any round trip or queue on the Earth.
+#: Longest time accepted [ns]: 60 s. Chosen here: longer than any RTT or queue on the Earth.
 MAX_TIME_NS = 60 * 10**9
 #: Largest queue accepted [bytes]: 1 TB, and [packets] and [bdp]: a million. Chosen here, to catch slips.
 MAX_QUEUE_BYTES = 10**12
@@ -35,7 +35,7 @@ class QueueLimit:
     """A queue's limit, in the unit it was given.
 
     Attributes:
-        kind: ``"bytes"``, ``"packets"``, ``"time"`` or ``"bdp"`` (multiples of rate x round-trip time).
+        kind: ``"bytes"``, ``"packets"``, ``"time"`` or ``"bdp"`` (multiples of rate x RTT).
         amount: In bytes, packets, nanoseconds or multiples; exact.
 
     """

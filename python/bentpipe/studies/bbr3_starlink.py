@@ -34,7 +34,7 @@ DEFAULT, RAISED = "default", "raised"
 #: What is run: uploads never need more than the default buffers hold.
 PARTS: Sequence[tuple[str, Direction]] = ((DEFAULT, "up"), (DEFAULT, "down"), (RAISED, "down"))
 #: "Substantially higher" (BBRv3: 10 to 30, downwards often above 300 a second) against "comparatively minimal" is at
-#: least so many times as many segments sent again. Chosen here: the paper gives no figure of the others.
+#: least so many times as many segments retransmitted. Chosen here: the paper gives no figure of the others.
 MUCH_MORE = 3.0
 MSS_BYTES = 1448
 #: RTT variation is "relatively consistent across all CCAs" if the largest median is at most so many times the least.
@@ -244,7 +244,7 @@ def _download_rows(published: Mapping[str, Published], runs: Mapping[Key, Sequen
 
 
 def _resending_rows(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]:
-    """Segments sent again per thousand that arrived, which the paper does not have."""
+    """Segments retransmitted per thousand that arrived, which the paper does not have."""
     return [
         _resending_row(runs, (*part, *of), plan.basis)
         for part in PARTS
@@ -255,7 +255,7 @@ def _resending_rows(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]
 def _resending_row(runs: Mapping[Key, Sequence[Ran]], at: Key, basis: str) -> Row:
     buffers, direction, city, controller = at
     share = quantile(_all(runs[at], _again_per_thousand), 0.5)
-    quantity = f"{direction}: sent again per thousand segments: {city}, {controller}, {buffers} buffers"
+    quantity = f"{direction}: retransmitted per thousand segments: {city}, {controller}, {buffers} buffers"
     return Row(quantity, "", None, share, "–", basis)
 
 
@@ -282,7 +282,7 @@ def _figure_of(direction: str) -> str:
 def _city_verdicts(
     runs: Mapping[Key, Sequence[Ran]], plan: _Plan, buffers: str, direction: str, city: str
 ) -> list[Verdict]:
-    """BBRv3 against the others to one city: what it gets, and what it sends again."""
+    """BBRv3 against the others to one city: what it gets, and what it retransmits."""
     ran = {name: runs[buffers, direction, city, name] for name in plan.controllers}
     means = {name: [run.tracks[0].mean_bps / 1e6 for run in of] for name, of in ran.items()}
     again = {name: [float(run.tracks[0].retransmits.sum()) for run in of] for name, of in ran.items()}
@@ -353,7 +353,7 @@ def _window_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Ver
 def _grows_with_rtt(
     runs: Mapping[Key, Sequence[Ran]], plan: _Plan, buffers: str, direction: str, source: str
 ) -> Verdict:
-    """BBRv3's retransmissions against the path's round-trip time: the least that any controller saw, city by city."""
+    """BBRv3's retransmissions against the path's RTT: the least that any controller saw, city by city."""
     rtt_ms = np.array(
         [
             [
@@ -439,7 +439,7 @@ def _figures(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> dict[str, Figure
 
         panels = [
             Boxes("Throughput", "Mbit/s", values(_throughput)),
-            Boxes("Sent again", "segments a second", values(_again)),
+            Boxes("Retransmitted", "segments a second", values(_again)),
             Boxes("Congestion window", "MB", values(_cwnd)),
             Boxes("RTT", "ms", values(_rtt)),
             Boxes("RTT variation", "ms", values(_rtt_var)),

@@ -15,7 +15,7 @@ import polars as pl
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Job, race_jobs
 from bentpipe.execution.sweeps.job import Outcome as Finished
-from bentpipe.experiments.schemes import parse_entrant
+from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs.estimates import Estimate, estimate
@@ -58,7 +58,7 @@ class Outcome:
     Attributes:
         goodput_bps: Of all flows together, after the warm-up.
         queueing_ms: Mean wait of all their packets (`waits`), after the warm-up.
-        resent: Segments sent again per thousand that arrived, after the warm-up.
+        retransmitted: Segments retransmitted per thousand that arrived, after the warm-up.
         shares: Of the goodput, by flow.
         marks: Packets marked in the direction of the data.
         after_handover: Part of the marks and early drops that fell into the second of a reconfiguration or the next.
@@ -67,14 +67,14 @@ class Outcome:
 
     goodput_bps: float
     queueing_ms: float
-    resent: float
+    retransmitted: float
     shares: tuple[float, ...]
     marks: int
     after_handover: float | None
     struck: float
 
 
-#: Direction, queue, entrant → outcomes by path, in order.
+#: Direction, queue, scheme → outcomes by path, in order.
 Field = Mapping[tuple[str, str, str], Sequence[Outcome]]
 
 
@@ -107,17 +107,17 @@ def _run(request: Request) -> Result:
     jobs: list[Job] = []
     keys: list[tuple[Direction, str, Profile]] = []
     for direction, (queue, rule) in product(DIRECTIONS, queues.items()):
-        entrants = _entrants(queue)
+        schemes = _schemes(queue)
         jobs += race_jobs(
             paths,
-            entrants,
+            schemes,
             direction=direction,
             duration_s=duration_s,
             phase_s=0.0,
             queues=[f"{direction}={rule}"] if rule else [],
             measure=marked,
         )
-        keys += [(direction, queue, path) for path in paths for _ in entrants]
+        keys += [(direction, queue, path) for path in paths for _ in schemes]
     swept = run_sweep(
         jobs,
         out=request.out / "runs",
@@ -127,7 +127,7 @@ def _run(request: Request) -> Result:
     lone = {(direction, id(path)): lone_ms(path, direction) for direction, path in product(DIRECTIONS, paths)}
     field: dict[tuple[str, str, str], list[Outcome]] = {}
     for (direction, queue, path), run in zip(keys, swept.whole(), strict=True):
-        field.setdefault((direction, queue, run.entrant), []).append(_outcome(run, lone[direction, id(path)]))
+        field.setdefault((direction, queue, run.scheme), []).append(_outcome(run, lone[direction, id(path)]))
     basis = f"simulated: {len(paths)} Profiles of {duration_s:g} s"
     verdicts = _verdicts(field, basis)
     return Result(
@@ -139,19 +139,19 @@ def _run(request: Request) -> Result:
     )
 
 
-def _entrants(queue: str) -> tuple[str, ...]:
+def _schemes(queue: str) -> tuple[str, ...]:
     """Every controller without ECN, and where the queue marks with it; and against CUBIC, with and without."""
     plain = [without for without, _ in CONTROLLERS.values()]
     pairs = [f"{without}+cubic" for without in plain]
     if queue == OWN:
-        return tuple(map(parse_entrant, [*plain, *pairs]))
+        return tuple(map(parse_scheme, [*plain, *pairs]))
     marked = [answers for _, answers in CONTROLLERS.values()]
     marked_pairs = [f"{answers}+cubic:ecn=on" for answers in marked]
-    return tuple(map(parse_entrant, [*plain, *marked, *pairs, *marked_pairs, "cubic:ecn=on+cubic"]))
+    return tuple(map(parse_scheme, [*plain, *marked, *pairs, *marked_pairs, "cubic:ecn=on+cubic"]))
 
 
 def marked(run: Finished) -> dict[str, Any]:
-    """What is kept of a Run: waits, segments sent again, marks, and when the queue acted."""
+    """What is kept of a Run: waits, segments retransmitted, marks, and when the queue acted."""
     direction = run.experiment.flows[0].direction
     links = run.links().filter((pl.col("flow") == -1) & (pl.col("direction") == direction))
     seconds = run.seconds().group_by("flow").agg(pl.col("goodput_bytes", "retransmits").cast(pl.Int64).sort_by("t_s"))
@@ -170,7 +170,7 @@ def _outcome(run: SweptRun, lone: NDArray[np.float64]) -> Outcome:
     return Outcome(
         goodput_bps=sum(rates),
         queueing_ms=wait_ms(found, lone, run.warmup_s, run.offset_s) or 0.0,
-        resent=1000 * found["retransmits"] / max(1.0, found["goodput_bytes"] / MSS_BYTES),
+        retransmitted=1000 * found["retransmits"] / max(1.0, found["goodput_bytes"] / MSS_BYTES),
         shares=tuple(rate / whole for rate in rates),
         marks=found["marks"],
         after_handover=found["near"] / found["acted"] if found["acted"] else None,
@@ -196,12 +196,12 @@ def _near_handovers(run: Finished, links: pl.DataFrame) -> tuple[int, int, float
     return int(acted[near].sum()), int(acted.sum()), float(near.mean()) if len(near) else 0.0
 
 
-def _key(direction: str, queue: str, entrant: str) -> tuple[str, str, str]:
-    return direction, queue, parse_entrant(entrant)
+def _key(direction: str, queue: str, scheme: str) -> tuple[str, str, str]:
+    return direction, queue, parse_scheme(scheme)
 
 
-def _of(field: Field, direction: str, queue: str, entrant: str, what: str) -> list[float]:
-    return [float(getattr(outcome, what)) for outcome in field[_key(direction, queue, entrant)]]
+def _of(field: Field, direction: str, queue: str, scheme: str, what: str) -> list[float]:
+    return [float(getattr(outcome, what)) for outcome in field[_key(direction, queue, scheme)]]
 
 
 def _configurations() -> list[tuple[str, bool, str]]:
@@ -220,17 +220,17 @@ def _rows(field: Field, basis: str) -> list[Row]:
     measures = [
         ("goodput_bps", "goodput", "Mbit/s", 1e-6),
         ("queueing_ms", "queueing delay", "ms", 1.0),
-        ("resent", "sent again", "per thousand", 1.0),
+        ("retransmitted", "retransmitted", "per thousand", 1.0),
     ]
-    for direction, (name, entrants) in product(DIRECTIONS, CONTROLLERS.items()):
+    for direction, (name, schemes) in product(DIRECTIONS, CONTROLLERS.items()):
         for queue, ecn, called in _configurations():
             for what, quantity, unit, scale in measures:
-                found = estimate(_of(field, direction, queue, entrants[ecn], what))
+                found = estimate(_of(field, direction, queue, schemes[ecn], what))
                 said = f"{basis}; mean and 95 % CI {_text(found, scale)}"
                 rows.append(
                     Row(f"{direction}, {name}, {called}: {quantity}", unit, None, found.mean * scale, "–", said)
                 )
-            pair = f"{entrants[ecn]}+cubic" + (":ecn=on" if ecn else "")
+            pair = f"{schemes[ecn]}+cubic" + (":ecn=on" if ecn else "")
             share = estimate([o.shares[0] for o in field[_key(direction, queue, pair)]], ceiling=1.0)
             said = f"{basis}; mean and 95 % CI {_text(share)}"
             rows.append(Row(f"{direction}, {name} against CUBIC, {called}: its share", "", None, share.mean, "–", said))
@@ -256,8 +256,8 @@ def _verdicts(field: Field, basis: str) -> list[Verdict]:
             found.append(all_hold(statement, claims, article, basis))
         for queue in ("CoDel", "FQ-CoDel"):
             ours, drops = (queue, answers), (queue, plain)
-            again = _means(field, direction, ours, drops, "resent")
-            why = f"sent again per thousand {again[0]:.3g}, without {again[1]:.3g}"
+            again = _means(field, direction, ours, drops, "retransmitted")
+            why = f"retransmitted per thousand {again[0]:.3g}, without {again[1]:.3g}"
             statement = f"{direction}, {name}: over {queue}, marks give more goodput than drops"
             claim = _claim(field, direction, ours, drops, "goodput_bps", "goodput over that without ECN")
             found.append(all_hold(statement, [claim], article, basis, why))
@@ -295,12 +295,12 @@ def _means(
 def _figure(field: Field, direction: str) -> Figure:
     points = [
         Point(
-            entrants[0],
+            schemes[0],
             called,
-            float(np.mean(_of(field, direction, queue, entrants[ecn], "queueing_ms"))),
-            float(np.mean(_of(field, direction, queue, entrants[ecn], "goodput_bps"))) / 1e6,
+            float(np.mean(_of(field, direction, queue, schemes[ecn], "queueing_ms"))),
+            float(np.mean(_of(field, direction, queue, schemes[ecn], "goodput_bps"))) / 1e6,
         )
-        for entrants in CONTROLLERS.values()
+        for schemes in CONTROLLERS.values()
         for queue, ecn, called in _configurations()
     ]
     way = "Download" if direction == "down" else "Upload"

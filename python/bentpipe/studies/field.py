@@ -12,7 +12,7 @@ import numpy as np
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Outcome, experiment_jobs
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, ProfileRef
-from bentpipe.experiments.schemes import flows_of, parse_entrant
+from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.presets import preset_profile
@@ -49,7 +49,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Score:
-    """What an entrant did on a path.
+    """What a scheme did on a path.
 
     Attributes:
         goodput_bps: Of each flow, after the warm-up [bit/s].
@@ -85,13 +85,13 @@ def preset_path(written: str, duration_s: float) -> Path:
 def race_field(
     request: Request,
     paths: Sequence[Path],
-    entrants: Sequence[str],
+    schemes: Sequence[str],
     times_s: tuple[float, float],
     *,
     seeds: int = 1,
     shares: tuple[float, float] = (0.0, 1.0),
 ) -> dict[tuple[str, str], list[Score]]:
-    """Every entrant (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
+    """Every scheme (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
 
     `times_s` are how long a Run lasts, and the warm-up that its figures leave out. Results are kept in the study's
     folder, and not run again where they are there. `shares` is the part of the progress that this is.
@@ -101,9 +101,9 @@ def race_field(
     jobs = [
         job
         for path in paths
-        for entrant in entrants
+        for scheme in schemes
         for job in experiment_jobs(
-            _experiment(path, entrant, duration_s, warmup_s), [path.profile], seeds=seeds, measure=first_flows_delay
+            _experiment(path, scheme, duration_s, warmup_s), [path.profile], seeds=seeds, measure=first_flows_delay
         )
     ]
     swept = run_sweep(
@@ -116,8 +116,8 @@ def race_field(
     found = {}
     for path in paths:
         lone = lone_ms(path.profile, path.direction)
-        for entrant in entrants:
-            found[path.name, entrant] = [_score(next(runs), lone, warmup_s) for _ in range(seeds)]
+        for scheme in schemes:
+            found[path.name, scheme] = [_score(next(runs), lone, warmup_s) for _ in range(seeds)]
     return found
 
 
@@ -126,10 +126,10 @@ def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
     return delays(outcome, 0)
 
 
-def _experiment(path: Path, entrant: str, duration_s: float, warmup_s: float) -> Experiment:
+def _experiment(path: Path, scheme: str, duration_s: float, warmup_s: float) -> Experiment:
     flows = tuple(
         Flow(controller, path.direction, options=options, sender="host", receiver="host")
-        for controller, options in flows_of(parse_entrant(entrant))
+        for controller, options in flows_of(parse_scheme(scheme))
     )
     reference = ProfileRef(flows[0].profile, path.profile.name, path.profile.content_hash())
     return Experiment(

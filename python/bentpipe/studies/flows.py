@@ -39,9 +39,9 @@ class Track:
     Attributes:
         t_s: Since the Run's beginning [s].
         goodput_bps: Between the sample before and this one [bit/s].
-        retransmits: Segments sent again between the two.
+        retransmits: Segments retransmitted between the two.
         cwnd_bytes: Congestion window.
-        rtt_ms: Smoothed round-trip time; NaN: none known.
+        rtt_ms: Smoothed RTT; NaN: none known.
         rtt_var_ms: Its mean deviation.
     """
 

@@ -16,7 +16,7 @@ from bentpipe.studies.study import Request, Result, Row, Study
 
 @dataclass(frozen=True)
 class _User:
-    """A controller as an entrant: with a hint, with a wrong one, with none; its parent; what the wrong one is."""
+    """A controller as a scheme: with a hint, with a wrong one, with none; its parent; what the wrong one is."""
 
     hinted: str
     wrong: str
@@ -45,23 +45,23 @@ def _run(request: Request) -> Result:
     scenario.done()
     if request.quick:
         offsets_ms = [min(offsets_ms), 0, max(offsets_ms)]
-    entrants = list(
+    schemes = list(
         dict.fromkeys(
-            entrant
+            scheme
             for user in users.values()
-            for entrant in (*(user.late(offset) for offset in offsets_ms), user.wrong, user.none, user.parent)
+            for scheme in (*(user.late(offset) for offset in offsets_ms), user.wrong, user.none, user.parent)
         )
     )
-    scores = field.race_field(request, paths, entrants, (duration_s, warmup_s))
+    scores = field.race_field(request, paths, schemes, (duration_s, warmup_s))
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
 
-    def over_parent(entrant: str, user: _User, least: float = 1.0, case: str = "") -> Claim:
-        mine, theirs = ([scores[name, e][0].goodput_bps[0] for name in names] for e in (entrant, user.parent))
+    def over_parent(scheme: str, user: _User, least: float = 1.0, case: str = "") -> Claim:
+        mine, theirs = ([scores[name, e][0].goodput_bps[0] for name in names] for e in (scheme, user.parent))
         return Claim(case, mine, theirs, least)
 
-    def queue(entrant: str) -> float | None:
-        known = [wait for name in names if (wait := scores[name, entrant][0].queue_ms) is not None]
+    def queue(scheme: str) -> float | None:
+        known = [wait for name in names if (wait := scores[name, scheme][0].queue_ms) is not None]
         return float(np.mean(known)) if known else None
 
     kept = published["kept"]
@@ -69,8 +69,8 @@ def _run(request: Request) -> Result:
     for name, user in users.items():
         late = {f"{offset:+d} ms": user.late(offset) for offset in offsets_ms}
         cases = late | {user.wrong_is: user.wrong, "no hint": user.none}
-        gains = {case: ratio_of(over_parent(entrant, user)) for case, entrant in cases.items()}
-        waits = {case: queue(entrant) for case, entrant in cases.items()}
+        gains = {case: ratio_of(over_parent(scheme, user)) for case, scheme in cases.items()}
+        waits = {case: queue(scheme) for case, scheme in cases.items()}
         for case in cases:
             gain, said = gains[case], ratio_text(gains[case])
             quantity = f"{name}, {case}: goodput over {user.parent}'s"

@@ -1,4 +1,4 @@
-"""CUBIC and BBR over Starlink among other people's traffic, peak and off-peak (Huston 2024, figures 3 to 9)."""
+"""CUBIC and BBR over Starlink among cross traffic, peak and off-peak (Huston 2024, figures 3 to 9)."""
 
 from __future__ import annotations
 

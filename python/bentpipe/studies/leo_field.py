@@ -17,7 +17,7 @@ from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Relation, Request, Result, Row, Study, Verdict
 
 Scores = Mapping[tuple[str, str], Sequence[field.Score]]
-#: By entrant, the mean queueing delay on each Profile [ms]; None: nothing of it arrived there.
+#: By scheme, the mean queueing delay on each Profile [ms]; None: nothing of it arrived there.
 Queues = Mapping[str, Sequence[float | None]]
 Figures = Mapping[str, Published]
 
@@ -27,7 +27,7 @@ def _run(request: Request) -> Result:
     scenario, published = loaded.table, loaded.published
     duration_s, warmup_s = scenario.number("duration_s", 20, 3600), scenario.number("warmup_s", 0, 600)
     left_out = scenario.texts("left_out")
-    entrants = [name for name in known_controllers() if name not in left_out]
+    schemes = [name for name in known_controllers() if name not in left_out]
     design = scenario.texts("design")
     paths = field.take_paths(scenario, duration_s, quick=4 if request.quick else None)
     controls = [field.preset_path(preset, duration_s) for preset in scenario.texts("controls")]
@@ -36,25 +36,25 @@ def _run(request: Request) -> Result:
     if request.quick:
         seeds = 1
     times = (duration_s, warmup_s)
-    alone = field.race_field(request, paths, entrants, times, shares=(0.0, 0.7))
+    alone = field.race_field(request, paths, schemes, times, shares=(0.0, 0.7))
     pairs = ["bbr3+cubic", "bbr3-leo+cubic", "cubic+cubic", "cubic-leo+cubic"]
     beside = field.race_field(request, paths, pairs, times, shares=(0.7, 0.85))
     families = ["cubic", "cubic-leo", "bbr3", "bbr3-leo"]
     still = field.race_field(request, controls, families, times, seeds=seeds, shares=(0.85, 1.0))
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
-    known = _known(alone, names, entrants)
-    shares, queues = _shares(alone, known, entrants), _queues(alone, known, entrants)
-    points = {entrant: _of_both(queues[entrant], shares[entrant]) for entrant in entrants}
+    known = _known(alone, names, schemes)
+    shares, queues = _shares(alone, known, schemes), _queues(alone, known, schemes)
+    points = {scheme: _of_both(queues[scheme], shares[scheme]) for scheme in schemes}
     rows: list[Row] = []
-    for entrant in entrants:
-        mean, low, high = field.bootstrap(shares[entrant])
-        quantity = f"goodput, share of the best on each Profile: {entrant}"
+    for scheme in schemes:
+        mean, low, high = field.bootstrap(shares[scheme])
+        quantity = f"goodput, share of the best on each Profile: {scheme}"
         rows.append(Row(quantity, "", None, mean, f"95 %: {low:.3f} to {high:.3f}", basis))
-        wait_ms, low, high = field.bootstrap(points[entrant][0])
+        wait_ms, low, high = field.bootstrap(points[scheme][0])
         source = f"from the link elements; 95 %: {low:.1f} to {high:.1f}"
         known_ms = wait_ms if math.isfinite(wait_ms) else None
-        rows.append(Row(f"mean queueing delay: {entrant}", "ms", None, known_ms, source, basis))
+        rows.append(Row(f"mean queueing delay: {scheme}", "ms", None, known_ms, source, basis))
     found = [
         _ours(shares, queues, published, basis),
         _fair(beside, known, published, basis),
@@ -63,7 +63,7 @@ def _run(request: Request) -> Result:
     rows = [row for judged, _ in found for row in judged] + rows
     verdicts = [verdict for _, judged in found for verdict in judged]
     figure = pareto.plot(
-        {entrant: both for entrant, both in points.items() if both[0]},
+        {scheme: both for scheme, both in points.items() if both[0]},
         "mean queueing delay [ms]",
         "goodput, share of the best on each Profile",
     )
@@ -79,18 +79,18 @@ def _run(request: Request) -> Result:
     return Result(rows, verdicts, [basis], {"pareto": figure}, notes)
 
 
-def _known(scores: Scores, names: Sequence[str], entrants: Sequence[str]) -> list[str]:
-    """Profiles on which any entrant's packets came through; who got nothing there has a share of 0."""
-    return [name for name in names if max(scores[name, entrant][0].goodput_bps[0] for entrant in entrants) > 0]
+def _known(scores: Scores, names: Sequence[str], schemes: Sequence[str]) -> list[str]:
+    """Profiles on which any scheme's packets came through; who got nothing there has a share of 0."""
+    return [name for name in names if max(scores[name, scheme][0].goodput_bps[0] for scheme in schemes) > 0]
 
 
-def _shares(scores: Scores, names: Sequence[str], entrants: Sequence[str]) -> dict[str, list[float]]:
-    best = {name: max(scores[name, entrant][0].goodput_bps[0] for entrant in entrants) for name in names}
-    return {entrant: [scores[name, entrant][0].goodput_bps[0] / best[name] for name in names] for entrant in entrants}
+def _shares(scores: Scores, names: Sequence[str], schemes: Sequence[str]) -> dict[str, list[float]]:
+    best = {name: max(scores[name, scheme][0].goodput_bps[0] for scheme in schemes) for name in names}
+    return {scheme: [scores[name, scheme][0].goodput_bps[0] / best[name] for name in names] for scheme in schemes}
 
 
-def _queues(scores: Scores, names: Sequence[str], entrants: Sequence[str]) -> Queues:
-    return {entrant: [scores[name, entrant][0].queue_ms for name in names] for entrant in entrants}
+def _queues(scores: Scores, names: Sequence[str], schemes: Sequence[str]) -> Queues:
+    return {scheme: [scores[name, scheme][0].queue_ms for name in names] for scheme in schemes}
 
 
 def _of_both(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[list[float], list[float]]:
@@ -139,8 +139,8 @@ def _ours(
 def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
     """Jain's index of each pair with CUBIC, and CUBIC's own goodput, beside ours and beside their parents."""
 
-    def of(entrant: str) -> tuple[list[float], list[float]]:
-        flows = [scores[name, entrant][0].goodput_bps for name in names]
+    def of(scheme: str) -> tuple[list[float], list[float]]:
+        flows = [scores[name, scheme][0].goodput_bps for name in names]
         # A pair that gets nothing where others do shares nothing.
         return [jain_index(pair) or 0.0 for pair in flows], [pair[1] for pair in flows]
 

@@ -64,11 +64,11 @@ def _run(request: Request) -> Result:
     chosen = next(cell for cell in tuned.cells if cell.point == asked.chosen)
     again = _fresh(parts, asked, [chosen] if best in (None, chosen) else [chosen, best])
     others = {key: _tuned(parts, asked, terminals[key], asked.elsewhere_tests) for key in asked.elsewhere}
-    curves = _curves(parts, asked, chosen.entrant)
+    curves = _curves(parts, asked, chosen.scheme)
     basis = f"simulated: {asked.tests} tests of {asked.duration_s:g} s"
     elsewhere = f"simulated: {asked.elsewhere_tests} tests of {asked.duration_s:g} s"
     published = scenario.published
-    home = pooled(at_home.runs, chosen.entrant, CONTROLLER)
+    home = pooled(at_home.runs, chosen.scheme, CONTROLLER)
     rows = [*_point_rows(published, home, basis, "all seconds together")]
     rows += [
         published["gain"].row(mean(chosen.score.gain), f"{basis}; {percent(chosen.score.gain)}", of=_BY_TEST),
@@ -80,7 +80,7 @@ def _run(request: Request) -> Result:
     ]
     rows += _fresh_rows(published, asked, again)
     rows += _elsewhere_rows(asked, others, {key: terminals[key].name for key in others}, elsewhere)
-    changed_rows, what_if = _supposed(parts, asked, published, chosen.entrant)
+    changed_rows, what_if = _supposed(parts, asked, published, chosen.scheme)
     rows += changed_rows
     figures = {
         "figures-5b-5c": plot_heatmaps(
@@ -116,8 +116,8 @@ class _Parts:
     def __init__(self, request: Request, parts: int) -> None:
         self._request, self._parts, self._done = request, parts, 0
 
-    def sweep(self, paths: list[Any], entrants: list[str], duration_s: float) -> list[Any]:
-        jobs = race_jobs(paths, entrants, direction="up", duration_s=duration_s, phase_s=0.0, measure=by_second)
+    def sweep(self, paths: list[Any], schemes: list[str], duration_s: float) -> list[Any]:
+        jobs = race_jobs(paths, schemes, direction="up", duration_s=duration_s, phase_s=0.0, measure=by_second)
         begin = self._done / self._parts
         swept = run_sweep(
             jobs,
@@ -162,10 +162,10 @@ def _take(table: Any, quick: bool) -> _Asked:  # noqa: ANN401 - a scenario's tab
 def _tuned(parts: _Parts, asked: _Asked, terminal: Place, tests: int) -> At:
     """The grid at one terminal."""
     paths = asked.uplink.paths(tests, asked.duration_s, terminal=terminal)
-    settings = {asked.grid.entrant(point): point for point in asked.grid.points()}
+    settings = {asked.grid.scheme(point): point for point in asked.grid.points()}
     runs = parts.sweep(paths, [CONTROLLER, *settings], asked.duration_s)
     parts.next()
-    cells = tuple(Cell(point, entrant, score(runs, entrant, CONTROLLER)) for entrant, point in settings.items())
+    cells = tuple(Cell(point, scheme, score(runs, scheme, CONTROLLER)) for scheme, point in settings.items())
     return At(
         Tuned(asked.grid, CONTROLLER, cells, asked.most_inflation, best_of(cells, asked.most_inflation), None), runs
     )
@@ -174,12 +174,12 @@ def _tuned(parts: _Parts, asked: _Asked, terminal: Place, tests: int) -> At:
 def _fresh(parts: _Parts, asked: _Asked, cells: list[Cell]) -> dict[tuple[str, ...], Pooled]:
     """Some points again on days and draws that had no part in choosing one."""
     paths = asked.uplink.paths(asked.fresh_tests, asked.duration_s, skip=asked.tests)
-    runs = parts.sweep(paths, [CONTROLLER, *dict.fromkeys(cell.entrant for cell in cells)], asked.duration_s)
+    runs = parts.sweep(paths, [CONTROLLER, *dict.fromkeys(cell.scheme for cell in cells)], asked.duration_s)
     parts.next()
-    return {cell.point: pooled(runs, cell.entrant, CONTROLLER) for cell in cells}
+    return {cell.point: pooled(runs, cell.scheme, CONTROLLER) for cell in cells}
 
 
-def _curves(parts: _Parts, asked: _Asked, entrant: str) -> list[Curve]:
+def _curves(parts: _Parts, asked: _Asked, scheme: str) -> list[Curve]:
     """The published point's gain against how often loss episodes begin, on a short and on a long way."""
     curves = []
     for server in (asked.uplink.server, asked.far):
@@ -187,9 +187,9 @@ def _curves(parts: _Parts, asked: _Asked, entrant: str) -> list[Curve]:
         for interval_s in asked.intervals_s:
             rate = {"loss": {"up": {"episodes_per_s": 1.0 / interval_s}}}
             paths = asked.uplink.paths(asked.curve_tests, asked.duration_s, server=server, parameters=rate)
-            runs = parts.sweep(paths, [CONTROLLER, entrant], asked.duration_s)
-            scores.append(score(runs, entrant, CONTROLLER))
-            defaults += [run for run in runs if run.entrant == CONTROLLER]
+            runs = parts.sweep(paths, [CONTROLLER, scheme], asked.duration_s)
+            scores.append(score(runs, scheme, CONTROLLER))
+            defaults += [run for run in runs if run.scheme == CONTROLLER]
         bdp = _bdp_bytes(defaults)
         name = server.name if bdp is None else f"{server.name}, BDP {bdp / 1e3:.0f} kB"
         curves.append(Curve(name, tuple(asked.intervals_s), tuple(scores)))
@@ -198,13 +198,13 @@ def _curves(parts: _Parts, asked: _Asked, entrant: str) -> list[Curve]:
 
 
 def _supposed(
-    parts: _Parts, asked: _Asked, published: Mapping[str, Published], entrant: str
+    parts: _Parts, asked: _Asked, published: Mapping[str, Published], scheme: str
 ) -> tuple[list[Row], list[Verdict]]:
     """The published point against the default over paths that differ in one published thing."""
     rows, said = [], []
     for each in asked.counterfactuals:
         paths = asked.uplink.paths(min(asked.tests, each.tests), asked.duration_s, parameters=each.parameters)
-        found = pooled(parts.sweep(paths, [CONTROLLER, entrant], asked.duration_s), entrant, CONTROLLER)
+        found = pooled(parts.sweep(paths, [CONTROLLER, scheme], asked.duration_s), scheme, CONTROLLER)
         basis = f"simulated: {len(paths)} tests of {asked.duration_s:g} s"
         rows += [each.lost_row(paths, "up", basis)]
         rows += each.rows(_point_rows(published, found, basis, "all seconds together"))
@@ -215,7 +215,7 @@ def _supposed(
 
 
 def _bdp_bytes(runs: list[Any]) -> float | None:
-    """The 95th percentile of the default's goodput over all seconds, times its shortest round-trip time [bytes]."""
+    """The 95th percentile of the default's goodput over all seconds, times its shortest RTT [bytes]."""
     seconds = np.concatenate([run.measures["goodput_bps"] for run in runs])
     rtts = [value for run in runs for value in run.measures["rtt_ms"] if value is not None]
     return float(np.quantile(seconds, 0.95) / 8 * min(rtts) / 1e3) if rtts and len(seconds) else None
@@ -292,7 +292,7 @@ def _notes(at_home: At, curves: list[Curve], published: float) -> list[str]:
             "paired differences over the same tests"
         )
     notes.append(
-        "where ours differs: the gain of loss_thresh depends on how often more than 2 % of a round trip's packets are "
+        "where ours differs: the gain of loss_thresh depends on how often more than 2 % of an RTT's packets are "
         "lost, which the paper gives no figure for; the access model's loss was set from published bursts, not from it"
     )
     return notes

@@ -15,7 +15,7 @@ from bentpipe.tuning.scores import score
 from bentpipe.tuning.search import Cell, Tuned
 
 #: An interval of a ratio tells whether a published one is met if its ends differ by at most these factors, goodput's
-#: and the round-trip time's: else it holds because little is known. Chosen here.
+#: and the RTT's: else it holds because little is known. Chosen here.
 WIDEST_GAIN, WIDEST_RTT = 1.25, 1.10
 
 
@@ -28,7 +28,7 @@ class At:
 
     def beats(self, one: Cell, other: Cell) -> bool | None:
         """Whether one point has more goodput than another on the same tests; None: they cannot be told apart."""
-        return above_one(score(self.runs, one.entrant, other.entrant).gain)
+        return above_one(score(self.runs, one.scheme, other.scheme).gain)
 
     def within(self) -> list[Cell]:
         """Points that gain anything without more inflation than is allowed."""

@@ -78,10 +78,10 @@ def _run(request: Request) -> Result:
     shares = {key: np.concatenate(found) / largest[key[0]] for key, found in samples.items()}
     basis = _basis(tests, duration_s)
 
-    def rows_of(where: str, entrants: Sequence[str], world: str, said: str) -> list[Row]:
+    def rows_of(where: str, schemes: Sequence[str], world: str, said: str) -> list[Row]:
         return [
             scenario.published[f"{where}-{name}"].row(float(np.median(shares[world, name])), said)
-            for name in sorted(entrants, reverse=True)
+            for name in sorted(schemes, reverse=True)
         ]
 
     rows = rows_of("leo", controllers, "leo", basis) + rows_of("fibre", ground, "fibre", basis)
@@ -201,7 +201,7 @@ def _notes(runs: Mapping[tuple[str, ...], Sequence[Ran]], largest: Mapping[str, 
     return [
         f"BBRv1's largest second: {largest['leo'] / 1e6:.3g} Mbit/s over LEO, {largest['fibre'] / 1e6:.3g} on the "
         "ground; the paper gives no rates",
-        f"segments sent again over LEO: {sent}",
+        f"segments retransmitted over LEO: {sent}",
         "where the shares differ: the largest second depends on how far the capacity's best moments are above its "
         "middle, and BBRv2's and the loss-based controllers' shares on how often losses come; the access model's loss "
         "constants are not fitted to this path",

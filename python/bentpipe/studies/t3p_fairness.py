@@ -10,7 +10,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.swept import SweptRun
-from bentpipe.fairness import Group, entrant_of_groups, fairness_of, goodput_by_second
+from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.scenarios.tables import Table, packaged_text
@@ -33,13 +33,13 @@ def _run(request: Request) -> Result:
     uplink = load_uplink()
     settings: dict[str, str] = {}
     for entry in table.tables("settings"):
-        settings[entry.text("label")] = entry.text("entrant")
+        settings[entry.text("label")] = entry.text("scheme")
         entry.done()
     table.done()
     count, duration_s = (tests_quick, quick_s) if request.quick else (uplink.tests, uplink.duration_s)
     paths = uplink.paths(count, duration_s, on_progress=lambda done: request.on_progress(0.1 * done))
-    groups = {label: (Group(each, "cubic"), Group(each, entrant)) for label, entrant in settings.items()}
-    raced = {label: entrant_of_groups(pair) for label, pair in groups.items()}
+    groups = {label: (Group(each, "cubic"), Group(each, scheme)) for label, scheme in settings.items()}
+    raced = {label: scheme_of_groups(pair) for label, pair in groups.items()}
     jobs = race_jobs(
         paths, list(raced.values()), direction="up", duration_s=duration_s, phase_s=0.0, measure=goodput_by_second
     )
@@ -47,9 +47,9 @@ def _run(request: Request) -> Result:
         jobs, out=request.out, on=request.on, on_progress=lambda at: request.on_progress(0.1 + 0.9 * at.share)
     ).whole()
     found = {
-        label: fairness_of([run for run in runs if run.entrant == raced[label]], groups[label]) for label in settings
+        label: fairness_of([run for run in runs if run.scheme == raced[label]], groups[label]) for label in settings
     }
-    by_test = {label: _by_test([run for run in runs if run.entrant == raced[label]], each) for label in settings}
+    by_test = {label: _by_test([run for run in runs if run.scheme == raced[label]], each) for label in settings}
     basis = f"simulated: {count} tests of {duration_s:g} s"
     default = next(iter(settings))
     rows = []

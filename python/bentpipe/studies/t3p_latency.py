@@ -1,4 +1,4 @@
-"""Round trips to popular services from five terminals (T3P, section 3.2, figures 2a to 2c)."""
+"""RTTs to popular services from five terminals (T3P, section 3.2, figures 2a to 2c)."""
 
 from __future__ import annotations
 
@@ -87,9 +87,7 @@ def _cdfs(parts: list[Part]) -> pl.DataFrame:
 def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[list[Row], list[Verdict]]:
     """Figure 2a: medians and tails of all terminals."""
     found = [(part, _summary(part)) for part in parts]
-    rows = [
-        Row(f"median round trip: {part.name}", "ms", None, one["median_ms"], _2A, part.basis) for part, one in found
-    ]
+    rows = [Row(f"median RTT: {part.name}", "ms", None, one["median_ms"], _2A, part.basis) for part, one in found]
     rows += [
         Row(f"99th percentile over median: {part.name}", "", None, one["p99_over_median"], _2A, part.basis)
         for part, one in found
@@ -172,7 +170,7 @@ def _simulated_cdns(
 
 STUDY = Study(
     name="t3p-latency",
-    title="Round trips to popular services from five terminals: low medians, long tails",
+    title="RTTs to popular services from five terminals: low medians, long tails",
     source=f"{SOURCE}, figures 2a to 2c",
     takes="two minutes; --quick: seconds",
     run=_run,

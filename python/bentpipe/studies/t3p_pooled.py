@@ -57,22 +57,22 @@ class Span:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Mean goodput, and 95th percentile of the round-trip time, over the default's; None: one of both has none."""
+    """Mean goodput, and 95th percentile of the RTT, over the default's; None: one of both has none."""
 
     gain: Span | None
     rtt_p95: Span | None
 
 
-def pooled(runs: Iterable[SweptRun], entrant: str, default: str) -> Pooled:
-    """An entrant against the default over all seconds of the tests that both have run, measured `by_second`."""
-    tests: dict[str, dict[tuple[str, int], tuple[Floats, Floats]]] = {entrant: {}, default: {}}
+def pooled(runs: Iterable[SweptRun], scheme: str, default: str) -> Pooled:
+    """A scheme against the default over all seconds of the tests that both have run, measured `by_second`."""
+    tests: dict[str, dict[tuple[str, int], tuple[Floats, Floats]]] = {scheme: {}, default: {}}
     for run in runs:
-        if run.entrant in tests and run.record["valid"]:
+        if run.scheme in tests and run.record["valid"]:
             rtt_ms = [value for value in run.measures["rtt_ms"] if value is not None]
             goodput = np.asarray(run.measures["goodput_bps"], np.float64)
-            tests[run.entrant][run.label, run.seed] = goodput, np.asarray(rtt_ms, np.float64)
-    both = sorted(tests[entrant].keys() & tests[default].keys())
-    ours, theirs = ([tests[name][key] for key in both] for name in (entrant, default))
+            tests[run.scheme][run.label, run.seed] = goodput, np.asarray(rtt_ms, np.float64)
+    both = sorted(tests[scheme].keys() & tests[default].keys())
+    ours, theirs = ([tests[name][key] for key in both] for name in (scheme, default))
     return Pooled(*(_span([a[i] for a in ours], [b[i] for b in theirs], _TAKEN[i]) for i in range(2)))
 
 

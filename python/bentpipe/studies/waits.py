@@ -1,6 +1,6 @@
 """How long packets waited: what the link elements saw of them, less what a packet alone meets at those moments.
 
-What a packet alone meets is propagation, grants and other people's traffic. The difference is what the flows themselves
+What a packet alone meets is propagation, grants and cross traffic. The difference is what the flows themselves
 queued, and over a few packets it may be a little below zero: the moments at which they were sent are not known.
 """
 

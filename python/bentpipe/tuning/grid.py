@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, shown
 from bentpipe.experiments.flow_names import split_flow
-from bentpipe.experiments.schemes import check_controller, parse_entrant, read_tunable
+from bentpipe.experiments.schemes import check_controller, parse_scheme, read_tunable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ class Grid:
     """All combinations of the values of some tunables of one controller.
 
     Attributes:
-        controller: With the tunables that all points share, as an entrant: ``bbr2:probe_rtt_mode_ms=100``.
+        controller: With the tunables that all points share, as a scheme: ``bbr2:probe_rtt_mode_ms=100``.
         axes: Name and values of each tunable, in the order in which they were given.
     """
 
@@ -36,10 +36,10 @@ class Grid:
         """Values of the axes, the last axis fastest."""
         return product(*(values for _, values in self.axes))
 
-    def entrant(self, point: Sequence[str]) -> str:
+    def scheme(self, point: Sequence[str]) -> str:
         """What is raced at a point."""
         given = ",".join(f"{name}={value}" for (name, _), value in zip(self.axes, point, strict=True))
-        return parse_entrant(f"{self.controller}{':' if split_flow(self.controller)[1] is None else ','}{given}")
+        return parse_scheme(f"{self.controller}{':' if split_flow(self.controller)[1] is None else ','}{given}")
 
 
 def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
@@ -49,7 +49,7 @@ def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
     """
     if "+" in controller or "," in controller.partition(":")[0]:
         raise UserError(f"--cc: {shown(controller)}: a grid is of one controller; wanted for example --cc bbr2")
-    base = parse_entrant(controller)
+    base = parse_scheme(controller)
     name, _ = split_flow(base)
     check_controller(name, "--cc")
     found: dict[str, tuple[str, ...]] = {}

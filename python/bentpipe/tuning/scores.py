@@ -1,4 +1,4 @@
-"""What a setting is worth against the default: goodput gained, round-trip time inflated, and how sure that is."""
+"""What a setting is worth against the default: goodput gained, RTT inflated, and how sure that is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ one Profile share its geometry, so they say little of others; of two Profiles th
 
 
 def by_second(outcome: Outcome) -> dict[str, Any]:
-    """Goodput and smoothed round-trip time of all flows together, second by second after the warm-up.
+    """Goodput and smoothed RTT of all flows together, second by second after the warm-up.
 
     What iperf prints of an upload, and what T3P's section 5 computes its figures from ("1 s granularity").
 
@@ -48,7 +48,7 @@ class Score:
     Attributes:
         goodput_bps: Its mean goodput over all seconds of all Runs [bit/s].
         gain: How many times the default's goodput it has, unit by unit (1.15: 15 % more); None: somebody got nothing.
-        rtt_p95: The same of the 95th percentile of the round-trip times of all seconds.
+        rtt_p95: The same of the 95th percentile of the RTTs of all seconds.
         rtt_mean: The same of their mean.
         missing: Runs (a seed of a Profile) that the default finished and this one did not. They, and those that only
             this one finished, are left out of all of this.
@@ -74,13 +74,13 @@ class _Unit:
     rtt_mean_ms: float
 
 
-def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
-    """An entrant against the default, on the seeds of Profiles that both finished, measured `by_second`."""
-    listed = [run for run in runs if run.entrant in (entrant, default) and run.record["valid"]]
-    mine, its = ({(run.label, run.seed) for run in listed if run.entrant == each} for each in (entrant, default))
+def score(runs: Iterable[SweptRun], scheme: str, default: str) -> Score:
+    """A scheme against the default, on the seeds of Profiles that both finished, measured `by_second`."""
+    listed = [run for run in runs if run.scheme in (scheme, default) and run.record["valid"]]
+    mine, its = ({(run.label, run.seed) for run in listed if run.scheme == each} for each in (scheme, default))
     listed = [run for run in listed if (run.label, run.seed) in mine & its]
     labels = {run.label for run in listed}
-    ours, theirs = (_units(listed, each, by_profile=len(labels) >= FEWEST_PROFILES) for each in (entrant, default))
+    ours, theirs = (_units(listed, each, by_profile=len(labels) >= FEWEST_PROFILES) for each in (scheme, default))
     both = sorted(ours.keys() & theirs.keys())
 
     def ratio(name: str) -> Estimate | None:
@@ -90,10 +90,10 @@ def score(runs: Iterable[SweptRun], entrant: str, default: str) -> Score:
     return Score(mean_bps, ratio("goodput_bps"), ratio("rtt_p95_ms"), ratio("rtt_mean_ms"), len(its - mine))
 
 
-def _units(runs: Sequence[SweptRun], entrant: str, *, by_profile: bool) -> dict[tuple[str, int], _Unit]:
+def _units(runs: Sequence[SweptRun], scheme: str, *, by_profile: bool) -> dict[tuple[str, int], _Unit]:
     gathered: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for run in runs:
-        if run.entrant == entrant:
+        if run.scheme == scheme:
             gathered.setdefault((run.label, -1 if by_profile else run.seed), []).append(run.measures)
     return {key: unit for key, parts in gathered.items() if (unit := _unit(parts)) is not None}
 

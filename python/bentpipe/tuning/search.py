@@ -34,7 +34,7 @@ class Cell:
     """A point of the grid and what it is worth."""
 
     point: tuple[str, ...]
-    entrant: str
+    scheme: str
     score: Score
 
 
@@ -44,9 +44,9 @@ class Tuned:
 
     Attributes:
         grid: What was tried.
-        default: The entrant everything is held against: the controller as it was given, without the grid's tunables.
+        default: The scheme everything is held against: the controller as it was given, without the grid's tunables.
         cells: In the order of the grid.
-        most_inflation: The limit on the round-trip time's inflation, mean and p95 (0.10: 10 %).
+        most_inflation: The limit on the RTT's inflation, mean and p95 (0.10: 10 %).
         best: The largest gain within the limit; None: no point is within it, or none gains anything.
         fresh: `best` scored again on what had no part in choosing it: what was luck does not come again.
         fresh_on: What that was, and how much of it was new: other Profiles, other draws, or only other starts.
@@ -67,7 +67,7 @@ class Tuned:
         names = [name for name, _ in self.grid.axes]
 
         def cell(each: Cell) -> dict[str, Any]:
-            return {"point": dict(zip(names, each.point, strict=True)), "entrant": each.entrant, **asdict(each.score)}
+            return {"point": dict(zip(names, each.point, strict=True)), "scheme": each.scheme, **asdict(each.score)}
 
         return {
             "controller": self.grid.controller,
@@ -104,7 +104,7 @@ def tune(
         direction: The way the data goes.
         duration_s: Of each Run; None: the whole of the shortest Profile.
         seeds: N stands for the seeds 0 … N−1; without `fresh_paths` the winner is scored again on N … 2N−1.
-        most_inflation: The best point's round-trip time may be longer than the default's by less than this part, in the
+        most_inflation: The best point's RTT may be longer than the default's by less than this part, in the
             mean and in the 95th percentile of all seconds.
         fresh_paths: Profiles that have no part in choosing the best point; on these it is scored again, with the seeds
             0 … N−1. A measured Profile is the same path with every seed, so of those keep some.
@@ -130,7 +130,7 @@ def tune(
     first = race_jobs(paths, [default], seeds=seeds, **how)
     if not agreed:
         _ask(first, grid, len(paths) * seeds)
-    settings = {grid.entrant(point): point for point in grid.points()}
+    settings = {grid.scheme(point): point for point in grid.points()}
     jobs = race_jobs(paths, [default, *settings], seeds=seeds, **how)
     fresh_runs = 2 * seeds * len(fresh_paths or paths)  # the winner's and the default's
     extra = fresh_runs / (len(jobs) + fresh_runs)
@@ -141,18 +141,18 @@ def tune(
 
     swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=lambda p: heard(p, 0.0, 1.0 - extra))
     runs = [run for run in swept.runs if run is not None]
-    cells = tuple(Cell(point, entrant, score(runs, entrant, default)) for entrant, point in settings.items())
+    cells = tuple(Cell(point, scheme, score(runs, scheme, default)) for scheme, point in settings.items())
     failed = list(swept.failed.values())
     best = best_of(cells, most_inflation)
     fresh = None
     if best is not None:
-        pair = [default, best.entrant]
+        pair = [default, best.scheme]
         if fresh_paths:
             again = race_jobs(fresh_paths, pair, seeds=seeds, **how)
         else:
             again = [job for job in race_jobs(paths, pair, seeds=2 * seeds, **how) if job.work.seed >= seeds]
         rescored = run_sweep(again, out=out, on=on, threads=threads, on_progress=lambda p: heard(p, 1.0 - extra, 1.0))
-        fresh = score([run for run in rescored.runs if run is not None], best.entrant, default)
+        fresh = score([run for run in rescored.runs if run is not None], best.scheme, default)
         failed += rescored.failed.values()
     said = "" if fresh is None else _fresh_on(paths, fresh_paths, seeds)
     return Tuned(grid, default, cells, most_inflation, best, fresh, tuple(failed), said)

@@ -16,7 +16,7 @@ fn bbr() -> Bbr {
     Bbr::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"))
 }
 
-/// Window [packets] every 40 ms over a path of 100 packets a round trip and a queue of 300. STARTUP ends after three rounds of 2.9 RTTs of queue at
+/// Window [packets] every 40 ms over a path of 100 packets an RTT and a queue of 300. STARTUP ends after three rounds of 2.9 RTTs of queue at
 /// 2.885 · 100 and bursts; then the window shrinks towards 2 · 100 and bursts.
 #[test]
 fn window_trace() {
@@ -102,7 +102,7 @@ fn the_first_rate_is_the_initial_window_in_a_round_trip() {
     assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} against {expected}");
 }
 
-/// An ACK of a full pipe: 100 packets a round trip, one packet each.
+/// An ACK of a full pipe: 100 packets an RTT, one packet each.
 fn steady(now: Time, delivered: u64) -> AckSample {
     AckSample {
         rtt: Some(RTT),

@@ -14,7 +14,7 @@ use bentpipe_profile::{Bytes, Nanos};
 const CLAMP_PACKETS: u64 = u32::MAX as u64;
 
 impl Bbr {
-    /// The rate before anything is known of the bandwidth: the initial window in a round trip, or in a millisecond (`bbr_init_pacing_rate_from_rtt`).
+    /// The rate before anything is known of the bandwidth: the initial window in an RTT, or in a millisecond (`bbr_init_pacing_rate_from_rtt`).
     pub(super) fn init_pacing_rate(&mut self, rtt: Option<Nanos>) {
         self.has_seen_rtt |= rtt.is_some();
         let span = rtt.unwrap_or(Nanos::from_millis(1)).max(Nanos::from_micros(1));

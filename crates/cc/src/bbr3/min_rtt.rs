@@ -1,4 +1,4 @@
-//! Two minima of the round-trip time: that of `probe_rtt_win_ms`, which says when to look for a lower one, and that of `min_rtt_win_s`, which is believed
+//! Two minima of the RTT: that of `probe_rtt_win_ms`, which says when to look for a lower one, and that of `min_rtt_win_s`, which is believed
 //! (draft §5.3.4.3; Linux `bbr_update_min_rtt`). So `PROBE_RTT` still knows the path's RTT while it drains the queue.
 
 use super::params::{Params, Rules};

@@ -156,7 +156,7 @@ impl Bbr3 {
         self.excused = excused;
     }
 
-    /// The path was changed: what bounded the flight, and the least round-trip time, were another's. The bandwidth stays, as a first guess.
+    /// The path was changed: what bounded the flight, and the least RTT, were another's. The bandwidth stays, as a first guess.
     pub(super) fn forget_path(&mut self, ack: &AckSample) {
         self.short = ShortTerm::default();
         self.long_term = None;
@@ -165,7 +165,7 @@ impl Bbr3 {
         self.min_rtt.on_ack(ack.now, ack.rtt.or(Some(ack.srtt)), false);
     }
 
-    /// Somebody keeps the queue short: the least round-trip time need not be looked for.
+    /// Somebody keeps the queue short: the least RTT need not be looked for.
     pub(super) const fn spare_probe_rtt(&mut self, now: Time) {
         self.min_rtt.refresh(now);
     }

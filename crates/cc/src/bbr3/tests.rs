@@ -18,7 +18,7 @@ fn given(options: &[(&str, f64)]) -> BTreeMap<String, f64> {
     options.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A path of 100 packets a round trip (28.96 Mbit/s) with room for `queue` more.
+/// A path of 100 packets an RTT (28.96 Mbit/s) with room for `queue` more.
 pub(super) fn driver(name: &str, options: &[(&str, f64)], queue: u64) -> Driver {
     Driver::new(registry::build(name, &config(), &given(options)).expect("in range"), RTT, 100, queue)
 }
@@ -27,7 +27,7 @@ pub(super) fn bbr3(options: &[(&str, f64)]) -> Bbr3 {
     Bbr3::new(&config(), &Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
 }
 
-/// An ACK of a full pipe: 100 packets a round trip, one packet each, with `in_flight` after it.
+/// An ACK of a full pipe: 100 packets an RTT, one packet each, with `in_flight` after it.
 pub(super) fn steady(delivered: u64, in_flight: u64) -> AckSample {
     AckSample {
         rtt: Some(RTT),

@@ -1,4 +1,4 @@
-//! The path's round-trip time without a queue: the least of a window (first half of `bbr_update_min_rtt`).
+//! The path's RTT without a queue: the least of a window (first half of `bbr_update_min_rtt`).
 
 use bentpipe_profile::{Nanos, Time};
 

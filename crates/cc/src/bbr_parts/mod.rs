@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`bw`] | a bandwidth in the kernel's fixed point |
-//! | [`rounds`] | round trips counted by packets |
+//! | [`rounds`] | RTTs counted by packets |
 //! | [`full_pipe`] | whether the bandwidth still grows |
 //! | [`aggregation`] | how much more than the bandwidth explains is acknowledged at once |
 //! | [`min_rtt`], [`probe_rtt`] | the least RTT of a window, and the visits that refresh it |

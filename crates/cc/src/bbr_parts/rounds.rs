@@ -1,4 +1,4 @@
-//! Round trips counted by packets (`bbr_update_round_start`).
+//! RTTs counted by packets (`bbr_update_round_start`).
 
 use super::super::RateSample;
 use bentpipe_profile::Bytes;

@@ -63,9 +63,9 @@ enum Exit {
 /// Jiffies in a second: the granularity of the epoch's clock on the reference machine (`CONFIG_HZ`, the default of `kernel/Kconfig.hz`).
 const HZ: u64 = 250;
 const JIFFY: u64 = NANOS_PER_SEC / HZ;
-/// Fewest packets acknowledged per packet more: at most 1.5 × per round trip (`bictcp_update`, last line).
+/// Fewest packets acknowledged per packet more: at most 1.5 × per RTT (`bictcp_update`, last line).
 const MIN_ACKS_PER_PACKET: u64 = 2;
-/// Without a `W_max`: at least 5 % per round trip (`bictcp_update`).
+/// Without a `W_max`: at least 5 % per RTT (`bictcp_update`).
 const MAX_ACKS_WITHOUT_W_MAX: u64 = 20;
 /// At or above the target: hardly any growth (`bictcp_update`).
 const PLATEAU_WINDOWS: u64 = 100;

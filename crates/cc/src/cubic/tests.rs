@@ -12,7 +12,7 @@ fn cubic(off: &[&str]) -> Cubic {
     Cubic::new(&config(), &Options::check(&ENTRY, &given).expect("switches"))
 }
 
-/// Window [packets] every 40 ms over a path of 100 packets a round trip and as many of queue, transmission 1000 lost: `HyStart` ends slow start.
+/// Window [packets] every 40 ms over a path of 100 packets an RTT and as many of queue, transmission 1000 lost: `HyStart` ends slow start.
 #[test]
 fn window_trace() {
     let mut driver = Driver::new(controller("cubic"), RTT, 100, 100);
@@ -90,7 +90,7 @@ fn growth_is_a_packet_for_two_acknowledged_at_most() {
 
 #[test]
 fn it_is_no_slower_than_reno_on_a_short_path() {
-    // Reno's estimate grows 3·(1 − β)/(1 + β) = 0.53 packets a round trip: 2.6 s or 65 round trips for 34.
+    // Reno's estimate grows 3·(1 − β)/(1 + β) = 0.53 packets an RTT: 2.6 s or 65 RTTs for 34.
     let friendly = {
         let mut c = cubic(&[]);
         c.set_cwnd(in_bytes(20));
@@ -160,7 +160,7 @@ fn rtts_of_the_first_second_of_an_epoch_are_not_believed() {
     assert_eq!(c.min_rtt, Some(Nanos::from_millis(10)));
 }
 
-/// An empty path of 100 packets a round trip with a queue of 300: the round trips grow, so `HyStart++` slows down and leaves before a packet is lost.
+/// An empty path of 100 packets an RTT with a queue of 300: the RTTs grow, so `HyStart++` slows down and leaves before a packet is lost.
 #[test]
 fn hystart_pp_leaves_slow_start_by_way_of_conservative_growth() {
     let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);

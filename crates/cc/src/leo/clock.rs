@@ -15,7 +15,7 @@ use bentpipe_profile::{Nanos, Time};
 const KEPT: usize = 16;
 /// Older ones are forgotten: the clock may have changed. Chosen here.
 const MEMORY: Nanos = Nanos::from_secs(240);
-/// Half the width of a beat. Chosen here: the silence is seen within a round-trip time, whose part from the satellite to the sender varies little.
+/// Half the width of a beat. Chosen here: the silence is seen within a RTT, whose part from the satellite to the sender varies little.
 const HALF_BEAT: Nanos = Nanos::from_millis(150);
 /// Share of reconfigurations that are seen. Chosen here: some are too short, some fall into a pause.
 const SEEN: f64 = 0.9;

@@ -1,12 +1,12 @@
 //! A reconfiguration as a sender sees it: nothing comes back for a while, and what comes then is late by about as much.
 //!
-//! A queue cannot do that: it grows while packets pass, so that round-trip times rise from one ACK to the next by little. Nor can an idle application: there is a
-//! silence, but the first round-trip time after it is no longer than the last before it.
+//! A queue cannot do that: it grows while packets pass, so that RTTs rise from one ACK to the next by little. Nor can an idle application: there is a
+//! silence, but the first RTT after it is no longer than the last before it.
 
 use crate::AckSample;
 use bentpipe_profile::{Nanos, Time};
 
-/// Shortest silence, and smallest rise, that count. Chosen here: below nearly all (the largest round-trip time at a slot's edge is 48 / 63 / 78 / 98 / 143 ms above the slot's
+/// Shortest silence, and smallest rise, that count. Chosen here: below nearly all (the largest RTT at a slot's edge is 48 / 63 / 78 / 98 / 143 ms above the slot's
 /// median at 5 / 25 / 50 / 75 / 95 %, pings of `clarkzjw/LEOLiveStreaming`, December 2024), and above what grants and ACKs in bunches make.
 const LEAST: Nanos = Nanos::from_millis(35);
 /// A longer silence is an outage or a pause, not a change of satellites. Chosen here: three times the longest above.
@@ -19,9 +19,9 @@ const APART: Nanos = Nanos::from_millis(1000);
 /// Looks for them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edges {
-    /// The last ACK, and the round-trip time that it, or one before it, brought.
+    /// The last ACK, and the RTT that it, or one before it, brought.
     last: Option<(Time, Nanos)>,
-    /// When a silence began that looked like one, and the round-trip time before it: one ACK could have been held back by the receiver, two in a row were not.
+    /// When a silence began that looked like one, and the RTT before it: one ACK could have been held back by the receiver, two in a row were not.
     suspected: Option<(Time, Nanos)>,
     found: Option<Time>,
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`edges`] | one reconfiguration, seen in round-trip times |
+//! | [`edges`] | one reconfiguration, seen in RTTs |
 //! | [`clock`] | period and phase of many: the learned clock |
 //! | [`watch`] | both, with announcements where there are any, as a controller asks them |
 //! | [`path`] | what the path can carry and how long it is, since it last changed |

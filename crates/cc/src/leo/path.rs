@@ -1,9 +1,9 @@
 //! What a path that is changed every few seconds can carry and how long it is: a model of the present slot, not of the last ten seconds.
 //!
-//! - **Its length** is the least round-trip time since it last changed; until that is a second old, the one before counts too if it is less, for the queue that a change leaves behind
+//! - **Its length** is the least RTT since it last changed; until that is a second old, the one before counts too if it is less, for the queue that a change leaves behind
 //!   has to drain first.
 //! - **Its bandwidth** is the greatest delivery rate of a few rounds: a beam's share of a moment ago is not there any more.
-//! - **Its flight** is what that bandwidth carries in the length and a stated time more. That time is the queue: it bridges what the capacity does within a round-trip time, and
+//! - **Its flight** is what that bandwidth carries in the length and a stated time more. That time is the queue: it bridges what the capacity does within a RTT, and
 //!   is what lets the flight grow when the capacity does.
 //! - **Its losses** say that the flight is too large only where there is a queue, or where they do not end.
 
@@ -37,7 +37,7 @@ const PEAK_SHIFT: u32 = 8;
 /// The queue grows by the root of what the bandwidth fell by, up to fourfold. Chosen here: as much as that keeps a share beside CUBIC, and little in a fade.
 const MOST_FALL: f64 = 16.0;
 
-/// Jitter is what round-trip times of so long are above the least of them, on average: the grant schedule and others' packets come and go within it, while a queue of the flow's own
+/// Jitter is what RTTs of so long are above the least of them, on average: the grant schedule and others' packets come and go within it, while a queue of the flow's own
 /// stays about what it is. Chosen here: twice the correlation time of the access model's wander.
 const JITTER_SPAN: Nanos = Nanos::from_millis(100);
 /// Weight of a span in the average. Chosen here: a slot's worth is 150 spans, and a hump of a second should not move it much.
@@ -48,13 +48,13 @@ const JITTER_SHIFT: u32 = 4;
 pub struct Target {
     /// This long ...
     pub least: Nanos,
-    /// ... and so many times the jitter [1/256], for a path of much jitter is longer than the least round-trip time says; ...
+    /// ... and so many times the jitter [1/256], for a path of much jitter is longer than the least RTT says; ...
     pub jitters: u64,
     /// ... or this part of the length [1/256], if that is more.
     pub part: u64,
 }
 
-/// What round-trip times vary by while the queue is what it is.
+/// What RTTs vary by while the queue is what it is.
 #[derive(Clone, Copy, Debug)]
 struct Jitter {
     from: Time,
@@ -103,10 +103,10 @@ pub struct SlotPath {
     began: Time,
     least: Option<Nanos>,
     least_before: Option<Nanos>,
-    /// Of the present round: least round-trip time, and what was delivered and lost before it.
+    /// Of the present round: least RTT, and what was delivered and lost before it.
     round_least: Nanos,
     round_from: (Bytes, Bytes),
-    /// Least round-trip time of the last round.
+    /// Least RTT of the last round.
     last_least: Nanos,
     lossy_since: Option<Time>,
     lossy_rounds: u32,
@@ -200,8 +200,9 @@ impl SlotPath {
         } else if !lossy {
             self.part = (self.part + REGAIN).min(UNIT);
         }
-        let crowd = self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length) + self.queue(length) + self.target.least);
-        if self.last_least == Nanos::MAX || self.last_least <= crowd {
+        let cross_traffic =
+            self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length) + self.queue(length) + self.target.least);
+        if self.last_least == Nanos::MAX || self.last_least <= cross_traffic {
             self.queued_since = None;
         } else {
             self.queued_since.get_or_insert(ack.now);
@@ -239,7 +240,7 @@ impl SlotPath {
         self.length(now).is_none_or(|length| least != Nanos::MAX && least > length + self.queue(length))
     }
 
-    /// Whether the packet whose round-trip time this is stood behind twice the queue that is meant to be there: one of a burst, whose first ones met none.
+    /// Whether the packet whose RTT this is stood behind twice the queue that is meant to be there: one of a burst, whose first ones met none.
     #[must_use]
     pub fn is_deep(&self, now: Time, rtt: Nanos) -> bool {
         self.length(now).is_some_and(|length| rtt > length + self.queue(length) + self.queue(length))
@@ -249,7 +250,7 @@ impl SlotPath {
         self.lossy_rounds >= EPISODE_ROUNDS && self.lossy_since.is_some_and(|since| now.since(since) > EPISODE)
     }
 
-    /// The path's round-trip time without a queue, if it is known.
+    /// The path's RTT without a queue, if it is known.
     #[must_use]
     pub fn length(&self, now: Time) -> Option<Nanos> {
         match (self.least, self.least_before) {
@@ -301,7 +302,7 @@ mod tests {
         SlotPath::new(MSS, Target { least: Nanos::from_millis(least_ms), jitters: jitters * UNIT, part: 0 }, 4)
     }
 
-    /// A packet per millisecond, round-trip times in turn, so many of a hundred lost, from `from_ms` on for `ms`.
+    /// A packet per millisecond, RTTs in turn, so many of a hundred lost, from `from_ms` on for `ms`.
     fn feed(path: &mut SlotPath, (from_ms, ms): (u64, u64), rtts_ms: &[u64], lost_percent: u64) {
         for at in from_ms..from_ms + ms {
             let rtt = rtts_ms[usize::try_from(at).expect("small") % rtts_ms.len()];
@@ -348,7 +349,7 @@ mod tests {
     fn a_round_trip_that_stays_long_while_the_flight_shrinks_is_another_paths() {
         let mut p = path(25, 0);
         feed(&mut p, (1000, 500), &[40], 0);
-        // 80 ms longer, and the flight of before, over the new round trip, delivers a third.
+        // 80 ms longer, and the flight of before, over the new RTT, delivers a third.
         let slower = |p: &mut SlotPath, (from_ms, ms): (u64, u64), spacing: u64| {
             for at in (from_ms..from_ms + ms).step_by(usize::try_from(spacing).expect("small")) {
                 let delivery = RateSample {

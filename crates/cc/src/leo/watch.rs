@@ -15,9 +15,9 @@ use bentpipe_profile::{Nanos, Time};
 const SEEN_FOR: Nanos = Nanos::from_secs(32);
 /// A change is near from so long before it is expected. Chosen here: the width of a beat.
 const BEFORE: Nanos = Nanos::from_millis(100);
-/// ... to so long after it, and a round-trip time: an interruption and a loss episode (as a rule below 150 ms each), and their news. Chosen here.
+/// ... to so long after it, and a RTT: an interruption and a loss episode (as a rule below 150 ms each), and their news. Chosen here.
 const AFTER: Nanos = Nanos::from_millis(350);
-/// What is seen so close to an announcement, less a round-trip time, bears it out. Chosen here.
+/// What is seen so close to an announcement, less a RTT, bears it out. Chosen here.
 const BORNE_OUT: Nanos = Nanos::from_millis(300);
 /// Nothing came back for so long: beats in between could not be seen. Chosen here.
 const PAUSE: Nanos = Nanos::from_secs(2);
@@ -28,7 +28,7 @@ const JUDGED: u32 = 4;
 pub const HINTS: OptionSpec = OptionSpec {
     name: "hints",
     unit: "",
-    description: "what changes of the path are expected by: the clock learned from round-trip times, announcements, or nothing (they are only seen)",
+    description: "what changes of the path are expected by: the clock learned from RTTs, announcements, or nothing (they are only seen)",
     default: 0.0,
     allowed: Allowed::Choice(&["learned", "schedule", "none"]),
     source: "chosen here: needs nobody's help",

@@ -90,7 +90,7 @@ impl Network {
         if from != to
             && let Some(queue) = self.chains[from as usize].queue().cloned()
         {
-            self.chains[to as usize].go_on_from(&queue);
+            self.chains[to as usize].adopt_aqm_state(&queue);
         }
     }
 

@@ -177,7 +177,7 @@ impl CodelQueue {
     }
 
     /// Takes over another's law.
-    pub const fn go_on_from(&mut self, other: &Self) {
+    pub const fn adopt_aqm_state(&mut self, other: &Self) {
         self.law = other.law;
         self.largest = other.largest;
     }

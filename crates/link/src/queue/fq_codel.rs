@@ -218,7 +218,7 @@ impl FqCodelQueue {
     }
 
     /// Takes over another's laws, queue by queue.
-    pub fn go_on_from(&mut self, other: &Self) {
+    pub fn adopt_aqm_state(&mut self, other: &Self) {
         if self.spec != other.spec {
             return;
         }

@@ -75,7 +75,7 @@ impl Queue {
     /// Whether a packet that finds the line free need not be shown to it: it would come out at once, and leave nothing behind. RED averages over all
     /// arrivals, also those.
     #[must_use]
-    pub const fn can_be_passed_by(&self) -> bool {
+    pub const fn allows_bypass(&self) -> bool {
         !matches!(self, Self::Red(_))
     }
 
@@ -139,11 +139,11 @@ impl Queue {
     }
 
     /// Goes on where `other` is: a handover moved its packets here, and the queue is the same machine's as before. Of another discipline: begins anew.
-    pub fn go_on_from(&mut self, other: &Self) {
+    pub fn adopt_aqm_state(&mut self, other: &Self) {
         match (self, other) {
-            (Self::Codel(to), Self::Codel(from)) => to.go_on_from(from),
-            (Self::FqCodel(to), Self::FqCodel(from)) => to.go_on_from(from),
-            (Self::Red(to), Self::Red(from)) => to.go_on_from(from),
+            (Self::Codel(to), Self::Codel(from)) => to.adopt_aqm_state(from),
+            (Self::FqCodel(to), Self::FqCodel(from)) => to.adopt_aqm_state(from),
+            (Self::Red(to), Self::Red(from)) => to.adopt_aqm_state(from),
             _ => {} // the others remember nothing but their packets
         }
     }

@@ -140,7 +140,7 @@ impl RedQueue {
     }
 
     /// Takes over another's average.
-    pub const fn go_on_from(&mut self, other: &Self) {
+    pub const fn adopt_aqm_state(&mut self, other: &Self) {
         self.memory = other.memory;
     }
 }

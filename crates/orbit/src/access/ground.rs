@@ -33,7 +33,7 @@ pub struct GroundLeg {
 /// What a delay over fibre rests on, for those who read the Profile's provenance; nothing is computed from it. Empty where nobody said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fibre {
-    /// `table` (published round trips), `cable` (published lengths) or `great-circle`.
+    /// `table` (published RTTs), `cable` (published lengths) or `great-circle`.
     pub basis: String,
     /// One line: cities, sources, tails.
     pub detail: String,

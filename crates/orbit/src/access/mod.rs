@@ -10,7 +10,7 @@
 //! | [`slots`] | what is drawn once a slot: load, grant period, interruption, offset |
 //! | [`grants`] | the grant schedule: jitter as a function of time |
 //! | [`unrest`] | how waiting grows and shrinks within a slot, and after a reconfiguration |
-//! | [`queueing`] | delay behind other people's traffic: slot offsets and humps |
+//! | [`queueing`] | delay behind cross traffic: slot offsets and humps |
 //! | [`capacity`] | bit/s from elevation, load and in-slot variation |
 //! | [`loss`] | loss episodes in continuous time |
 //! | [`ground`] | gateway to `PoP` to server |

@@ -59,14 +59,14 @@ impl Default for LoadParams {
 pub struct DelayParams {
     /// Processing and whatever else a site's RTT always holds [ms, two-way; half in each direction]. Fitted; a site may have its own.
     pub site_offset_ms: f64,
-    /// Power of the load (without the slot's own factor) in every delay that depends on the load. Fitted: round trips
+    /// Power of the load (without the slot's own factor) in every delay that depends on the load. Fitted: RTTs
     /// differ less between hours than capacity does.
     pub load_power: f64,
     /// Grant schedule.
     pub grants: GrantParams,
-    /// Other people's traffic, within tens of milliseconds.
+    /// cross traffic, within tens of milliseconds.
     pub wander: WanderParams,
-    /// Other people's traffic, over seconds and slots.
+    /// cross traffic, over seconds and slots.
     pub queue: QueueParams,
     /// How waiting grows and shrinks over seconds.
     pub unrest: UnrestParams,

@@ -1,4 +1,4 @@
-//! Delay behind other people's traffic, uplink: a wander within tens of milliseconds, an offset that lasts the slot, and humps of a second or so.
+//! Delay behind cross traffic, uplink: a wander within tens of milliseconds, an offset that lasts the slot, and humps of a second or so.
 //!
 //! ```text
 //! wander(t) = m ℓ u(t) max(0, 1 + c x(t)),   x a first-order autoregression of unit variance and correlation time τ

@@ -27,7 +27,7 @@ impl AllPairs {
         self.stations
     }
 
-    /// Round-trip time [ms], station by station (row `from`, column `to`); infinite where unreachable, zero from a site to itself.
+    /// RTT [ms], station by station (row `from`, column `to`); infinite where unreachable, zero from a site to itself.
     #[must_use]
     pub fn rtt_ms(&self) -> &[f64] {
         &self.rtt_ms

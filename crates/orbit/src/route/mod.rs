@@ -64,7 +64,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Round-trip time: twice the path at the speed of light [ms].
+    /// RTT: twice the path at the speed of light [ms].
     #[must_use]
     pub fn rtt_ms(&self) -> f64 {
         2.0 * self.path_km / LIGHT_KM_S * 1000.0

@@ -16,15 +16,15 @@ pub struct FlowFacts {
     pub completed: Option<Time>,
     /// Delivered in order to the receiving application [bytes].
     pub delivered_bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Segments held for lost.
+    /// Segments marked lost.
     pub losses: u64,
     /// Time-outs.
     pub timeouts: u64,
     /// Data packets that arrived marked (`CE`), where that is known.
     pub marks: u64,
-    /// Median round-trip time [ms]; NaN: none known.
+    /// Median RTT [ms]; NaN: none known.
     pub rtt_median_ms: f64,
     /// 95th percentile [ms].
     pub rtt_p95_ms: f64,
@@ -78,7 +78,7 @@ pub struct CrossSummary {
     pub mean_s: Option<f64>,
 }
 
-/// Summary of a flow. The start-up is reported apart; counters and round-trip times are of the whole run.
+/// Summary of a flow. The start-up is reported apart; counters and RTTs are of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowSummary {
     /// Its controller.
@@ -90,13 +90,13 @@ pub struct FlowSummary {
     pub goodput_bps: f64,
     /// The same from its start on, as iperf3 has it [bit/s].
     pub whole_run_bps: f64,
-    /// Median over all ACKs that gave a round-trip time; `None`: none did.
+    /// Median over all ACKs that gave a RTT; `None`: none did.
     pub rtt_median_ms: Option<f64>,
     /// 95th percentile.
     pub rtt_p95_ms: Option<f64>,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Segments held for lost.
+    /// Segments marked lost.
     pub losses: u64,
     /// Time-outs.
     pub timeouts: u64,
@@ -115,7 +115,7 @@ pub struct Startup {
     pub time_to_90_s: Option<f64>,
     /// Largest amount in flight before the warm-up ends ÷ the steady median of it; `None`: not known.
     pub overshoot: Option<f64>,
-    /// Segments sent again before the warm-up ends.
+    /// Segments retransmitted before the warm-up ends.
     pub retransmits: u64,
 }
 

@@ -45,25 +45,25 @@ table! {
         flow: U64(u64),
         /// Delivered in order to the receiving application so far.
         goodput_bytes: U64(u64),
-        /// Newest round-trip time.
+        /// Newest RTT.
         rtt_latest_ms: F64(f64),
-        /// Smoothed round-trip time (RFC 6298).
+        /// Smoothed RTT (RFC 6298).
         rtt_smoothed_ms: F64(f64),
         /// Windowed minimum.
         rtt_min_ms: F64(f64),
-        /// Mean deviation of the round-trip time (Linux `tcpi_rttvar`, what iperf3 prints as `rttvar`).
+        /// Mean deviation of the RTT (Linux `tcpi_rttvar`, what iperf3 prints as `rttvar`).
         rtt_var_ms: F64(f64),
         /// Congestion window.
         cwnd_bytes: U64(u64),
-        /// Sent, and neither acknowledged nor held for lost.
+        /// Sent, and neither acknowledged nor marked lost.
         inflight_bytes: U64(u64),
         /// Pacing rate; NaN where the flow is not paced.
         pacing_bps: F64(f64),
         /// Newest delivery rate that the application did not limit, or the highest that it did; NaN where none is known yet.
         delivery_bps: F64(f64),
-        /// Segments sent again so far.
+        /// Segments retransmitted so far.
         retransmits: U64(u64),
-        /// Segments held for lost so far.
+        /// Segments marked lost so far.
         losses: U64(u64),
         /// CE marks echoed so far.
         marks: U64(u64),

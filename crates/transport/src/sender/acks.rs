@@ -25,7 +25,7 @@ struct Digest {
     window_grew: bool,
     duplicate_reported: bool,
     duplicate_of_probe: bool,
-    /// Round-trip time of the newest packet.
+    /// RTT of the newest packet.
     rtt: Option<Nanos>,
     delayed: bool,
     restart_timer: bool,
@@ -93,7 +93,7 @@ impl Sender {
         self.control(now, &digest, self.counters.lost - lost_before, sample);
     }
 
-    /// Takes it apart: windows, scoreboard, round-trip times.
+    /// Takes it apart: windows, scoreboard, RTTs.
     fn digest(&mut self, now: Time, ack: &Ack) -> Digest {
         let (prior_una, prior_in_flight, prior_sacked) = (self.una, self.board.in_flight(), self.board.sacked_out());
         let mut window_grew = false;
@@ -121,7 +121,7 @@ impl Sender {
             let segments = u32::try_from(end.saturating_sub(start).div_ceil(u64::from(self.config.mss)).max(1)).unwrap_or(u32::MAX);
             duplicate_of_probe = segments == 1 && self.probe.high_seq() == Some(end);
             self.counters.duplicates += u64::from(segments);
-            // More than was ever sent again: the network duplicates, and nothing follows from it.
+            // More than was ever retransmitted: the network duplicates, and nothing follows from it.
             if self.counters.duplicates <= self.counters.retransmits {
                 duplicate_reported = true;
                 arrivals.on_duplicates(segments, duplicate_of_probe);

@@ -221,7 +221,7 @@ impl Sender {
         self.events.pop_front()
     }
 
-    /// The newest round-trip time, once.
+    /// The newest RTT, once.
     pub fn take_rtt_sample(&mut self) -> Option<Nanos> {
         self.counters.fresh_rtt.take()
     }

@@ -231,7 +231,7 @@ impl Sender {
         }
     }
 
-    /// An ECN echo asks for a reduction, once a round trip.
+    /// An ECN echo asks for a reduction, once an RTT.
     fn enter_cwr(&mut self, now: Time) {
         if self.state < State::Cwr {
             self.undo.end();

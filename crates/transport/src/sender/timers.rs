@@ -98,7 +98,7 @@ impl Sender {
         let doublings = before.saturating_sub(LINEAR_SYN_TIMEOUTS).min(16);
         let wait = Nanos(INITIAL_RTO.0 << doublings).min(self.config.rto_max);
         self.handshake = Handshake::Sent { at: now, resend_at: now + wait, count: before + 1 };
-        // A SYN that is sent again asks for nothing: what asks may be what was dropped (RFC 3168 §6.1.1.1, `tcp_ecn_fallback`).
+        // A SYN that is retransmitted asks for nothing: what asks may be what was dropped (RFC 3168 §6.1.1.1, `tcp_ecn_fallback`).
         let ask = if before == 0 { self.config.ecn } else { EcnMode::Off };
         let ecn = SegmentEcn { ask, ..SegmentEcn::default() };
         Some(Segment {

@@ -34,7 +34,7 @@ for i in range(1000):
         pass
 """
 
-#: The race's default entrants: what a kernel should have.
+#: The race's default schemes: what a kernel should have.
 _WANTED = ("reno", "cubic", "bbr")
 
 #: Largest receive buffer below which long fat paths are limited by it (Linux 6.18's default `tcp_rmem[2]`).

@@ -1,8 +1,8 @@
 """Real programs, or the kernel's own TCP, behind a Profile, in real time.
 
-`emulate` starts the process that makes the namespaces (`bentpipe.execution.emulation.keeper`), hands it what is asked
-for, and collects what it says: one JSON object a line, written as things happen, so that what came before a sudden end
-is kept.
+`emulate` starts the process that makes the namespaces (`bentpipe.execution.emulation.supervisor`), hands it the
+request, and collects its messages: one JSON object a line, written as things happen, so that a sudden end loses
+nothing written before it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LOOPED = "the events are those of the first time alone"
 """What the tables of a Run lack that is longer than its Profile."""
 
 UNKNOWN = ("losses",)
-"""Columns of `samples` that the kernel does not keep: it counts what it sent again, not what it held for lost."""
+"""Columns of `samples` that the kernel does not keep: it counts what it retransmitted, not what it marked lost."""
 
 UNKNOWN_SUMMARY = ("losses", "timeouts")
 
@@ -475,17 +475,17 @@ def emulate(
     request = spec.to_json(profile)
     result = Emulated()
     watch = Watch()
-    with _Keeper(stdout) as keeper:
-        keeper.send(request, _native.encode_profile(profile))
+    with _Supervisor(stdout) as supervisor:
+        supervisor.send(request, _native.encode_profile(profile))
         processors = ProcessorTime.now()
-        for line in keeper.lines():
+        for line in supervisor.lines():
             if line["kind"] == "error":
                 raise (UserError if line.get("users", True) else EmulationError)(line["message"])
             result.take(line)
             watch.hear(line)
             if on_line is not None:
                 on_line(line)
-        status = keeper.wait()
+        status = supervisor.wait()
     result.stolen_share = processors.stolen_share_since() if processors else None
     tcp_bytes = sum(flow["delivered_bytes"] for flow in (result.done or {}).get("flows", ()))
     result.tell_stolen(watch.seconds)
@@ -495,16 +495,16 @@ def emulate(
     return result
 
 
-class _Keeper:
-    """The process of `bentpipe.execution.emulation.keeper` with its two pipes."""
+class _Supervisor:
+    """The process of `bentpipe.execution.emulation.supervisor` with its two pipes."""
 
     def __init__(self, stdout: int | None) -> None:
         self._stdout = stdout
 
-    def __enter__(self) -> _Keeper:
+    def __enter__(self) -> _Supervisor:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
-        command = [sys.executable, "-P", "-m", "bentpipe.execution.emulation.keeper", str(control), str(report)]
+        command = [sys.executable, "-P", "-m", "bentpipe.execution.emulation.supervisor", str(control), str(report)]
         # They wait until it has handlers: an interpreter that is interrupted while it starts prints a traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
@@ -557,7 +557,7 @@ class _Keeper:
             self.end()
 
     def send(self, *parts: bytes) -> None:
-        """Hand over what is asked for; a keeper that could not start says why on the other pipe."""
+        """Hand over what is asked for; a supervisor that could not start says why on the other pipe."""
         with contextlib.suppress(BrokenPipeError):
             for part in parts:
                 rest = memoryview(struct.pack("<Q", len(part)) + part)
@@ -584,5 +584,5 @@ class _Keeper:
             self._control = -1
 
     def wait(self) -> int:
-        """The exit status of the keeper."""
+        """The exit status of the supervisor."""
         return self._process.wait()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 STAT = Path("/proc/stat")
 
 FIELDS = 8
-"""user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)); guest and guest_nice are in user and nice."""
+"""user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)); plugin and plugin_nice are in user and nice."""
 
 IDLE, IOWAIT, STEAL = 3, 4, 7
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.execution.sweeps.crews import POLL_S, Event, Finished, Said, Tick
+from bentpipe.execution.sweeps.pools import POLL_S, Event, Finished, Said, Tick
 from bentpipe.execution.sweeps.remote import bare, pack, remotely
 
 if TYPE_CHECKING:

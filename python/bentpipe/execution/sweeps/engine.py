@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, StoppedError, StoreError, UserError
 from bentpipe.execution.sweeps.cluster import ClusterError, on_cluster
-from bentpipe.execution.sweeps.crews import Finished, ProcessGoneError, Said, on_processes, on_threads
+from bentpipe.execution.sweeps.pools import Finished, ProcessGoneError, Said, on_processes, on_threads
 from bentpipe.execution.sweeps.swept import SweptRun
 from bentpipe.execution.sweeps.table import ResultsTable
 from bentpipe.runs import text
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.execution.sweeps.crews import Event
     from bentpipe.execution.sweeps.job import Job
+    from bentpipe.execution.sweeps.pools import Event
 
     OnProgress = Callable[["Progress"], object]
 
@@ -124,7 +124,7 @@ def run_sweep(
         watch = _Watch(jobs, pending, on_progress)
         try:
             if pending:
-                _drain(_crew([jobs[i] for i in pending], on, threads), jobs, pending, table, failed, watch)
+                _drain(_pool([jobs[i] for i in pending], on, threads), jobs, pending, table, failed, watch)
         except KeyboardInterrupt as stop:
             kept, said = _what_is_kept(keys, table)
             raise SweepInterruptedError(kept, len(jobs), f"interrupted: {said}") from stop
@@ -135,7 +135,7 @@ def run_sweep(
         return SweepResult(table.path, runs, why, resumed)
 
 
-def _crew(jobs: list[Job], on: str | None, threads: int | None) -> Iterator[Event]:
+def _pool(jobs: list[Job], on: str | None, threads: int | None) -> Iterator[Event]:
     if on is not None:
         return on_cluster(jobs, on)
     cores = threads or len(os.sched_getaffinity(0))
@@ -144,7 +144,7 @@ def _crew(jobs: list[Job], on: str | None, threads: int | None) -> Iterator[Even
 
 
 def _drain(
-    crew: Iterator[Event],
+    pool: Iterator[Event],
     jobs: Sequence[Job],
     pending: Sequence[int],
     table: ResultsTable,
@@ -152,7 +152,7 @@ def _drain(
     watch: _Watch,
 ) -> None:
     try:
-        for event in crew:
+        for event in pool:
             if isinstance(event, Finished):
                 job = jobs[pending[event.number]]
                 if event.error is not None:
@@ -169,7 +169,7 @@ def _drain(
                 table.flush()
                 watch.tick(event.shares)
     finally:
-        crew.close()  # type: ignore[attr-defined]  # generators have it
+        pool.close()  # type: ignore[attr-defined]  # generators have it
 
 
 class _Watch:

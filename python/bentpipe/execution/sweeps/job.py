@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
-from bentpipe.experiments.plugins import is_guest
+from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record
 from bentpipe.runs.work import Base, Work
@@ -105,12 +105,12 @@ class Job:
     @property
     def in_python(self) -> bool:
         """Whether a controller in Python takes part, which holds the interpreter's lock."""
-        return any(is_guest(flow.controller) for flow in self.work.experiment.flows)
+        return any(is_python_controller(flow.controller) for flow in self.work.experiment.flows)
 
 
 def race_jobs(
     paths: Sequence[Profile],
-    entrants: Sequence[str],
+    schemes: Sequence[str],
     *,
     direction: Direction = "down",
     duration_s: float | None = None,
@@ -119,13 +119,13 @@ def race_jobs(
     queues: Sequence[str] = (),
     measure: Measure | None = None,
 ) -> list[Job]:
-    """Every entrant on every Profile with every seed: the Runs of `bentpipe.runs.race` with the same arguments.
+    """Every scheme on every Profile with every seed: the Runs of `bentpipe.runs.race` with the same arguments.
 
     Raises `UserError` for what cannot be run.
     """
     bases = planning.label_profiles(paths)
     rules = tuple(parse_queue(text) for text in queues)
-    work = planning.plan_race(bases, entrants, direction, duration_s, seeds, Path(), phase_s, queues=rules)
+    work = planning.plan_race(bases, schemes, direction, duration_s, seeds, Path(), phase_s, queues=rules)
     return [Job(item, measure) for item in work]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import UserError
 from bentpipe.execution.drawn import referring_to
 from bentpipe.execution.sweeps.job import Outcome
-from bentpipe.experiments import plugins as guests
+from bentpipe.experiments import plugins
 from bentpipe.runs import record
 from bentpipe.runs.store import Run
 
@@ -42,7 +42,7 @@ def execute(job: Job, key: str, drawn: DrawnProfiles, heard: Callable[[float], N
     item = job.work
     paths = drawn.take(item.bases, item.seed)
     experiment = referring_to(item.experiment, paths)
-    data = guests.simulate(experiment, paths, heard)
+    data = plugins.simulate(experiment, paths, heard)
     whole = record.run_record(item, experiment, paths, data)
     measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole["summary"], data)))
     try:

@@ -49,7 +49,7 @@ class History:
         current: Samples since the terminal booted. Less than in an earlier answer: it rebooted.
         counter: Which sample since boot each is, the newest is ``current - 1``; shape (n,).
         pop_ping_drop_rate: Fraction of pings lost in the second; shape (n,) or (0,), as all series.
-        pop_ping_latency_ms: Mean round trip; NaN where every ping was lost, since nothing came back to be timed.
+        pop_ping_latency_ms: Mean RTT; NaN where every ping was lost, since nothing came back to be timed.
         downlink_throughput_bps: Towards the terminal.
         uplink_throughput_bps: From it.
         power_in_w: What the terminal draws.

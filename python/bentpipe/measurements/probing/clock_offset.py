@@ -1,9 +1,9 @@
 """How two clocks stand to each other, from one-way delays both ways.
 
 What was stamped is delay plus or minus the offset of the clocks. The packets that met the least queue say it best (the
-clock filter of RFC 5905, section 10): of each window that with the shortest round trip, and a straight line through
+clock filter of RFC 5905, section 10): of each window that with the shortest RTT, and a straight line through
 those of all windows, whose slope is the drift. It takes the way there and the way back to be equally long where there
-is no queue: by that much, half the shortest round trip at most, the offset may be wrong. Differences between delays of
+is no queue: by that much, half the shortest RTT at most, the offset may be wrong. Differences between delays of
 one direction do not suffer from it.
 
 Where two seconds that follow each other differ by more than that, and by more than a clock can drift in between, one of
@@ -38,7 +38,7 @@ class ClockOffset:
         from_s: Since when, after the first probe.
         offset_ms: When the first probe was sent.
         drift_ppm: How much faster the other clock runs; 0 where there are fewer than three windows.
-        uncertain_ms: Half the shortest round trip, and the most by which a probe is off the line that its own queue
+        uncertain_ms: Half the shortest RTT, and the most by which a probe is off the line that its own queue
             does not account for.
     """
 
@@ -74,7 +74,7 @@ def estimate(t_s: Floats, up_ms: Floats, down_ms: Floats) -> list[ClockOffset]:
 
 
 def _best(t_s: Floats, rtt_ms: Floats, window_s: float) -> NDArray[np.int64]:
-    """Of each window the place of the probe with the shortest round trip."""
+    """Of each window the place of the probe with the shortest RTT."""
     starts = np.flatnonzero(np.diff(np.floor((t_s - t_s[0]) / window_s), prepend=-1.0)).tolist()
     return np.array([begin + int(np.argmin(rtt_ms[begin:end])) for begin, end in pairwise([*starts, t_s.size])])
 

@@ -15,7 +15,7 @@ REQUEST, REPLY = {4: 8, 6: 128}, {4: 0, 6: 129}
 
 _HEADER = struct.Struct("!BBHHH")
 _PAYLOAD = struct.Struct("!8sHQH")
-#: What ping sends beside the header (iputils), so that round trips compare.
+#: What ping sends beside the header (iputils), so that RTTs compare.
 PAYLOAD_BYTES = 56
 _PADDING = bytes(PAYLOAD_BYTES - _PAYLOAD.size)
 PACKET_BYTES = _HEADER.size + PAYLOAD_BYTES

@@ -247,7 +247,7 @@ def _notes(clocks: dict[int, dict[str, Any]], asked: Asked) -> list[str]:
         if found["known"] == "estimated":
             notes.append(
                 f"{asked.spec.targets[number].name}: the clocks' offset is estimated, {found['offset_ms']:.3f} ms and "
-                f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the round trip falls into the "
+                f"{found['drift_ppm']:.3f} ppm, and taken out of up_ms and down_ms; how the RTT falls into the "
                 f"two is known within {found['uncertain_ms']:.3f} ms"
                 + (f"; a clock was set {times} time(s)" if (times := len(found["set_after_s"])) else "")
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bentpipe.measurements.probing.clocks import Clocks
 
-#: After how long a probe without an answer is lost [ns]. Chosen here: five times the longest round trip to Google's DNS
+#: After how long a probe without an answer is lost [ns]. Chosen here: five times the longest RTT to Google's DNS
 #: that T3P reports from five terminals (16 × 35 ms).
 TIMEOUT_NS = 3 * 10**9
 #: For how long a second answer is known for one [ns]. Chosen here.
@@ -17,7 +17,7 @@ _KNOWN_NS = 30 * 10**9
 # Flags of a row.
 DUPLICATE, OUT_OF_ORDER, KERNEL_SENT, KERNEL_CAME = 1, 2, 4, 8
 
-#: A probe's fate: target, seq, when it was sent [ns since 1970], round trip [ns] or None, up and down [ns] or None,
+#: A probe's fate: target, seq, when it was sent [ns since 1970], RTT [ns] or None, up and down [ns] or None,
 #: flags, how late it was sent [ns], why it is lost.
 Row = tuple[int, int, int, int | None, int | None, int | None, int, int, str | None]
 
@@ -48,7 +48,7 @@ class Sent:
         return self.unix_ns if self.tx_ns is None else self.tx_ns
 
     def round_trip(self, came_ns: int | None, seen_mono_ns: int, jumps: int) -> tuple[int, int]:
-        """Round trip [ns] and flags, of kernel stamps where there are two and nobody set the clock in between.
+        """RTT [ns] and flags, of kernel stamps where there are two and nobody set the clock in between.
 
         Args:
             came_ns: The kernel's stamp of the answer [ns since 1970].
@@ -127,7 +127,7 @@ class Ledger:
             seq: To which.
             seen_mono_ns: When this process saw it.
             came_ns: The kernel's stamp [ns since 1970].
-            rtt: Round trip [ns] and flags, where the kernel measured it itself.
+            rtt: RTT [ns] and flags, where the kernel measured it itself.
             far: When the other end, by its own clock, got the probe and sent the answer [ns since 1970].
         """
         sent, flags = self._pending.pop(seq, None), 0

@@ -1,6 +1,6 @@
 """``tcp``: how long a SYN takes to its SYN-ACK, or to the RST of a closed port. Needs no rights.
 
-The kernel measures the first round trip of a connection itself, from the SYN's transmission to the SYN-ACK's arrival,
+The kernel measures the first RTT of a connection itself, from the SYN's transmission to the SYN-ACK's arrival,
 and TCP_INFO says it in microseconds. Of a refused connection it keeps none: that is timed here, from before connect()
 until epoll says so. The connection is reset at once: no end keeps anything of it, and ports do not run out in
 TIME_WAIT.
@@ -19,7 +19,7 @@ from bentpipe.measurements.probing.loop import Loop
 from bentpipe.measurements.probing.ping import not_sent
 from bentpipe.measurements.probing.spec import Target
 
-#: The kernel sends a SYN again after a second (RFC 6298, section 2.1); the answer to that one is another round trip's.
+#: The kernel sends a SYN again after a second (RFC 6298, section 2.1); the answer to that one is another RTT's.
 TIMEOUT_NS = 10**9
 # struct tcp_info of include/uapi/linux/tcp.h: tcpi_rtt [us] and tcpi_total_retrans.
 _RTT_AT, _RETRANSMITS_AT, _INFO_BYTES = 68, 100, 104
@@ -52,7 +52,7 @@ class Tcp:
         sock.close()
 
     def tick(self) -> None:
-        """After the ledger gave up some: closes their sockets, and no SYN is sent again."""
+        """After the ledger gave up some: closes their sockets, and no SYN is retransmitted."""
         for seq in [seq for seq in self._open if self.ledger.under_way(seq) is None]:
             self._close(seq)
 
@@ -94,7 +94,7 @@ class Tcp:
 
 
 def _handshake(info: bytes) -> tuple[int, int]:
-    """Round trip [ns], and how many segments were sent again; 0, 0 from a kernel that says less."""
+    """RTT [ns], and how many segments were retransmitted; 0, 0 from a kernel that says less."""
     if len(info) < _INFO_BYTES:
         return 0, 0
     return struct.unpack_from("=I", info, _RTT_AT)[0] * 1000, struct.unpack_from("=I", info, _RETRANSMITS_AT)[0]

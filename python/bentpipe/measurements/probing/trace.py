@@ -22,7 +22,7 @@ MOST_HOPS = 30
 #: From one hop's packet to the next one's, at most [ns]. Chosen here: no burst, and a round of 30 within a second.
 GAP_NS = 20_000_000
 
-#: target, when the round began [ns since 1970], TTL, address or None, round trip [ns] or None, how late it began [ns].
+#: target, when the round began [ns since 1970], TTL, address or None, RTT [ns] or None, how late it began [ns].
 Hop = tuple[int, int, int, str | None, int | None, int]
 
 

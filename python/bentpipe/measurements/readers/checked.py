@@ -10,7 +10,7 @@ from typing import Any
 
 from bentpipe.errors import UserError, shown
 
-#: Longest round trip accepted [ms]: a minute.
+#: Longest RTT accepted [ms]: a minute.
 MAX_RTT_MS = 60_000.0
 
 #: Highest rate accepted [bit/s], as the Profile itself.

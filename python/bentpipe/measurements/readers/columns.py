@@ -1,6 +1,6 @@
 """Tables with declared units: CSV, tabs or blanks, whose heading (or user) says what each column is, in which unit.
 
-``rtt_ms`` is a round trip in milliseconds, ``unix_ns`` a time in nanoseconds, ``download_mbps`` a rate in Mbit/s. A
+``rtt_ms`` is an RTT in milliseconds, ``unix_ns`` a time in nanoseconds, ``download_mbps`` a rate in Mbit/s. A
 table without a heading is read only if it is ``time rtt_ms`` or ``time seq rtt_ms`` and its times are instants of these
 decades, whose unit their size tells.
 """
@@ -75,7 +75,7 @@ COUNTED = "its times count from its beginning"
 #: The note on instants that do not say theirs.
 NO_ZONE = "its times have no zone: taken for UTC"
 #: The note on times of replies.
-OF_REPLIES = "its times are those of the replies, as said: the round trips are taken off"
+OF_REPLIES = "its times are those of the replies, as said: the RTTs are taken off"
 _ASIDE = r"^(?:$|#|(?i:sep)=.$)"
 #: Largest number of a probe: a double holds it exactly.
 MOST_SEQ = 2**53
@@ -103,13 +103,13 @@ def is_table(head: bytes) -> bool:
 
 
 def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """Round trips as `probes`, rates as `samples`, one test a row.
+    """RTTs as `probes`, rates as `samples`, one test a row.
 
-    A round trip that is -1, empty or a word for it is a lost probe. Where there are numbers (`seq`), those that are
+    A RTT that is -1, empty or a word for it is a lost probe. Where there are numbers (`seq`), those that are
     missing are lost probes too.
 
     Raises:
-        UserError: A column without a unit, cells that are no numbers, no round trip and no rate; the line is named.
+        UserError: A column without a unit, cells that are no numbers, no RTT and no rate; the line is named.
     """
     table, heading, lines = table_of(data, where)
     known, notes = meanings(table, heading, where, said)
@@ -261,9 +261,7 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
                 f"{where}: holds pixels of a terminal's obstruction map, and nothing for a Run: give it to "
                 "`bentpipe serving`"
             )
-        raise UserError(
-            f"{where}: no column is a round trip or a rate with its unit; wanted such as rtt_ms or down_mbps"
-        )
+        raise UserError(f"{where}: no column is an RTT or a rate with its unit; wanted such as rtt_ms or down_mbps")
     twice = [what for what in dict.fromkeys(kinds) if kinds.count(what) > 1]
     if twice:
         raise UserError(
@@ -387,7 +385,7 @@ def _probes(
     place, scale = by["rtt"]
     milli = scale * 1e3
     frame = pl.DataFrame(
-        {"unix_ns": times_ns, "rtt_ms": cells.number(place, "a round trip", 0, MAX_RTT_MS / milli, lost=True) * milli}
+        {"unix_ns": times_ns, "rtt_ms": cells.number(place, "an RTT", 0, MAX_RTT_MS / milli, lost=True) * milli}
     )
     if "lost" in by:
         words = cells.text(by["lost"][0]).str.to_lowercase()
@@ -474,13 +472,13 @@ def probes_of(frame: pl.DataFrame, said: Said, notes: list[str]) -> tuple[pl.Dat
 def sent(frame: pl.DataFrame, said: Said) -> pl.DataFrame:
     """Rows (`unix_ns`, `rtt_ms`) whose times are those of the probes.
 
-    Times of replies lose their round trips; of a lost probe nothing came, and its time stays.
+    Times of replies lose their RTTs; of a lost probe nothing came, and its time stays.
     """
     if said.times != "reply":
         return frame
     trips_ns = (pl.col("rtt_ms").fill_null(0.0) * 1e6).round().cast(pl.Int64)
     times_ns = frame.select(pl.col("unix_ns") - trips_ns).to_series()
-    # Without a clock the first reply may have come before a round trip was over since the beginning.
+    # Without a clock the first reply may have come before an RTT was over since the beginning.
     before_ns = min(0, int(times_ns.min() or 0))  # type: ignore[arg-type]
     return frame.with_columns((times_ns - before_ns).alias("unix_ns"))
 

@@ -39,7 +39,7 @@ _JSON = re.compile(r'\{"(?:resp|timeout|vSum|summary|intSum|stats)": ?\{')
 
 #: Of `_SCHEMA`.
 _Row = tuple[str, int, int | None, float | None, bool]
-#: By host, the round trips of each of its runs [ms]; None: lost.
+#: By host, the RTTs of each of its runs [ms]; None: lost.
 _Lists = dict[str, list[list[float | None]]]
 
 
@@ -53,7 +53,7 @@ def is_fping(head: bytes) -> bool:
 
 
 def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
-    """The probes of all hosts. Times are those at which a probe was sent: what ``-D`` prints, less the round trip.
+    """The probes of all hosts. Times are those at which a probe was sent: what ``-D`` prints, less the RTT.
 
     Raises:
         UserError: A line that fping does not print, no reply, or no times; the line is named.
@@ -85,7 +85,7 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     worst = [value or 0.0 for of in lists.values() for values in of for value in values]
     over = max([float(whole["rtt_ms"].max() or 0), *worst])  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
-        raise UserError(f"{where}: a round trip of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
+        raise UserError(f"{where}: an RTT of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
     return _measured(_answers(whole, lists, sent, where), said, where, notes)
 
 
@@ -181,7 +181,7 @@ def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anyt
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_RTT_MS:
-        raise UserError(f"{place}: a round trip of {shown(value)}; wanted 0 to {MAX_RTT_MS:g} ms")
+        raise UserError(f"{place}: an RTT of {shown(value)}; wanted 0 to {MAX_RTT_MS:g} ms")
     return float(value)
 
 

@@ -75,7 +75,7 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
 
     iperf3 names the whole second in which it connected. With `arrivals` time 0 is known better: no interval was
     printed before it had ended. ``-J`` prints all of them at the end, after the ends exchanged their results, so that
-    time 0 is late by some round trips; `Flow.start_early_s` says how much earlier it may have been.
+    time 0 is late by some RTTs; `Flow.start_early_s` says how much earlier it may have been.
 
     Raises:
         UserError: Not such a document, several tests, or one that failed before its first interval; the place is named.

@@ -47,7 +47,7 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     """As `columns.measure`, of a text that comes in pieces of whole lines (the last may lack its end).
 
     Raises:
-        UserError: See there; or a table that is not of plain round trips is too large to be held as a whole.
+        UserError: See there; or a table that is not of plain RTTs is too large to be held as a whole.
     """
     cut: list[str] = []
     pieces = _ended(blocks, cut)
@@ -115,7 +115,7 @@ def _joined(pieces: Iterator[bytes], where: str) -> bytes:
 
 
 def _plan(head: bytes, where: str, said: Said) -> _Plan | None:
-    """What the first lines tell; None: not a table of times, round trips and numbers only, or none at all."""
+    """What the first lines tell; None: not a table of times, RTTs and numbers only, or none at all."""
     worded = _worded(head)
     try:
         table, heading, _ = columns.table_of(b"\n".join(worded[:2]), where)
@@ -197,7 +197,7 @@ def _careful(
     cells.refuse(columns.beyond(times, absolute=plan.absolute), cells.text(places["unix_ns"]), wanted)
     found = {
         "unix_ns": times.to_numpy(),
-        "rtt_ms": (cells.number(places["rtt_ms"], "a round trip", 0, MAX_RTT_MS / milli, lost=True) * milli)
+        "rtt_ms": (cells.number(places["rtt_ms"], "an RTT", 0, MAX_RTT_MS / milli, lost=True) * milli)
         .fill_null(np.nan)
         .to_numpy(),
     }

@@ -57,7 +57,7 @@ _TOTALS = re.compile(
 )
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _ROUND_TRIPS = re.compile(
-    r"(?:rtt|round-trip) min/avg/max(?:/(?:mdev|std-?dev))? = "
+    r"(?:rtt|RTT) min/avg/max(?:/(?:mdev|std-?dev))? = "
     rf"(?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
 )
 #: Lines without a number: what a corrupted payload looked like, what -v adds, marks of -f, answers to Ctrl-\, and the
@@ -290,7 +290,7 @@ def _block(text: bytes, first: int, where: str) -> tuple[Columns, dict[int, str]
     over = np.flatnonzero(found["rtt_ms"] > MAX_RTT_MS)
     if over.size:
         at, most = found["line"][over[0]], found["rtt_ms"][over[0]]
-        raise UserError(f"{where}:{at}: a round trip of {most:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
+        raise UserError(f"{where}:{at}: an RTT of {most:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
     return found, says, others
 
 
@@ -364,8 +364,8 @@ def _check_totals(target: Target, where: str) -> None:
 def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
     """The probes of all targets in a text, which comes in pieces.
 
-    Times are those at which a probe was sent: what ``-D`` prints, less the round trip. Replies whose payload was
-    damaged, or that have no round trip, are lost probes. Of several pings to one target without times each lies behind
+    Times are those at which a probe was sent: what ``-D`` prints, less the RTT. Replies whose payload was
+    damaged, or that have no RTT, are lost probes. Of several pings to one target without times each lies behind
     the one before. One of several that got no reply is lost probes where its lines have times, and else left out.
 
     Raises:
@@ -438,7 +438,7 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     """One flow per heading (a shell may call ping more than once), one sample per line with a sequence number.
 
     Samples: ``seq`` (counted on where the 16 bits of ping's end), ``t_s`` (when the probe was sent: the time printed
-    by ``-D``, else that of `arrivals`, less the round trip; of lines without one, the line's), ``rtt_ms``, ``kind``
+    by ``-D``, else that of `arrivals`, less the RTT; of lines without one, the line's), ``rtt_ms``, ``kind``
     (``reply``, ``duplicate``, ``corrupt``, ``unanswered`` of ``-O``, ``error``), ``says`` (an error's text). A lost
     probe has no row: without ``-O`` ping says nothing of it.
 

@@ -28,7 +28,7 @@ class Answers:
         seq: Numbers as printed; shape (n,).
         sent_ns: When the probe was sent [ns since 1970]; of those without an answer about when the line was printed,
             0: not known; None: the tool does not say; shape (n,).
-        rtt_ms: Round trips; NaN: there was no answer; shape (n,).
+        rtt_ms: RTTs; NaN: there was no answer; shape (n,).
         first: The number of the first probe; None: not known, and those before the first in `seq` do not count.
         sent: How many probes were sent, by the tool's own counts: one a series, where it says.
         wraps: Whether the numbers have 16 bits.

@@ -71,13 +71,13 @@ def restarts(
 
     A number that is not above the one before is a duplicate or a late reply, if its probe was sent before the one
     before; or 65,536 were counted, if the time for that went by. Else it begins a new series: it is near the number
-    that series begin with, or was sent later than any round trip lasts.
+    that series begin with, or was sent later than any RTT lasts.
 
     Args:
         seq: Numbers as printed; shape (n,).
         sent_ns: When each was sent [ns since 1970]; of lines without an answer when they were printed, 0: not known;
             None: no line has a time.
-        rtt_ms: Round trips; NaN: no answer; shape (n,).
+        rtt_ms: RTTs; NaN: no answer; shape (n,).
         wraps: Whether the numbers have 16 bits.
         exact: Whether `sent_ns` is when probes were sent, and not when their replies came.
         every_s: Time between probes where there are no times [s]; None: not known.

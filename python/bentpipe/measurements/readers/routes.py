@@ -71,7 +71,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
 
 
 def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
-    """Addresses and round trips of one line; an address holds until the next."""
+    """Addresses and RTTs of one line; an address holds until the next."""
     found: list[tuple[str | None, float | None]] = []
     address: str | None = None
     for match in _WORD.finditer(text):
@@ -87,12 +87,12 @@ def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
             if not is_address(address):
                 raise UserError(f"{place}: {shown(address)} is no address")
     if not found:
-        raise UserError(f"{place}: {shown(text)} has neither a round trip nor a `*`")
+        raise UserError(f"{place}: {shown(text)} has neither an RTT nor a `*`")
     return found
 
 
 def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
-    """The hops of one or more reports of mtr: of each the best round trip, as mtr keeps no others.
+    """The hops of one or more reports of mtr: of each the best RTT, as mtr keeps no others.
 
     Raises:
         UserError: Not such a document; the place is named.
@@ -111,7 +111,7 @@ def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
             rows.append((target, at_ns, _ttl(place, hub, index + 1), host if answered else None, rtt_ms))
     if not rows:
         raise UserError(f"{where}: has no hub of a report")
-    notes = (no_times(said), "of each hop the best round trip; hops by name count as silent (mtr -n has addresses)")
+    notes = (no_times(said), "of each hop the best RTT; hops by name count as silent (mtr -n has addresses)")
     return Measurement(
         {"hops": pl.DataFrame(rows, schema=SCHEMA, orient="row")}, clock_of(said), notes=notes, counted=True
     )

@@ -25,7 +25,7 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
         `probes` (sent; duplicates are none), `lost`, `loss` (share; null without a probe), `duplicates`,
         `out_of_order`, `gaps` (stretches in which a series has no row, lost probes being rows, for more than
         `SILENT_SPACINGS` of its usual spacings), `longest_gap_s` (null without one), `silence_s` (the longest time
-        between two replies; null with fewer than two), `span_s` (first to last probe) and the round trips' `rtt_ms`:
+        between two replies; null with fewer than two), `span_s` (first to last probe) and the RTTs' `rtt_ms`:
         `min`, `median`, `p95`, `p99`, `max` over all series (interpolated, as `bentpipe.analysis.latency` does; null
         without a reply).
     """

@@ -1,4 +1,4 @@
-"""Which satellite served a terminal: from its obstruction maps, or from round-trip times.
+"""Which satellite served a terminal: from its obstruction maps, or from RTTs.
 
 `read_maps` and `by_map`, or `read_pings` and `by_rtt`; ``docs/concepts/serving.md`` says how they decide.
 """

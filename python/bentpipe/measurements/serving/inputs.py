@@ -232,7 +232,7 @@ def _refused(path: Path, error: Exception) -> UserError:
 
 
 def read_pings(path: str | os.PathLike[str]) -> Series:
-    """Round trips: of a table with `unix_ns` and `rtt_ms`, a measured Run, a log, or a recording.
+    """RTTs: of a table with `unix_ns` and `rtt_ms`, a measured Run, a log, or a recording.
 
     A recording's are the terminal's own pings to its PoP, one a second and smoothed: worse than any other.
 

@@ -1,4 +1,4 @@
-"""Which satellite served, from round-trip times alone: the floor of each slot against the way over each satellite.
+"""Which satellite served, from RTTs alone: the floor of each slot against the way over each satellite.
 
 A floor is little: many satellites have ways of one length. The answers are mostly unsure, and say so.
 """
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 KM_PER_MS = 299.792458
 #: Lowest elevation [deg] at which a terminal uses a satellite (arXiv:2307.00402).
 MIN_ELEVATION_DEG = 25.0
-#: Quantile of a slot's round trips that is its floor, replies it needs, and seconds after an edge that are left out.
+#: Quantile of a slot's RTTs that is its floor, replies it needs, and seconds after an edge that are left out.
 #: Chosen here: below it lie replies that met an empty grant; handovers last under a second.
 FLOOR, FEWEST_REPLIES, EDGE_S = 0.05, 5, 1.0
 #: Gateways that are asked, the nearest ones, and how far they may be [km]: twice the 940 km at which a satellite of
@@ -83,7 +83,7 @@ def by_rtt(
     What is not propagation (frames, processing, fibre behind the PoP) is one constant, found with the answers.
 
     Args:
-        series: Round trips to one target.
+        series: RTTs to one target.
         satellites: Who may have served.
         place: Where the terminal stands.
         gateways: Where the satellites come down, if it is known; else the packaged ones near by, each with the fibre to
@@ -135,7 +135,7 @@ def _ways(
     ground: Sequence[tuple[Place, float]],
     on_progress: OnProgress,
 ) -> list[Floats]:
-    """Round trip over each satellite of each slot and its nearest gateway [ms]; infinite where none sees it."""
+    """RTT over each satellite of each slot and its nearest gateway [ms]; infinite where none sees it."""
     down = [np.full(len(sky.index), np.inf) for sky in up]
     lowest = load_gateways().min_elevation_deg
     for k, (gateway, fibre_ms) in enumerate(ground):

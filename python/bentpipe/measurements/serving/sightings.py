@@ -69,8 +69,9 @@ def painted(maps: Iterable[tuple[int, NDArray[np.float32]]], rim_deg: float = RI
     pixels that vanish, values that are no number (not seen), and times that go backwards (such a map is left out).
 
     Args:
-        maps: When [ns since 1970], and what, negative where nothing was seen: as of
-        `bentpipe.measurements.dish.recording.maps`. rim_deg: As in `Painted`.
+        maps: Time [ns since 1970] and map, negative where nothing was seen, as from
+            `bentpipe.measurements.dish.recording.maps`.
+        rim_deg: As in `Painted`.
     """
     slots: dict[int, SlotPixels] = {}
     watched: set[int] = set()

@@ -45,9 +45,7 @@ class Format:
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         "csv": Format("the long table, with or without its metadata line", read_csv, write_csv, ".csv"),
-        "hypatia": Format(
-            "round-trip times of a pair, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"
-        ),
+        "hypatia": Format("RTTs of a pair, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"),
         "iperf3": Format("JSON of iperf3 -J", read_iperf3),
         "leoreplayer": Format(
             "LeoReplayer's delay file, with mm-link's traces beside it", read_leoreplayer, write_leoreplayer
@@ -62,7 +60,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
     }
 )
 
-#: Round trips, of which a Profile is made, with its losses and slots; converted they would be a line between probes.
+#: RTTs, of which a Profile is made, with its losses and slots; converted they would be a line between probes.
 _MEASUREMENTS = ("fping", "irtt", "ping", "rtt")
 
 
@@ -109,7 +107,7 @@ def _format(name: str, way: Literal["read", "write"]) -> Format:
         raise UserError(f"a Profile is Parquet already, and every command takes it as it is; formats to {way}: {known}")
     if way == "read" and name.lower() in _MEASUREMENTS:
         raise UserError(
-            f"{name}: round trips are no Profile, but one is made from them: bentpipe profile from FILE -o P.parquet"
+            f"{name}: RTTs are no Profile, but one is made from them: bentpipe profile from FILE -o P.parquet"
         )
     raise unknown_name(f"format to {way}", name, [n for n in FORMATS if n in known], f"known: {known}")
 

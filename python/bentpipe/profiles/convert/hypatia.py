@@ -1,6 +1,6 @@
-"""Round-trip times of one pair as Hypatia's analysis writes and plots them: ``networkx_rtt_<src>_to_<dst>.txt``.
+"""RTTs of one pair as Hypatia's analysis writes and plots them: ``networkx_rtt_<src>_to_<dst>.txt``.
 
-A line is ``time_ns,rtt_ns``, the round trip of the shortest path at that time, 0 where there is none (Hypatia,
+A line is ``time_ns,rtt_ns``, the RTT of the shortest path at that time, 0 where there is none (Hypatia,
 satgenpy/satgen/post_analysis/print_routes_and_rtt.py, commit 0332a2d).
 """
 
@@ -21,7 +21,7 @@ from bentpipe.profiles.path import PathView
 
 
 def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path``: the round trip of a lone small packet every `options.step_s` (Hypatia's default is 0.1 s).
+    """Writes ``path``: the RTT of a lone small packet every `options.step_s` (Hypatia's default is 0.1 s).
 
     0, which is no path, stands for gaps of a step or more too.
 
@@ -38,12 +38,12 @@ def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Writte
 
 
 def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of such a file: half of each round trip in each direction, gaps where there was no path.
+    """The Profile of such a file: half of each RTT in each direction, gaps where there was no path.
 
     Raises:
         UserError: A line that is not ``time_ns,rtt_ns``, times that do not increase, no path at all; the line is named.
     """
-    path = one_path(paths, "Hypatia's round-trip times")
+    path = one_path(paths, "Hypatia's RTTs")
     times: list[int] = []
     rtts: list[float] = []
     for count, line in enumerate(read_text(path).splitlines(), 1):
@@ -61,7 +61,7 @@ def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
         rtts.append(rtt_ns)
     rtt = np.array(rtts)
     if not rtt.any():
-        raise UserError(f"{path}: holds no round-trip time above zero")
+        raise UserError(f"{path}: holds no RTT above zero")
     t_s = np.array(times) / 1e9
     step_s = float(np.median(np.diff(t_s))) if t_s.size > 1 else 0.1
     last = np.maximum.accumulate(np.where(rtt > 0, np.arange(rtt.size), int(np.argmax(rtt > 0))))
@@ -72,7 +72,7 @@ def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
         start_unix_ns=options.start_unix_ns or 0,
         duration_s=float(t_s[-1]) + step_s,
         basis="half_rtt",
-        provenance=Provenance("measured", f"Hypatia round-trip times in {options.name_for(path)}"),
+        provenance=Provenance("measured", f"Hypatia RTTs in {options.name_for(path)}"),
         up=side,
         down=side,
     )

@@ -24,7 +24,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
 
     A transfer never exceeds the capacity but may stay below it: what is read is what one test achieved, with its
     controller and its queue (``includes`` says so). What a client receives went down, otherwise up; the other direction
-    is not limited. The delay is half of the sender's round-trip times if the file has them (only a sending client has),
+    is not limited. The delay is half of the sender's RTTs if the file has them (only a sending client has),
     otherwise `options.delay_s`. Time between intervals, and intervals marked as omitted, are gaps.
 
     Raises:
@@ -57,7 +57,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
     capacity, delay, notes = _series(intervals)
     if delay is None:
         if options.delay_s is None:
-            raise UserError(f"{path}: has no round-trip times; give a one-way delay (--delay 20ms)")
+            raise UserError(f"{path}: has no RTTs; give a one-way delay (--delay 20ms)")
         delay = Points.constant(options.delay_s)
     tested = Side(delay_s=delay, capacity_bps=capacity, queue=options.limit())
     free = Side(delay_s=delay, queue=options.limit())

@@ -30,7 +30,7 @@ INTERVAL_MS = round(DELAY_STEP_S * 1e3)
 def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Written:
     """Writes ``path.delay``, and ``path.up`` and ``path.down`` for the directions that have a capacity.
 
-    A line is half the round trip of a lone small packet that leaves in the middle of the interval, since ``mm-delay``
+    A line is half the RTT of a lone small packet that leaves in the middle of the interval, since ``mm-delay``
     holds packets of both directions for as long; without a path the last one stays.
 
     Raises:
@@ -48,7 +48,7 @@ def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Wr
     files = [sibling(path, ".delay")]
     with atomic_write(files[0]) as file:
         file.writelines(f"{round(ms)}\n".encode() for ms in half_ms[last])
-    notes = [f"mm-delay {INTERVAL_MS} {files[0].name}: half of each round trip, in whole milliseconds"]
+    notes = [f"mm-delay {INTERVAL_MS} {files[0].name}: half of each RTT, in whole milliseconds"]
     if all(np.isinf(view.capacity(direction).value).any() for direction in DIRECTIONS):
         notes.append("no direction has a capacity limit: no trace for mm-link")
     else:

@@ -46,7 +46,7 @@ _LINK = re.compile(r"(\d{1,6}),(\d{1,3}),(\d{1,4}),(\d{1,4}),(\d{1,6}(?:\.\d{1,9
 def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Written:
     """Writes the folder `path`: ``config.json`` and the link files of every step.
 
-    Half of the one-way delay (of a round trip's half: StarryNet's links are alike in both ways) is the terminal's link,
+    Half of the one-way delay (of an RTT's half: StarryNet's links are alike in both ways) is the terminal's link,
     half the server's. Without a path, and in gaps of a step or more, both have none.
 
     Raises:

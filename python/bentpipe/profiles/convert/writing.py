@@ -103,7 +103,7 @@ def filled_notes(view: PathView) -> list[str]:
 
 
 def stepped_rtt_ms(view: PathView, at_s: NDArray[np.float64], options: WriteOptions) -> tuple[Rtts, Knowns]:
-    """Round trip of each step that begins at one of `at_s` [ms], and whether any is known in it.
+    """RTT of each step that begins at one of `at_s` [ms], and whether any is known in it.
 
     It is that of the step's beginning or, where that is not known, of the first moment of the step that is: a gap of a
     tenth of a second is not to become one of a step. Looked for in `PARTS` parts of a step, of 1 ms at least.

@@ -29,7 +29,7 @@ class Seen:
 
     Attributes:
         probes: How many it sent.
-        median_ms, p95_ms, p99_ms: Round trips; NaN: no reply.
+        median_ms, p95_ms, p99_ms: RTTs; NaN: no reply.
         loss: Share lost.
         run: Lost probes in a row, mean over episodes; NaN: none was lost.
         longest_run: The most lost in a row.

@@ -1,11 +1,11 @@
-"""From round trips at the times of probes to one-way delays at all times.
+"""From RTTs at the times of probes to one-way delays at all times.
 
 What a packet would have met between two probes, nobody measured. Two things are known: packets keep their order, and
 each reply stands for the time around it. So each value is held up to a *cut* between its probe and the next. There a
 rise is a jump (what comes later waits for the next grant) and a fall goes at one second per second (what waited
 arrives together); a Profile whose delay fell faster would hold packets up that were never held up.
 
-A straight line between probes, which is no better known, would take the tail away: successive round trips are nearly
+A straight line between probes, which is no better known, would take the tail away: successive RTTs are nearly
 independent, and a mean of two neighbours is rarely as long as the longer one.
 
 Where between two probes the cut lies is one number for the whole series (`cut_share`): the middle, unless another one
@@ -38,7 +38,7 @@ CUTS = (0.5, 0.45, 0.55, 0.4, 0.6, 0.35, 0.65, 0.3, 0.7, 0.25, 0.75, 0.2, 0.8)
 QUANTILES, GOOD = (0.5, 0.95, 0.99), 0.01
 #: Part of the middle's error that another cut must be below; chosen here.
 WORTH = 0.75
-#: What ping prints its round trips to [ns]: replies that seem to overtake by less did not.
+#: What ping prints its RTTs to [ns]: replies that seem to overtake by less did not.
 PRINTED_NS = 100_000
 #: Moments at which the quantiles over time are taken, and the most probes that they are taken from; chosen here: the
 #: quantiles of 20,000 moments are good to half a percent, and a fit over 200,000 probes takes 0.3 s.
@@ -66,7 +66,7 @@ def one_way_delays(probes: Probes, split: float, edges_ns: Nanos) -> Delays:
 
     Args:
         probes: At least one reply.
-        split: Share of the round trip that is up, 0 to 1, where one-way delays are not known.
+        split: Share of the RTT that is up, 0 to 1, where one-way delays are not known.
         edges_ns: When slots begin, sorted: a cut between two probes around an edge lies on it.
     """
     answered = np.flatnonzero(~probes.lost)
@@ -125,11 +125,11 @@ def fit_cut(sent: Nanos, rtt: Nanos, broken: Mask) -> float:
     """The share nearest to the middle at which quantiles over time are those over replies, to `GOOD`; or the best.
 
     The middle, where the best is not much better than it (`WORTH`): a prober that waits for each reply before it sends
-    again probes long round trips less often than they are, and no cut makes up for that.
+    again probes long RTTs less often than they are, and no cut makes up for that.
 
     Args:
         sent: When answered probes were sent [ns]; shape (n,).
-        rtt: Their round trips [ns]; shape (n,).
+        rtt: Their RTTs [ns]; shape (n,).
         broken: Between which two there is a silence or a lost probe: time that no reply stands for; shape (n - 1,).
     """
     sent, rtt, broken = sent[:_FITTED], rtt[:_FITTED], broken[: _FITTED - 1]

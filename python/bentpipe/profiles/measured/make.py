@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Edges = NDArray[np.int64]
 
-#: What a measured round trip holds already, so that nothing adds it again.
+#: What a measured RTT holds already, so that nothing adds it again.
 INCLUDES = ("queueing", "mac_jitter")
 #: What becomes of packets at an edge of a measured Profile: what happened to them is in its delay and loss already.
 _FATE = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
@@ -43,7 +43,7 @@ class FromPings:
 
     Attributes:
         site, target, kind: Which series of the table; None: the only one there is.
-        split: Share of a round trip that is up, 0 to 1, where one-way delays are not known.
+        split: Share of an RTT that is up, 0 to 1, where one-way delays are not known.
         silent_is_lost: Stretches without rows are lost probes, not gaps: the prober wrote only what was answered.
         capacities: Of each direction those measured beside the pings, or else the first that speaks of it; none: no
             capacity limit.
@@ -83,14 +83,14 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     Args:
         table: Pings (`bentpipe.analysis.tables.PINGS`); `up_ms` and `down_ms`, `kind`, `seq` and `duplicate` are used
             where there are any.
-        options: By default the table's only series, halves of its round trips, and no capacity limit.
+        options: By default the table's only series, halves of its RTTs, and no capacity limit.
 
     Raises:
         UserError: Several series; too few replies; impossible values (`read_probes`); a split beyond 0 and 1.
     """
     wanted = options or FromPings()
     if not 0 <= wanted.split <= 1:
-        raise UserError(f"split: {wanted.split:g}; wanted 0 to 1: the share of the round trip that is up")
+        raise UserError(f"split: {wanted.split:g}; wanted 0 to 1: the share of the RTT that is up")
     chosen = choose(table, site=wanted.site, target=wanted.target, kind=wanted.kind)
     probes = read_probes(chosen, silent_is_lost=wanted.silent_is_lost, times=wanted.times)
     handovers = analyze_handovers(probes.table(), clock_known=wanted.clock_known)
@@ -183,7 +183,7 @@ def _told(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
     if overtaken:
         notes.append(f"{overtaken} reply(s) overtaken by later ones: cut to the overtaker's, since a path keeps order")
     if probes.up_ms is None:
-        notes.append("round trips only: which way was late, or lost, is not known")
+        notes.append("RTTs only: which way was late, or lost, is not known")
     return notes
 
 

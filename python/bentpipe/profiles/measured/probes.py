@@ -40,7 +40,7 @@ class Probes:
         site, target: As the table says; None: it does not.
         start_unix_ns: The first probe [ns since 1970].
         sent_ns: Since then, increasing [ns]; shape (n,).
-        rtt_ms: Round trips [ms]; NaN: lost; shape (n,).
+        rtt_ms: RTTs [ms]; NaN: lost; shape (n,).
         up_ms, down_ms: One way [ms], known wherever `rtt_ms` is; None: not measured.
         gap: Whether nobody probed between a probe and the next; shape (n - 1,).
         spacing_ns: The usual distance of successive probes.
@@ -128,7 +128,7 @@ def read_probes(
         times: Whether `unix_ns` are send times (`probe`) or reply times; None: as they look.
 
     Raises:
-        UserError: Several series, none, or fewer replies than `LEAST_REPLIES`; a round trip or a span that is too
+        UserError: Several series, none, or fewer replies than `LEAST_REPLIES`; an RTT or a span that is too
             long; a clock that was set back; or what `tables.series` refuses.
     """
     lazy = table.lazy()
@@ -193,7 +193,7 @@ def _one_way(frame: pl.DataFrame, name: str, fresh: Mask, rtt_ms: NDArray[np.flo
     """A column of one-way delays if it is known, and can be, for every reply; otherwise None."""
     delays = frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
     answered = ~np.isnan(rtt_ms)
-    # Clocks that do not agree give delays below zero, or beyond the round trip.
+    # Clocks that do not agree give delays below zero, or beyond the RTT.
     possible = (delays[answered] >= 0) & (delays[answered] <= rtt_ms[answered])
     return delays[fresh] if possible.all() else None
 

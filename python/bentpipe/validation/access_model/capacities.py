@@ -1,7 +1,7 @@
 """Capacity in seconds, the model's against saturation tests: level, spread within a test, and autocorrelation.
 
 Tests are UDP floods of 15 s from a standing vehicle (Osnabrück), at any phase of the slot; a packet-delivery trace
-(LeoCC) is cut alike. A site's level is its own, as the offset of its round trips is: the model is given it.
+(LeoCC) is cut alike. A site's level is its own, as the offset of its RTTs is: the model is given it.
 """
 
 from __future__ import annotations

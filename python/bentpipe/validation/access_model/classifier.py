@@ -80,7 +80,7 @@ class Told:
 
 
 def slots_of(windows: Windows, *, fine: bool) -> Slots:
-    """The slots of windows (times, round trips)."""
+    """The slots of windows (times, RTTs)."""
     found = [slot_features(t_s, rtt_ms, fine=fine) for t_s, rtt_ms in windows]
     return Slots(np.concatenate(found), np.repeat(np.arange(len(found)), [len(x) for x in found]))
 

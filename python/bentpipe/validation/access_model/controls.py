@@ -31,7 +31,7 @@ def without_slots(params: Params) -> Params:
 
 
 def shuffled(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """The same round trips, in another order within each slot."""
+    """The same RTTs, in another order within each slot."""
     slot = (t_s / SLOT_S).astype(int)
     out = rtt_ms.copy()
     for k in np.unique(slot):
@@ -45,13 +45,13 @@ def constant(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
 
 
 def gaussian(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """Normal noise of the window's mean and standard deviation, not below its least round trip."""
+    """Normal noise of the window's mean and standard deviation, not below its least RTT."""
     noise: Floats = rng.normal(rtt_ms.mean(), rtt_ms.std(), t_s.size)
     cut: Floats = np.maximum(noise, rtt_ms.min())
     return cut
 
 
-#: Name → what becomes of a window's round trips.
+#: Name → what becomes of a window's RTTs.
 CHANGES: Mapping[str, Change] = {"in-slot shuffle": shuffled, "constant delay": constant, "Gaussian noise": gaussian}
 #: The control that is the model with other parameters.
 NO_SLOTS = "no handovers, no slots"

@@ -1,4 +1,4 @@
-"""Round trips of the model over the sending times of real windows."""
+"""RTTs of the model over the sending times of real windows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def geometry(terminal: str, server: str, start_unix_s: int) -> tuple[str, str]:
 def model_windows(
     site: Site, windows: Sequence[Window], params: Params, count: int, first_seed: int, *, flat: bool = False
 ) -> list[tuple[Floats, Floats]]:
-    """`count` windows (times, round trips) of the model, at the hours and sending times of `STARTS` real ones in turn.
+    """`count` windows (times, RTTs) of the model, at the hours and sending times of `STARTS` real ones in turn.
 
     Pings over a Profile of an own seed each, through the simulator's link elements; those that are lost are left out.
     With `flat` no slot differs from another in geometry either.

@@ -113,11 +113,11 @@ def draw(site: Site, params: Params, effort: Effort) -> Drawn:
 
 
 def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
-    """Times and round trips."""
+    """Times and RTTs."""
     return [(w.t_s, w.rtt_ms) for w in windows]
 
 
-# Rank test of round trips.
+# Rank test of RTTs.
 
 
 def delay_ranks(drawn: Drawn) -> dict[str, list[Rank]]:

@@ -27,12 +27,12 @@ LEAST_REPLIES = 20
 
 @dataclass(frozen=True)
 class Window:
-    """Round trips over `WINDOW_S` from a slot's edge.
+    """RTTs over `WINDOW_S` from a slot's edge.
 
     Attributes:
         start_unix_s: The edge, on the second [s since 1970].
         t_s: When each probe was sent, after the edge [s], increasing.
-        rtt_ms: Its round trip [ms].
+        rtt_ms: Its RTT [ms].
     """
 
     start_unix_s: int
@@ -86,14 +86,14 @@ def load_sites(data: Path) -> list[Site] | None:
     even, odd = ([w for i, w in enumerate(windows) if i // BLOCK % 2 == part] for part in (0, 1))
     return [
         Site("victoria", place, pop, first, second, (0.012, 0.1, 1.0, 7.0), "victoria"),
-        # The next probe leaves a fixed time after a reply: below 0.3 s the lag itself says how long the round trip was.
+        # The next probe leaves a fixed time after a reply: below 0.3 s the lag itself says how long the RTT was.
         Site("seattle", place, pop, even, odd, (1.0, 7.0), "seattle"),
         Site("joint", place, pop, [], cut(*replies(joint, stamped="sent"), phase_s=12.0), (0.1, 1.0, 7.0), "victoria"),
     ]
 
 
 def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") -> tuple[Floats, Floats]:
-    """When the answered probes of a file of any known format were sent [s since 1970], in order, and round trips [ms].
+    """When the answered probes of a file of any known format were sent [s since 1970], in order, and RTTs [ms].
 
     Args:
         path: The file.
@@ -107,7 +107,7 @@ def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") ->
     probes = read_file(path, said=said).measurement.tables.get("probes")
     answered = probes.drop_nulls("rtt_ms").sort("unix_ns") if probes is not None else None
     if answered is None or not answered.height:
-        raise UserError(f"{path}: no replies; wanted a table of round trips")
+        raise UserError(f"{path}: no replies; wanted a table of RTTs")
     sent_s: Floats = answered["unix_ns"].to_numpy() / 1e9
     return sent_s, answered["rtt_ms"].to_numpy()
 

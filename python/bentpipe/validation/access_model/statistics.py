@@ -1,4 +1,4 @@
-"""What is compared: eight distances between two windows of round-trip times.
+"""What is compared: eight distances between two windows of RTTs.
 
 The unit is the window, or the slot in it, never the ping. Distances of times are in ms; those of ratios are |ln|, so
 that a busy hour and a quiet one are compared alike.
@@ -35,9 +35,9 @@ class Summary:
     """A window, reduced to what distances need.
 
     Attributes:
-        rtt_ms: Quantiles of all round trips.
+        rtt_ms: Quantiles of all RTTs.
         medians_ms: Quantiles of the slots' medians.
-        in_slot_ms: Quantiles of round trips minus their slot's median.
+        in_slot_ms: Quantiles of RTTs minus their slot's median.
         log_step: ln of the mean |step| between the medians of successive slots [ms].
         log_sf: ln of the structure function at `LAGS_S` [ms]; NaN where the sampling gives too few pairs.
     """
@@ -50,7 +50,7 @@ class Summary:
 
 
 def summarise(t_s: Floats, rtt_ms: Floats, lags_s: Sequence[float] = LAGS_S) -> Summary:
-    """Reduce a window: times from its first slot's edge [s], increasing, and round trips [ms]."""
+    """Reduce a window: times from its first slot's edge [s], increasing, and RTTs [ms]."""
     slot = (t_s / SLOT_S).astype(int)
     medians = [
         float(np.median(rtt_ms[slot == k])) if (slot == k).sum() >= LEAST_REPLIES else np.nan

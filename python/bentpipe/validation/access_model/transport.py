@@ -96,7 +96,7 @@ def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dic
         )
         by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
         for run in found.runs:
-            by_controller[run.entrant].append(_figures(run))
+            by_controller[run.scheme].append(_figures(run))
     return {controller: Flows(np.array(figures, float)) for controller, figures in by_controller.items()}
 
 

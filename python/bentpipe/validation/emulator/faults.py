@@ -1,4 +1,4 @@
-"""Sudden ends: `kill -9` of the emulator, its keeper, the program or the command; and that nothing is left."""
+"""Sudden ends: `kill -9` of the emulator, its supervisor, the program or the command; and that nothing is left."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.emulator import leaks
 from bentpipe.validation.emulator.traffic import LOAD_PORT, prober
 
-Victim = Literal["emulator", "keeper", "program", "parent"]
-VICTIMS: tuple[Victim, ...] = ("emulator", "keeper", "program", "parent")
+Victim = Literal["emulator", "supervisor", "program", "parent"]
+VICTIMS: tuple[Victim, ...] = ("emulator", "supervisor", "program", "parent")
 KILLS = 100
 STARTING_KILLS = 25
 """Of the command, besides: while it starts, uniformly from its first moment to that in which the emulator is there."""
@@ -204,9 +204,13 @@ def _kill_once(
 
 
 def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
-    keepers = [pid for pid, line in family if "emulation.keeper" in line]
+    supervisors = [pid for pid, line in family if "emulation.supervisor" in line]
     programs = [pid for pid, line in family if line.startswith("sh -c") and WAITS in line]
-    found: dict[Victim, list[int]] = {"keeper": keepers[:1], "emulator": keepers[1:2], "program": programs[:1]}
+    found: dict[Victim, list[int]] = {
+        "supervisor": supervisors[:1],
+        "emulator": supervisors[1:2],
+        "program": programs[:1],
+    }
     return found[victim]
 
 

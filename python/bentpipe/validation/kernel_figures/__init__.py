@@ -32,8 +32,8 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         runs = race([dumbbell], ["cubic+bbr", "cubic+cubic"], out=out / "dumbbell", seeds=SEEDS).runs
         on_progress(0.4)
         goodput = {
-            entrant: [[flow["goodput_bps"] / 1e6 for flow in run.flows] for run in runs if run.entrant == entrant]
-            for entrant in ("cubic+bbr", "cubic+cubic")
+            scheme: [[flow["goodput_bps"] / 1e6 for flow in run.flows] for run in runs if run.scheme == scheme]
+            for scheme in ("cubic+bbr", "cubic+cubic")
         }
         shares = [100 * bbr / (cubic + bbr) for cubic, bbr in goodput["cubic+bbr"]]
         mean = statistics.mean(shares)

@@ -137,7 +137,7 @@ def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]
 
 
 def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> pl.DataFrame:
-    """A table without heading: times of replies, and round trips [ms], below 0 where lost."""
+    """A table without heading: times of replies, and RTTs [ms], below 0 where lost."""
     try:
         found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:

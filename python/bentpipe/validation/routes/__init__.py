@@ -100,7 +100,7 @@ class _Recomputation:
         self._ground = self._up * normal[:, None] * [1.0, 1.0, 1.0 - e2]
 
     def rtt_ms(self, start_unix_ns: int, on_progress: OnProgress) -> Floats:
-        """Round-trip times of each pair, shape (steps, pairs); infinite where there is no way."""
+        """RTTs of each pair, shape (steps, pairs); infinite where there is no way."""
         out = np.empty((DURATION_S, len(PAIRS)))
         days, nanos = divmod(start_unix_ns, 86_400 * 10**9)
         for first in range(0, DURATION_S, _PORTION):

@@ -1,4 +1,4 @@
-"""The fixed list of what is held against the kernel: 24 cells of a path and an entrant.
+"""The fixed list of what is held against the kernel: 24 cells of a path and a scheme.
 
 Each path meets each controller alone, and three pairs. Of the six pairs that three controllers make, each comes twice.
 """
@@ -23,7 +23,7 @@ PAIRS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One path (`bentpipe.validation.sim_vs_kernel.paths`) and one entrant of a race."""
+    """One path (`bentpipe.validation.sim_vs_kernel.paths`) and one scheme of a race."""
 
     profile: str
     flows: str

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
 STANDS_STILL = "tests/test_sim_vs_kernel.py::test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds"
-"""A machine whose processors the hypervisor takes away for a part of a round trip hands on at once what came meanwhile.
+"""A machine whose processors the hypervisor takes away for a part of an RTT hands on at once what came meanwhile.
 Acknowledgements bunch, BBR takes that for bandwidth, and queues what it sends too fast until the sample is ten round
-trips old. So BBR alone may meet more delay on the kernel than in the simulator, where ten round trips are shorter than
+trips old. So BBR alone may meet more delay on the kernel than in the simulator, where ten RTTs are shorter than
 a second: in the seconds in which time was stolen and those behind them, which the Run names. In all others both have to
 be the same."""
 
 FORGETS = 10
-"""Round trips after which BBR's bandwidth filter has forgotten a sample (`bbr_bw_rtts`, Linux `tcp_bbr.c`)."""
+"""RTTs after which BBR's bandwidth filter has forgotten a sample (`bbr_bw_rtts`, Linux `tcp_bbr.c`)."""
 
 MS_PER_S = 1000.0
 
@@ -63,7 +63,7 @@ def undecided(verdict: Verdict) -> tuple[str, ...]:
 def _stood_still(verdict: Verdict, quantity: str) -> bool:
     """Whether the delay of BBR alone is shown to be the same in the seconds in which nothing was stolen.
 
-    Only where the second behind a halt is longer than its memory: ten round trips, each at most twice the delay of the
+    Only where the second behind a halt is longer than its memory: ten RTTs, each at most twice the delay of the
     data.
     """
     if (verdict.cell.flows, quantity) != ("bbr", "delay") or FORGETS * 2 * verdict.kernel.mean("delay_ms") > MS_PER_S:

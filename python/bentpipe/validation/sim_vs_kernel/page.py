@@ -26,7 +26,7 @@ def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worl
         image = style.data_uri(
             plot_worlds([("Simulated", both.simulated[0]), ("This kernel", both.kernel[0])], WARMUP_S)
         )
-        shown.append({**cell, "name": style.entrant_name(both.cell.flows), "image": image})
+        shown.append({**cell, "name": style.scheme_name(both.cell.flows), "image": image})
     html = (
         environment("bentpipe.validation.sim_vs_kernel", ".").get_template("page.html").render(cells=shown, notes=notes)
     )

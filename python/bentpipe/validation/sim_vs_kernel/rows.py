@@ -40,7 +40,7 @@ def rows_of(verdict: Verdict) -> list[Row]:
     rows = [row("goodput [Mbit/s]", "goodput_bps", 1e-6, 2, "± 5 %" if alone else "± 3 %", "goodput")]
     if alone:
         rows.append(row("one-way delay [ms]", "delay_ms", 1.0, 2, "± 5 % or 1 ms", "delay"))
-        rows.append(row("sent again [%]", "retransmit_rate", 100.0, 3, "± 20 % or 0.1 point", "retransmits"))
+        rows.append(row("retransmitted [%]", "retransmit_rate", 100.0, 3, "± 20 % or 0.1 point", "retransmits"))
     elif (test := verdict.share_test) is not None:
         limit = f"TOST ± 5 points, p {test.p:.3f}" + because
         shares = [f"{100 * share:.1f}" for share in (test.simulated, test.kernel)]

@@ -16,7 +16,7 @@ from bentpipe.execution.emulation.engine import START_BOUND_MS
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 from bentpipe.execution.plan import drawn_phase_ns
 from bentpipe.execution.racing import OtherRunError, run_experiment
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_entrant
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_scheme
 from bentpipe.experiments.file import ExperimentFile
 from bentpipe.files import atomic_write, read_text
 from bentpipe.report.path import HOST_BUFFERS
@@ -44,7 +44,7 @@ TAKEN = "taken.txt"
 """File with the content hashes of the kernel's Runs that a look was content with."""
 
 STAGGER_S = 1.0
-"""A second flow starts up to this long after the first [s]. Chosen here: more than the longest round trip, so that
+"""A second flow starts up to this long after the first [s]. Chosen here: more than the longest RTT, so that
 either may be ahead of the other; much less than the warm-up."""
 
 HOST = "host"
@@ -209,7 +209,7 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
     chance.
     """
     duration_ns = round(duration_s * NS_PER_S)
-    experiment = for_entrant(
+    experiment = for_scheme(
         cell.flows,
         "down",
         ProfileRef(ROLE, path.name, path.content_hash()),

@@ -9,7 +9,7 @@ import numpy as np
 
 from bentpipe.validation.access_model.pings import SLOT_S, Floats
 
-#: Times [s], increasing, and round trips [ms].
+#: Times [s], increasing, and RTTs [ms].
 Pings = tuple[Floats, Floats]
 _Part = tuple[Floats, Floats, float]
 
@@ -68,7 +68,7 @@ def rotated(pings: Pings, rng: np.random.Generator) -> Pings:
 def shifts(mean_s: float) -> Callable[[Pings, np.random.Generator], Pings]:
     """Levels drawn from the slots' medians, changing at the times of a Poisson process; the noise is the data's own.
 
-    The noise is round trips over their slot's median, in stretches as `permuted` has them, so that what it does at
+    The noise is RTTs over their slot's median, in stretches as `permuted` has them, so that what it does at
     edges is at no fixed phase either.
     """
 

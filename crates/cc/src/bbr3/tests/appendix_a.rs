@@ -169,7 +169,7 @@ fn a_11_skipping_probe_rtt_due_to_application_limited_sending() {
     }
 }
 
-/// ACKs come together every 10 ms, a quarter of a round trip: a sample may count a fifth batch over the time of four.
+/// ACKs come together every 10 ms, a quarter of an RTT: a sample may count a fifth batch over the time of four.
 #[test]
 fn a_12_achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
     let mut d = driver("bbr3", &[], 1000);
@@ -269,7 +269,7 @@ fn a_16_decreasing_bandwidth_10x_and_ensuring_max_bandwidth_adapts_down() {
     assert!(max_bw(&d) > 0.09 * PATH_BPS, "{}", max_bw(&d));
 }
 
-/// A link ten times as fast, and a token for every 100th part of a round trip, 50 kept at most.
+/// A link ten times as fast, and a token for every 100th part of an RTT, 50 kept at most.
 #[test]
 fn a_17_handling_token_bucket_policers() {
     let mut d = driver("bbr3", &[], 1000);
@@ -297,7 +297,7 @@ fn probing() -> (Bbr3, u64) {
     (b, delivered)
 }
 
-/// Three of a hundred packets are held for lost.
+/// Three of a hundred packets are marked lost.
 fn lose(b: &mut Bbr3, delivered: u64) {
     for lost in 1..=3 {
         b.on_packet_lost(&LostPacket {

@@ -106,7 +106,7 @@ impl Connection {
         c
     }
 
-    /// In CRUISE, some round trips after a loss there.
+    /// In CRUISE, some RTTs after a loss there.
     fn that_cruises_with_bounds() -> Self {
         let mut c = Self::new();
         c.run_until(ms(10_000), "CRUISE", |c| c.state() == "probe_bw_cruise");
@@ -169,8 +169,8 @@ impl Connection {
     }
 }
 
-/// Four packets of a flight in UP are overtaken by 15 ms' worth of others, which timestamps show before what was sent again arrives, and then by more than a round trip,
-/// which duplicates show when recovery is over; then, in CRUISE, one by more than a round trip, so that its loss has bounded rate and flight
+/// Four packets of a flight in UP are overtaken by 15 ms' worth of others, which timestamps show before what was retransmitted arrives, and then by more than an RTT,
+/// which duplicates show when recovery is over; then, in CRUISE, one by more than an RTT, so that its loss has bounded rate and flight
 /// before a duplicate shows that it was none.
 #[test]
 fn a_18_handling_spurious_fast_recovery() {
@@ -194,7 +194,7 @@ fn a_18_handling_spurious_fast_recovery() {
     assert_eq!((bounds(&c), c.state()), (before, "probe_bw_cruise"));
 }
 
-/// The link stands still in UP for longer than the time-out and then goes on with what waits: what was sent again comes last.
+/// The link stands still in UP for longer than the time-out and then goes on with what waits: what was retransmitted comes last.
 #[test]
 fn a_19_handling_spurious_rto_recovery() {
     let mut c = Connection::that_probes_again();

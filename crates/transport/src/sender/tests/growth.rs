@@ -42,7 +42,7 @@ fn an_application_limited_window_stays_below_twice_what_is_used() {
         pipe.run_for(ms(50));
     }
     let cwnd = pipe.sender.stats().cwnd.0 / MSS;
-    assert!((10..=17).contains(&cwnd), "eight packets a round trip: {cwnd}");
+    assert!((10..=17).contains(&cwnd), "eight packets an RTT: {cwnd}");
     assert!(pipe.sender.stats().sender_limited > Nanos::from_secs(8));
 }
 
@@ -114,7 +114,7 @@ fn each_piece_that_the_application_writes_leaves_before_the_next() {
     pipe.run_for(Nanos::from_secs(20));
     let bursts = pipe.sender.queued().bursts;
     let pieces = pipe.sender.stats().in_flight.0 / (1 << 17);
-    // 128 kB are 90 segments and a half: 90 and 91 by turns, the last burst of each a small one; and once a round trip that half alone.
+    // 128 kB are 90 segments and a half: 90 and 91 by turns, the last burst of each a small one; and once an RTT that half alone.
     let most = u64::from(pipe.sender.burst);
     let wanted = pieces * (90_u64.div_ceil(most) + 91_u64.div_ceil(most)) / 2;
     assert!(bursts.abs_diff(wanted) <= 2, "{bursts} bursts of up to {most} in {pieces} pieces, wanted {wanted}");

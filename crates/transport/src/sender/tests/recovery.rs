@@ -60,7 +60,7 @@ fn after_recovery_the_window_is_ssthresh() {
     let mut pipe = with_loss(&[100, 103, 107]);
     pipe.finish();
     let stats = pipe.sender.stats();
-    assert_eq!((stats.cwnd, stats.ssthresh), (Bytes(10 * MSS), Bytes(10 * MSS)), "one reduction for one round trip of losses");
+    assert_eq!((stats.cwnd, stats.ssthresh), (Bytes(10 * MSS), Bytes(10 * MSS)), "one reduction for one RTT of losses");
     // The pipe delivers bursts in one instant; of one instant RACK takes the higher sequence number for the later (`rack_sent_after`), and so one
     // retransmission that new data overtook for lost.
     assert!((3..=4).contains(&stats.retransmits), "{}", stats.retransmits);
@@ -205,7 +205,7 @@ fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
     let stats = pipe.sender.stats();
     assert!(stats.timeouts > 0 && stats.undos > 0, "{stats:?}");
     assert_eq!(stats.cwnd, Bytes(20 * MSS));
-    assert!(stats.retransmits <= 4, "the rest of the flight is not sent again: {}", stats.retransmits);
+    assert!(stats.retransmits <= 4, "the rest of the flight is not retransmitted: {}", stats.retransmits);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn marks_that_go_on_reduce_once_per_window() {
     pipe.finish();
     let times: Vec<_> = pipe.events().into_iter().filter(|(_, e)| *e == FlowEvent::EcnReduction).map(|(at, _)| at).collect();
     assert!(times.len() > 5, "{times:?}");
-    assert!(times.windows(2).all(|w| w[1].since(w[0]) >= ms(50)), "a round trip apart: {times:?}");
+    assert!(times.windows(2).all(|w| w[1].since(w[0]) >= ms(50)), "an RTT apart: {times:?}");
     assert_eq!(pipe.sender.stats().cwnd, Bytes(2 * MSS));
 }
 

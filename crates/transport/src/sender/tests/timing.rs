@@ -57,7 +57,7 @@ fn hosts_are_in_round_trip_times_and_not_in_what_rate_samples_and_rack_hold_agai
     assert!(*least < ms(50) + Nanos::from_micros(10) && samples.iter().any(|rtt| *rtt > ms(50) + Nanos::from_micros(20)));
     // Segments that leave at one instant are a nanosecond apart.
     assert!(ms(50) - pipe.sender.stats().min_rtt.expect("a minimum") < Nanos(100), "the path's own");
-    assert!(rates > 3_800, "no interval is shorter than the least round-trip time: {rates}");
+    assert!(rates > 3_800, "no interval is shorter than the least RTT: {rates}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 PINGS_PER_S = 15
 #: A ping that takes longer [s] is lost. Chosen here: no published dump has a latency that is higher.
 LOST_AFTER_S = 1.0
-#: Terminals report the mean round trip of as many seconds: regressed on pings of the same minutes, lags 0 to 14 s have
+#: Terminals report the mean RTT of as many seconds: regressed on pings of the same minutes, lags 0 to 14 s have
 #: equal weights (LEOViz, Victoria, May 2025), and differences of FjordLink's telemetry have their lowest
 #: autocorrelation at 15 s.
 MEAN_S = 15
@@ -23,11 +23,11 @@ _CHUNK_S = 60
 
 
 def running_mean(drop: Floats, latency_ms: Floats) -> Floats:
-    """Return the mean round trip [ms] of the answered pings in the last `MEAN_S` seconds; 0 where there are none.
+    """Return the mean RTT [ms] of the answered pings in the last `MEAN_S` seconds; 0 where there are none.
 
     Args:
         drop: Fraction lost in each second, consecutive.
-        latency_ms: Mean round trip in each second.
+        latency_ms: Mean RTT in each second.
     """
     if not len(drop):
         return drop
@@ -38,7 +38,7 @@ def running_mean(drop: Floats, latency_ms: Floats) -> Floats:
 
 
 class Pings:
-    """Drop rate and mean round trip in each second of a Profile; computed where first asked, then kept.
+    """Drop rate and mean RTT in each second of a Profile; computed where first asked, then kept.
 
     A ping leaves the terminal, passes every hop but the way from the PoP to the server (hops ``pop:…``, where there are
     any), turns round at once and comes back: it waits while a hop's grant schedule or an interruption is closed, takes
@@ -56,7 +56,7 @@ class Pings:
         self._beyond = {place for place, name in enumerate(names) if name.startswith("pop:")}
 
     def at(self, seconds: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Drop rate (0 to 1) and mean round trip [ms] (0 where all were lost) in seconds of the Profile."""
+        """Drop rate (0 to 1) and mean RTT [ms] (0 where all were lost) in seconds of the Profile."""
         for chunk in np.unique(seconds // _CHUNK_S).tolist():
             if np.isnan(self._drop[chunk * _CHUNK_S]):
                 self._compute(chunk * _CHUNK_S, min((chunk + 1) * _CHUNK_S, len(self._drop)))

@@ -441,8 +441,10 @@ class Terminal:
 
 
 class LocalTransport:
-    """A terminal in the same process, without a network, for replays and tests: a
-    `bentpipe.measurements.dish.client.Transport`."""
+    """A terminal in the same process, without a network, for replays and tests.
+
+    It is a `bentpipe.measurements.dish.client.Transport`.
+    """
 
     def __init__(self, terminal: Terminal) -> None:
         """Speaks with `terminal`."""

@@ -14,14 +14,14 @@ from bentpipe.execution import kernel
 from bentpipe.execution.plan import label_profiles, plan_experiment, plan_race
 from bentpipe.experiments.file import parse_experiment
 from bentpipe.experiments.schemes import (
-    entrant_of,
     flows_of,
     known_controllers,
-    parse_entrant,
-    parse_entrants,
     parse_options,
+    parse_scheme,
+    parse_schemes,
+    scheme_of,
 )
-from bentpipe.plots.style import entrant_name, look
+from bentpipe.plots.style import look, scheme_name
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.store import LONGEST_NAME, find_runs, safe_name
@@ -39,7 +39,7 @@ controller = "cubic"
 
 
 @pytest.mark.parametrize(
-    ("text", "entrants"),
+    ("text", "schemes"),
     [
         ("bbr, cubic+BBR,bbr,reno", ("bbr", "cubic+bbr", "reno")),
         ("cubic:hystart=pp,cubic", ("cubic:hystart=pp", "cubic")),
@@ -50,13 +50,13 @@ controller = "cubic"
         ("bbr2:loss_thresh=8e-2+bbr2, BBR2 : loss_thresh = .08 + bbr2", ("bbr2:loss_thresh=0.08+bbr2",)),
     ],
 )
-def test_entrants_keep_their_order_and_stand_once(text, entrants):
-    assert parse_entrants(text) == entrants
+def test_schemes_keep_their_order_and_stand_once(text, schemes):
+    assert parse_schemes(text) == schemes
 
 
 def test_tunables_of_every_flow_give_way_to_a_flows_own():
     everywhere = parse_options(["bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000", "cubic:hystart=off"])
-    assert parse_entrants("bbr2,cubic+bbr2:loss_thresh=0.02", everywhere) == (
+    assert parse_schemes("bbr2,cubic+bbr2:loss_thresh=0.02", everywhere) == (
         "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000",
         "cubic:hystart=off+bbr2:loss_thresh=0.02,probe_rtt_win_ms=4000",
     )
@@ -85,9 +85,9 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
         ("reno:x=1", "it takes: none"),
     ],
 )
-def test_what_is_no_entrant_is_refused_in_one_line(text, said):
+def test_what_is_no_scheme_is_refused_in_one_line(text, said):
     with pytest.raises(UserError) as caught:
-        parse_entrants(text)
+        parse_schemes(text)
     assert said in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -104,24 +104,24 @@ def test_what_is_no_entrant_is_refused_in_one_line(text, said):
 )
 def test_wrong_options_are_refused_in_one_line(options, said):
     with pytest.raises(UserError) as caught:
-        parse_entrants("bbr2,cubic", parse_options(options))
+        parse_schemes("bbr2,cubic", parse_options(options))
     assert said in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 @given(st.text(alphabet="bbr23cubic+:=,. loss_thresh0189e-", max_size=60))
-def test_any_text_is_entrants_or_one_line(text):
+def test_any_text_is_schemes_or_one_line(text):
     said = ""
     try:
-        entrants = parse_entrants(text)
-        assert parse_entrants(",".join(entrants)) == entrants
+        schemes = parse_schemes(text)
+        assert parse_schemes(",".join(schemes)) == schemes
     except UserError as error:
         said = str(error)
     assert len(said.splitlines()) <= 1
 
 
 @st.composite
-def entrants(draw):
+def schemes(draw):
     """Controllers with tunables anywhere in their ranges."""
     flows = []
     for name in draw(st.lists(st.sampled_from(known_controllers()), min_size=1, max_size=3)):
@@ -140,12 +140,12 @@ def entrants(draw):
     return flows
 
 
-@given(entrants())
-def test_an_entrant_says_exactly_what_its_flows_are_set_to(flows):
-    entrant = entrant_of(flows)
-    assert flows_of(entrant) == flows
-    assert parse_entrant(entrant) == entrant
-    assert parse_entrants(entrant) == (entrant,)
+@given(schemes())
+def test_an_scheme_says_exactly_what_its_flows_are_set_to(flows):
+    scheme = scheme_of(flows)
+    assert flows_of(scheme) == flows
+    assert parse_scheme(scheme) == scheme
+    assert parse_schemes(scheme) == (scheme,)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_one_controller_with_two_settings_makes_two_runs_with_names_of_their_own
     assert done.exit_code == 0, done.stderr
     runs = find_runs(tmp_path / "out")
     tuned = "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000"
-    assert {run.entrant for run in runs} == {"bbr2:probe_rtt_win_ms=4000", tuned}
-    run = next(run for run in runs if run.entrant == tuned)
+    assert {run.scheme for run in runs} == {"bbr2:probe_rtt_win_ms=4000", tuned}
+    run = next(run for run in runs if run.scheme == tuned)
     assert run.names == [tuned]
     options = run.record["experiment"]["flows"][0]["options"]
     assert options == {"loss_thresh": 0.08, "probe_rtt_win_ms": 4000.0}
@@ -207,9 +207,9 @@ def test_a_kernel_refuses_tunables_in_one_line(tmp_path, monkeypatch):
     available.write_text("reno cubic bbr\n")
     monkeypatch.setattr(kernel, "AVAILABLE", available)
     bases = label_profiles([preset_profile("dumbbell", 20.0, name="bell")])
-    for entrant, tunable in (("cubic:hystart=off", "hystart"), ("cubic+bbr:min_rtt_win_s=5", "min_rtt_win_s")):
+    for scheme, tunable in (("cubic:hystart=off", "hystart"), ("cubic+bbr:min_rtt_win_s=5", "min_rtt_win_s")):
         with pytest.raises(UserError) as caught:
-            kernel.check(plan_race(bases, [entrant], "down", 5.0, 1, tmp_path, 0.0, "emulated"))
+            kernel.check(plan_race(bases, [scheme], "down", 5.0, 1, tmp_path, 0.0, "emulated"))
         assert f"with {tunable}: a kernel's controllers have no tunables" in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
 
@@ -236,7 +236,7 @@ def test_a_kernel_refuses_settings_of_hosts_that_it_does_not_have(line, said, tm
 
 def test_figures_tell_the_settings_apart():
     assert look("bbr2:loss_thresh=0.08") != look("bbr2")
-    assert entrant_name("cubic+bbr2:loss_thresh=0.08") == "CUBIC + BBRv2 (loss_thresh=0.08)"
+    assert scheme_name("cubic+bbr2:loss_thresh=0.08") == "CUBIC + BBRv2 (loss_thresh=0.08)"
 
 
 def test_long_names_of_folders_stay_apart():

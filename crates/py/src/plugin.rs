@@ -1,6 +1,6 @@
 //! A congestion controller that is a Python object (`bentpipe.plugin`): the simulator's calls go to its methods, and its attributes are read back.
 //!
-//! A call cannot fail in the simulator, so what fails is kept and the controller stands still with its last window until the driver looks (`House::check`).
+//! A call cannot fail in the simulator, so what fails is kept and the controller stands still with its last window until the driver looks (`PluginRegistry::check`).
 
 use crate::error::controller_error;
 use bentpipe_cc::registry::Config;
@@ -61,7 +61,7 @@ impl Ack {
 }
 
 /// The controllers a user brought to one Run.
-pub struct House {
+pub struct PluginRegistry {
     makers: BTreeMap<String, Py<PyAny>>,
     start: Time,
     failure: Failure,
@@ -70,7 +70,7 @@ pub struct House {
 /// The first thing that went wrong.
 type Failure = Arc<Mutex<Option<String>>>;
 
-impl House {
+impl PluginRegistry {
     /// `makers` by name; times in messages count from `start`.
     pub fn new(makers: BTreeMap<String, Py<PyAny>>, start: Time) -> Self {
         Self { makers, start, failure: Failure::default() }
@@ -80,7 +80,7 @@ impl House {
     pub fn receive(&self, name: &str, config: &Config, options: &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> {
         let maker = self.makers.get(name)?;
         Some(Python::attach(|py| {
-            let mut guest = Guest {
+            let mut plugin = PythonController {
                 name: name.to_owned(),
                 object: py.None(),
                 start: self.start,
@@ -92,11 +92,11 @@ impl House {
                 ssthresh: Bytes::MAX,
                 pacing: None,
                 controls_recovery: false,
-                hears: Hears::default(),
+                hooks: Hooks::default(),
             };
-            let made = guest.make(py, maker, config, options);
-            guest.note(py, "__init__", made);
-            Box::new(guest) as Box<dyn Controller>
+            let made = plugin.make(py, maker, config, options);
+            plugin.note(py, "__init__", made);
+            Box::new(plugin) as Box<dyn Controller>
         }))
     }
 
@@ -111,7 +111,7 @@ impl House {
 /// Which of the optional methods it has.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // which of a class's methods there are
-struct Hears {
+struct Hooks {
     established: bool,
     acked: bool,
     lost: bool,
@@ -119,7 +119,7 @@ struct Hears {
     sent: bool,
 }
 
-struct Guest {
+struct PythonController {
     name: String,
     object: Py<PyAny>,
     start: Time,
@@ -131,7 +131,7 @@ struct Guest {
     ssthresh: Bytes,
     pacing: Option<Rate>,
     controls_recovery: bool,
-    hears: Hears,
+    hooks: Hooks,
 }
 
 /// What stopped a call: Python's exception, or a value that is none.
@@ -146,7 +146,7 @@ impl From<PyErr> for Stopped {
     }
 }
 
-impl Guest {
+impl PythonController {
     fn make(&mut self, py: Python<'_>, maker: &Py<PyAny>, config: &Config, options: &BTreeMap<String, f64>) -> Result<(), Stopped> {
         let given = PyDict::new(py);
         for (option, value) in options {
@@ -154,7 +154,7 @@ impl Guest {
         }
         let object = maker.bind(py).call1((config.mss, config.initial_cwnd.0, given))?;
         let has = |method: &str| object.hasattr(method);
-        self.hears = Hears {
+        self.hooks = Hooks {
             established: has("on_established")?,
             acked: has("on_ack")?,
             lost: has("on_lost")?,
@@ -251,10 +251,10 @@ const fn event_name(event: Congestion) -> &'static str {
     }
 }
 
-impl Controller for Guest {
+impl Controller for PythonController {
     fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
         let start = self.start;
-        if self.hears.established {
+        if self.hooks.established {
             self.call(now, "on_established", |object| {
                 let arguments = (now.since(start).as_secs_f64(), rtt.map(Nanos::as_secs_f64));
                 object.call_method1(intern!(object.py(), "on_established"), arguments).map(drop)
@@ -264,14 +264,14 @@ impl Controller for Guest {
 
     fn on_ack(&mut self, ack: &AckSample) {
         let start = self.start;
-        if self.hears.acked {
+        if self.hooks.acked {
             self.call(ack.now, "on_ack", |object| object.call_method1(intern!(object.py(), "on_ack"), (Ack::of(ack, start),)).map(drop));
         }
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
         let start = self.start;
-        if self.hears.lost {
+        if self.hooks.lost {
             self.call(lost.now, "on_lost", |object| {
                 let arguments = (lost.now.since(start).as_secs_f64(), lost.bytes.0, lost.sent_at.since(start).as_secs_f64());
                 object.call_method1(intern!(object.py(), "on_lost"), arguments).map(drop)
@@ -281,7 +281,7 @@ impl Controller for Guest {
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         let start = self.start;
-        if self.hears.congestion {
+        if self.hooks.congestion {
             self.call(now, "on_congestion", |object| {
                 let arguments = (now.since(start).as_secs_f64(), PyString::intern(object.py(), event_name(event)), in_flight.0);
                 object.call_method1(intern!(object.py(), "on_congestion"), arguments).map(drop)
@@ -291,7 +291,7 @@ impl Controller for Guest {
 
     fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
         let start = self.start;
-        if self.hears.sent {
+        if self.hooks.sent {
             self.call(now, "on_sent", |object| {
                 let arguments = (now.since(start).as_secs_f64(), in_flight.0, app_limited);
                 object.call_method1(intern!(object.py(), "on_sent"), arguments).map(drop)

@@ -1,4 +1,6 @@
-"""The process that leaves the machine's namespaces: ``python -m bentpipe.execution.emulation.keeper CONTROL REPORT``.
+"""The process that leaves the machine's namespaces.
+
+``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT`` starts it.
 
 Both are descriptors. A user namespace can be entered by a process with one thread only, so this one loads nothing that
 starts threads. Its child is process 1 of a PID namespace and does everything else; when it ends, the kernel ends all

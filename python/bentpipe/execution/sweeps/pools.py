@@ -1,6 +1,6 @@
 """Who runs the jobs of a sweep on this machine.
 
-Whoever it is, a crew is a generator of `Event`: it begins with the first ``next`` and stops all it began when it is
+Whoever it is, a pool is a generator of `Event`: it begins with the first ``next`` and stops all it began when it is
 closed.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bentpipe.execution.sweeps.job import Job
 
 POLL_S = 0.1
-"""How often a crew looks up although nothing is finished [s]. Chosen here: unnoticeable."""
+"""How often a pool looks up although nothing is finished [s]. Chosen here: unnoticeable."""
 
 
 class ProcessGoneError(BentpipeError):

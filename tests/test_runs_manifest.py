@@ -11,7 +11,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs import failed
-from bentpipe.runs.manifest import FILE, AskedWarning, read_asked
+from bentpipe.runs.manifest import FILE, ManifestWarning, read_manifest
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
@@ -26,8 +26,8 @@ def test_what_is_asked_stands_there_before_the_first_run(tmp_path):
 
     with pytest.raises(Exception, match="interrupted"):
         race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=4.0, seeds=5, on_progress=stop)
-    (asked,) = read_asked(tmp_path)
-    assert (asked.profiles, asked.entrants, asked.seeds) == (["bell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
+    (asked,) = read_manifest(tmp_path)
+    assert (asked.profiles, asked.schemes, asked.seeds) == (["bell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
     assert (asked.duration_s, asked.phase_s) == (4.0, None)
     assert len(asked.places()) == 10
 
@@ -35,11 +35,11 @@ def test_what_is_asked_stands_there_before_the_first_run(tmp_path):
 def test_commands_add_up_and_a_fresh_one_replaces_what_it_runs_again(tmp_path):
     race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
     race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
-    assert [asked.entrants for asked in read_asked(tmp_path)] == [["reno"], ["cubic"]]
+    assert [asked.schemes for asked in read_manifest(tmp_path)] == [["reno"], ["cubic"]]
     race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=1.0)
-    assert [asked.entrants for asked in read_asked(tmp_path)] == [["reno", "cubic"]]
+    assert [asked.schemes for asked in read_manifest(tmp_path)] == [["reno", "cubic"]]
     race([bell()], ["reno"], out=tmp_path, duration_s=2.0, phase_s=0.5, fresh=True)
-    assert [(asked.duration_s, asked.phase_s) for asked in read_asked(tmp_path)][-1] == (2.0, 0.5)
+    assert [(asked.duration_s, asked.phase_s) for asked in read_manifest(tmp_path)][-1] == (2.0, 0.5)
 
 
 @given(st.data())
@@ -47,7 +47,7 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
     entry = {
         "experiment": "race-down",
         "profiles": ["p"],
-        "entrants": ["reno"],
+        "schemes": ["reno"],
         "seeds": [0],
         "duration_s": 1.0,
         "phase_s": None,
@@ -55,15 +55,15 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
     }
     whole = {"format": 1, "asked": [entry]}
     (tmp_path / FILE).write_text(json.dumps(whole), encoding="utf-8")
-    assert len(read_asked(tmp_path)) == 1
+    assert len(read_manifest(tmp_path)) == 1
     odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
     text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 1, "asked": entry}, [entry], entry])))
     cut = data.draw(st.integers(0, len(text)))
     (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AskedWarning)
-        for asked in read_asked(tmp_path):
+        warnings.simplefilter("ignore", ManifestWarning)
+        for asked in read_manifest(tmp_path):
             assert asked.places()
             assert max(asked.seeds) >= 0
 
@@ -73,8 +73,8 @@ def test_only_a_known_format_is_read(tmp_path, format_):
     race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
     document = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**document, "format": format_}))
-    with pytest.warns(AskedWarning, match="its format is"):
-        assert read_asked(tmp_path) == []
+    with pytest.warns(ManifestWarning, match="its format is"):
+        assert read_manifest(tmp_path) == []
 
 
 def test_what_a_newer_bentpipe_kept_is_not_written_over(tmp_path):
@@ -82,7 +82,7 @@ def test_what_a_newer_bentpipe_kept_is_not_written_over(tmp_path):
     for file, key in ((tmp_path / FILE, "asked"), (tmp_path / failed.FILE, "failed")):
         file.write_text(json.dumps({"format": 2, key: [], "more": 1}))
     before = (tmp_path / failed.FILE).read_text()
-    with pytest.warns(AskedWarning, match="of a newer bentpipe, and left as it is"):
+    with pytest.warns(ManifestWarning, match="of a newer bentpipe, and left as it is"):
         failed.keep_failed(tmp_path, [], [])
     assert (tmp_path / failed.FILE).read_text() == before
     with pytest.raises(UserError, match=r"race\.json: of a newer format than 1"):
