@@ -53,12 +53,12 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
         "phase_s": None,
         "world": "simulated",
     }
-    whole = {"format": 1, "asked": [entry]}
+    whole = {"format": 2, "asked": [entry]}
     (tmp_path / FILE).write_text(json.dumps(whole), encoding="utf-8")
     assert len(read_manifest(tmp_path)) == 1
     odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
-    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 1, "asked": entry}, [entry], entry])))
+    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 2, "asked": entry}, [entry], entry])))
     cut = data.draw(st.integers(0, len(text)))
     (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
     with warnings.catch_warnings():
@@ -68,7 +68,7 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
             assert max(asked.seeds) >= 0
 
 
-@pytest.mark.parametrize("format_", [None, 0, 2, True, "1"])
+@pytest.mark.parametrize("format_", [None, 0, 1, 3, True, "2"])
 def test_only_a_known_format_is_read(tmp_path, format_):
     race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
     document = json.loads((tmp_path / FILE).read_text())
@@ -80,11 +80,11 @@ def test_only_a_known_format_is_read(tmp_path, format_):
 def test_what_a_newer_bentpipe_kept_is_not_written_over(tmp_path):
     race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
     for file, key in ((tmp_path / FILE, "asked"), (tmp_path / failed.FILE, "failed")):
-        file.write_text(json.dumps({"format": 2, key: [], "more": 1}))
+        file.write_text(json.dumps({"format": 3, key: [], "more": 1}))
     before = (tmp_path / failed.FILE).read_text()
     with pytest.warns(ManifestWarning, match="of a newer bentpipe, and left as it is"):
         failed.keep_failed(tmp_path, [], [])
     assert (tmp_path / failed.FILE).read_text() == before
-    with pytest.raises(UserError, match=r"race\.json: of a newer format than 1"):
+    with pytest.raises(UserError, match=r"race\.json: of a newer format than 2"):
         race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
     assert json.loads((tmp_path / FILE).read_text())["more"] == 1

@@ -85,7 +85,13 @@ def test_a_missing_table_is_told(run):
 
 def test_a_newer_format_is_told_apart_from_damage(run):
     (run.path / "run.json").write_text(json.dumps({**run.record, "format": 99, "surprise": 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="newer than 1"):
+    with pytest.raises(UserError, match="newer than 2"):
+        read_run(run.path)
+
+
+def test_an_older_format_is_refused_with_what_to_do(run):
+    (run.path / "run.json").write_text(json.dumps({**run.record, "format": 1}), encoding="utf-8")
+    with pytest.raises(UserError, match="format 1 is of an older bentpipe; expected 2; run it again"):
         read_run(run.path)
 
 

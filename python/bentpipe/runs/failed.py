@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Work
 
 FILE = "failed.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

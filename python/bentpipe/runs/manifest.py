@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FILE = "race.json"
-FORMAT = 1
+FORMAT = 2
 
 Place = tuple[str, str, str, str, int]
 """Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
@@ -110,9 +110,9 @@ def entries(file: Path, key: str, newest: int) -> list[Any]:
     Raises `UserError`, `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what is no such document.
     """
     document = json.loads(read_text(file))
-    found, under = document["format"], document[key]
-    if type(found) is not int or not 1 <= found <= newest:
-        raise UserError(f"its format is {shown(found)}, and known are 1 to {newest}")
+    if type(document["format"]) is not int or document["format"] != newest:
+        raise UserError(f"its format is {shown(document['format'])}; expected {newest}; run the race again")
+    under = document[key]
     if type(under) is not list:
         raise UserError(f"{key} is {shown(under)}")
     return under

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-FORMAT = 1
-"""Newest `run.json` that this version writes and reads."""
+FORMAT = 2
+"""Format of `run.json` that this version writes and reads. Format 1 named schemes otherwise."""
 
 TABLES = ("samples", "links", "events")
 
@@ -311,6 +311,8 @@ def read_record(folder: Path, then: str) -> dict[str, Any]:
         raise DamagedRunError(f"{file}: no field 'format'; wanted the run.json of a Run")
     if record["format"] > FORMAT:
         raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
+    if record["format"] < FORMAT:
+        raise UserError(f"{file}: format {record['format']} is of an older bentpipe; expected {FORMAT}; run it again")
     return record
 
 
