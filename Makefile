@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fmt native wheel bench fuzz validate proto lock clean
+.PHONY: help demo test check fmt native docs wheel bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -39,6 +39,9 @@ fmt: .venv/deps.stamp ## format everything
 	rustfmt --edition 2024 $(CONTROLLERS)
 	ruff check --fix --quiet . || true
 	ruff format --quiet .
+
+docs: native ## the documentation site, into out/docs; a broken link fails
+	DISABLE_MKDOCS_2_WARNING=true mkdocs build --strict --quiet
 
 bench: native ## speed as ratios to named peers, into out/bench.json
 	python benchmarks/run.py

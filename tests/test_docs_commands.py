@@ -29,7 +29,8 @@ REAL_TIME = re.compile(r"bentpipe (kernel|run|shell|race .*--on-kernel|report ou
 def fenced(text):
     return [
         line.split("  #")[0].strip()
-        for block in re.findall(r"^```\n(.*?)^```", text, re.S | re.M)
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+        if not language
         for line in block.splitlines()
     ]
 
@@ -40,10 +41,7 @@ def inline(text):
 
 def commands(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    if page == "README.md":
-        text = text.split("## What holds it")[0]
-        return [*fenced(text), *inline(text)]
-    return fenced(text)
+    return [*fenced(text), *inline(text)]
 
 
 def checksum(line):
@@ -73,7 +71,7 @@ def test_every_command_can_be_pasted(page, tmp_path):
     )
     (tmp_path / "ping.txt").write_text(f"PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n{sent}", encoding="ascii")
     pasted = [line for line in commands(page) if line and not ELSEWHERE.match(line)]
-    assert len(pasted) >= 8
+    assert len(pasted) >= 5
     assert all(line.startswith("bentpipe ") for line in pasted), pasted
     if not can_emulate():
         pasted = [line for line in pasted if not REAL_TIME.match(line)]
@@ -94,3 +92,19 @@ def test_every_command_can_be_pasted(page, tmp_path):
         busy |= " compare " in short and "no valid Run" in done.stderr
         assert done.returncode == 0 or busy, f"{short}\n{done.stderr}"
         assert "Traceback" not in done.stderr
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)
+    for long, brief in (
+        ("duration_s=315", "duration_s=20"),
+        ("duration_s=300", "duration_s=4"),
+        ("seeds=5", "seeds=1"),
+    ):
+        assert long in block
+        block = block.replace(long, brief)
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+    assert (tmp_path / "out" / "from-python" / "report.html").is_file()
