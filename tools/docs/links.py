@@ -38,7 +38,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:  # noqa: 
             return link["text"]  # the site's navigation lists it
         if not there.endswith(".md"):
             return link.group() if source.startswith("docs/") else f"[{link['text']}]({up(page.file.src_uri)}{there})"
-        return f"[{link['text']}]({posixpath.relpath(there, posixpath.dirname(page.file.src_uri) or '.')}{link['anchor'] or ''})"
+        there = posixpath.relpath(there, posixpath.dirname(page.file.src_uri) or ".")
+        return f"[{link['text']}]({there}{link['anchor'] or ''})"
 
     return LINK.sub(replace, markdown)
 
