@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.validation import CLAIMS
+from bentpipe.validation import CLAIMS, Outcome, Row
 from bentpipe.validation.made_on import made_on
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,3 +45,11 @@ def test_what_is_kept_is_of_its_folders_claims(file):
     for claim in claims:
         assert CLAIMS[claim["claim"]][0].split(".")[0] == file.parent.name
         assert {"rows", "notes", "skipped", "holds"} <= claim.keys()
+
+
+def test_a_check_that_compared_nothing_does_not_hold():
+    within = Row("what", "1", "1", "0", True)
+    assert Outcome("slots", rows=[within]).holds
+    assert not Outcome("slots", rows=[within, Row("what", "2", "1", "0", False)]).holds
+    assert not Outcome("slots").holds
+    assert Outcome("slots", skipped="no data").holds

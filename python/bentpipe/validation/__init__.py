@@ -73,8 +73,8 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether every comparison is within its tolerance; a skipped check holds nothing and fails nothing."""
-        return all(row.within is not False for row in self.rows)
+        """Whether every comparison is within its tolerance. A check that compared nothing fails, unless it was skipped."""
+        return bool(self.skipped) or (bool(self.rows) and all(row.within is not False for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
         """As ``validate --json`` prints it; `cells` stand apart."""
