@@ -22,7 +22,7 @@ def test_the_path_is_between_a_program_and_the_server(bell, tmp_path, family):
     assert all(rtt >= 30.0 for rtt in rtts)  # never early, however busy the machine
     relay = emulated.done["relay"]
     assert relay["delivered"] >= 2 * len(rtts)
-    assert relay["lost"] == relay["refused"] == relay["not_taken"] == 0
+    assert relay["lost"] == relay["refused"] == relay["kernel_rejected"] == 0
     assert emulated.done["device_drops"] == [0, 0]
 
 
@@ -70,7 +70,7 @@ def test_a_server_that_fails_is_quoted_and_leaves_no_folder(kept, bell, tmp_path
         run_program(bell, ["true"], server=server, out=tmp_path / "new" / "out" if kept else None)
     assert not list(tmp_path.iterdir())
     said = str(caught.value)
-    assert "(exit code 127: not found); it said: line 4 / line 5 / line 6 / line 7 / " in said
+    assert "(exit code 127: not found); its output: line 4 / line 5 / line 6 / line 7 / " in said
     assert "no-such-server" in said.split("line 7 / ")[1]
     assert len(said.splitlines()) == 1
 

@@ -80,16 +80,16 @@ def probed(count, known, lost_on_path=0):
         "delivered": count - lost_on_path,
         "lost": lost_on_path,
         "refused": 0,
-        "not_taken": 0,
+        "kernel_rejected": 0,
         "lateness_n": count,
         "late": 0,
-        "wakings": count,
-        "wakings_late": 0,
+        "wakeups": count,
+        "wakeups_late": 0,
         "lateness_p50_ms": 0.0,
         "lateness_p99_ms": 0.0,
         "lateness_max_ms": 0.0,
-        "waking_p99_ms": 0.0,
-        "entrance_wait_p99_ms": 0.0,
+        "wakeup_p99_ms": 0.0,
+        "ingress_wait_p99_ms": 0.0,
     }
     return traffic.Probe(
         sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})

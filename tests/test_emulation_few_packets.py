@@ -10,21 +10,21 @@ from bentpipe.execution.emulation.check import Lateness
 from bentpipe.execution.emulation.engine import Emulated
 
 
-def run_of(delivered, p50_ms, most_ms, late=0, wakings_late=0, waited_ms=0.1):
+def run_of(delivered, p50_ms, most_ms, late=0, wakeups_late=0, waited_ms=0.1):
     relay = {
         "delivered": delivered,
         "lost": 0,
         "refused": 0,
-        "not_taken": 0,
+        "kernel_rejected": 0,
         "lateness_n": delivered,
         "late": late,
         "lateness_p50_ms": p50_ms,
         "lateness_p99_ms": most_ms,
         "lateness_max_ms": most_ms,
-        "wakings": delivered,
-        "wakings_late": wakings_late,
-        "waking_p99_ms": 0.1,
-        "entrance_wait_p99_ms": waited_ms,
+        "wakeups": delivered,
+        "wakeups_late": wakeups_late,
+        "wakeup_p99_ms": 0.1,
+        "ingress_wait_p99_ms": waited_ms,
     }
     return Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
@@ -104,8 +104,8 @@ def test_one_packet_that_is_very_late_makes_a_run_invalid(n, bound_ms):
 
 
 def test_a_relay_that_wakes_late_makes_a_run_invalid():
-    assert run_of(100, 0.04, 0.2, wakings_late=3).why_invalid is None
-    assert run_of(100, 0.04, 0.2, wakings_late=4).why_invalid.startswith(
+    assert run_of(100, 0.04, 0.2, wakeups_late=3).why_invalid is None
+    assert run_of(100, 0.04, 0.2, wakeups_late=4).why_invalid.startswith(
         "the relay awoke over 1 ms late 4 of 100 times"
     )
     assert "99 % of them at most 0.2 ms late" in summary_line(run_of(1000, 0.04, 0.2))
@@ -200,7 +200,7 @@ def test_rows_that_are_missing_make_a_run_invalid():
     [
         ("program", {"code": 0}, None),
         ("profile_ended", {"signal": 15}, "the Profile was over (--at-end stop): the program was asked to end"),
-        ("asked", None, "it was asked for: the program was asked to end, did not, and was ended"),
+        ("requested", None, "it was requested: the program was asked to end, did not, and was ended"),
     ],
 )
 def test_who_ended_the_program_is_said(stopped, ending, says):

@@ -72,11 +72,11 @@ def test_a_run_says_how_late_packets_may_have_come_in(bell, tmp_path):
     relay = run_program(bell, python(drip), server=SERVER).emulated.done["relay"]
     took_ms = 1e3 * (time.monotonic() - began)
     assert relay["delivered"] >= 100
-    assert 0.0 < relay["waking_p99_ms"] < took_ms  # packets were due, so alarms rang
+    assert 0.0 < relay["wakeup_p99_ms"] < took_ms  # packets were due, so alarms rang
     late_ms = [relay[f"lateness_{part}_ms"] for part in ("p50", "p99", "p999", "max")]
     assert 0.0 <= late_ms[0] <= late_ms[-1] < took_ms
     assert late_ms == sorted(late_ms)
-    assert 0.0 < relay["entrance_wait_p99_ms"] < took_ms
+    assert 0.0 < relay["ingress_wait_p99_ms"] < took_ms
 
 
 def test_an_idle_relay_sleeps(bell):

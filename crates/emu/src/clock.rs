@@ -61,28 +61,28 @@ fn nanoseconds(clock: ClockId) -> u64 {
 /// How far the machine's wall clock has gone off the one that the Profile's follows: who sets it moves it, and so does a machine that slept, since
 /// `CLOCK_MONOTONIC` stands still meanwhile. (What NTP does little by little moves both alike.)
 #[derive(Clone, Copy, Debug)]
-pub struct Wall {
-    begun: Ahead,
+pub struct WallClockDrift {
+    initial: ClockOffset,
     largest: Nanos,
 }
 
 /// Of the wall clock to the other [ns]; two readings are never of one moment, so there is a least and a most.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
-    least: i128,
-    most: i128,
+struct ClockOffset {
+    min: i128,
+    max: i128,
 }
 
-impl Wall {
+impl WallClockDrift {
     /// As it stands now.
     #[must_use]
     pub fn now() -> Self {
-        Self { begun: Ahead::now(), largest: Nanos(0) }
+        Self { initial: ClockOffset::now(), largest: Nanos(0) }
     }
 
     /// Called now and then.
-    pub fn look(&mut self) {
-        self.largest = self.largest.max(self.begun.surely_off(Ahead::now()));
+    pub fn update(&mut self) {
+        self.largest = self.largest.max(self.initial.min_difference(ClockOffset::now()));
     }
 
     /// The largest that was surely seen.
@@ -92,27 +92,27 @@ impl Wall {
     }
 }
 
-impl Ahead {
+impl ClockOffset {
     fn now() -> Self {
         let before = monotonic_ns();
         let wall = i128::from(nanoseconds(ClockId::CLOCK_REALTIME));
-        Self { least: wall - i128::from(monotonic_ns()), most: wall - i128::from(before) }
+        Self { min: wall - i128::from(monotonic_ns()), max: wall - i128::from(before) }
     }
 
     /// How far apart they are at least, whenever within its two readings each was.
-    fn surely_off(self, other: Self) -> Nanos {
-        Nanos(u64::try_from((other.least - self.most).max(self.least - other.most)).unwrap_or(0))
+    fn min_difference(self, other: Self) -> Nanos {
+        Nanos(u64::try_from((other.min - self.max).max(self.min - other.max)).unwrap_or(0))
     }
 }
 
 /// A timer on absolute times: being late for one deadline never moves the next. Its precision is the kernel's high-resolution timer's; the 50 µs
 /// slack of `epoll_wait` and `nanosleep` does not apply to it.
-pub struct Alarm {
+pub struct Timer {
     timer: TimerFd,
     set_for: Option<Time>,
 }
 
-impl Alarm {
+impl Timer {
     /// One that is not set.
     ///
     /// # Errors
@@ -140,13 +140,13 @@ impl Alarm {
     }
 
     /// It rang: ready to be set again.
-    pub fn rang(&mut self) {
+    pub fn acknowledge(&mut self) {
         self.set_for = None;
         let _ = self.timer.wait(); // EAGAIN where it had not
     }
 }
 
-impl AsFd for Alarm {
+impl AsFd for Timer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
@@ -158,17 +158,17 @@ mod tests {
 
     #[test]
     fn only_what_no_reading_explains_is_a_step() {
-        let begun = Ahead { least: 100, most: 130 };
-        let off = |least, most| begun.surely_off(Ahead { least, most }).0;
-        assert_eq!([off(120, 500), off(90, 100), off(100, 130)], [0, 0, 0]);
-        assert_eq!(off(180, 200), 50, "set forward, or it slept");
-        assert_eq!(off(-30, 40), 60, "set back");
+        let initial = ClockOffset { min: 100, max: 130 };
+        let difference = |min, max| initial.min_difference(ClockOffset { min, max }).0;
+        assert_eq!([difference(120, 500), difference(90, 100), difference(100, 130)], [0, 0, 0]);
+        assert_eq!(difference(180, 200), 50, "set forward, or it slept");
+        assert_eq!(difference(-30, 40), 60, "set back");
     }
 
     #[test]
     fn a_machine_that_is_left_alone_has_none() {
-        let mut wall = Wall::now();
-        wall.look();
-        assert!(wall.largest() < Nanos::from_millis(1), "{wall:?}");
+        let mut drift = WallClockDrift::now();
+        drift.update();
+        assert!(drift.largest() < Nanos::from_millis(1), "{drift:?}");
     }
 }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 static BEFORE: OnceLock<(u64, u64)> = OnceLock::new();
 
 /// Raises the soft limit of this process to the hard one. Where the kernel refuses it stays.
-pub fn raise() {
+pub fn raise_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && BEFORE.set((soft, hard)).is_ok()
     {
@@ -30,7 +30,7 @@ pub fn limit() -> u64 {
 }
 
 /// Gives `child` the limit from before [`raise`].
-pub fn keep_limit(child: &mut Command) {
+pub fn restore_limit(child: &mut Command) {
     if let Some(&(soft, hard)) = BEFORE.get() {
         // SAFETY: `setrlimit` is a system call and nothing more: no memory is asked for, no lock taken.
         unsafe { child.pre_exec(move || setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(Into::into)) };
@@ -44,13 +44,13 @@ mod tests {
     #[test]
     fn a_child_has_the_limit_from_before() {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        raise();
+        raise_limit();
         assert_eq!(limit(), hard);
         let mut child = Command::new("/bin/sh");
         child.args(["-c", "ulimit -Sn"]);
-        keep_limit(&mut child);
-        let said = String::from_utf8(child.output().unwrap().stdout).unwrap();
+        restore_limit(&mut child);
+        let output = String::from_utf8(child.output().unwrap().stdout).unwrap();
         let soft = if soft == nix::libc::RLIM_INFINITY { "unlimited".to_owned() } else { soft.to_string() };
-        assert_eq!(said.trim(), soft);
+        assert_eq!(output.trim(), soft);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! A TUN device, or where that cannot be had a veth pair ([`crate::veth`]). The kernel may hand over one buffer for a burst of segments, as it does to a
 //! network card; it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction every packet goes in
-//! alone, when it is due, but for what is due at once ([`crate::merge`]).
+//! alone, when it is due, but for what is due at once ([`crate::gro`]).
 
 use crate::error::{EmuError, system};
 use crate::gateway::replies::too_big;
+use crate::gro::GroBuffer;
 use crate::interface::Addresses;
-use crate::merge::Merge;
-use crate::segments::{HEADER, LARGEST, Parts, Refused, Split};
-use crate::veth::{Overflow, Received, Veth};
+use crate::segments::{HEADER, LARGEST, Split, SplitBuffers, SplitError};
+use crate::veth::{DropCounter, Received, Veth};
 use nix::errno::Errno;
 use serde::Serialize;
 use std::io;
@@ -26,7 +26,7 @@ const CHECKED: u8 = 2;
 pub struct Buffer {
     bytes: Vec<u8>,
     length: usize,
-    is_summed: bool,
+    is_checksum_computed: bool,
 }
 
 impl Buffer {
@@ -38,8 +38,8 @@ impl Buffer {
 
     /// Whether its transport's checksum was made by the relay: then it is right, and else what its sender wrote.
     #[must_use]
-    pub const fn is_summed(&self) -> bool {
-        self.is_summed
+    pub const fn is_checksum_computed(&self) -> bool {
+        self.is_checksum_computed
     }
 
     /// To be rewritten, with its checksums.
@@ -59,14 +59,14 @@ pub enum Kind {
     Veth,
 }
 
-enum Way {
+enum Backend {
     Tun { tun: SyncDevice, aggregate: Vec<u8> },
     Veth(Veth),
 }
 
 /// What came to a device and does not enter the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Strays {
+pub struct RejectedPackets {
     /// Packets larger than the path's MTU.
     pub too_large: u64,
     /// Buffers that could not be taken apart, or did not fit where the kernel puts them.
@@ -78,14 +78,14 @@ pub struct Strays {
 /// See the module.
 pub struct Device {
     end: &'static str,
-    way: Way,
+    backend: Backend,
     mtu: u16,
     /// In whose name the sender of what is too large is told.
     routers: Addresses,
-    parts: Parts,
-    spare: Vec<Vec<u8>>,
-    strays: Strays,
-    told_lost: u64,
+    parts: SplitBuffers,
+    spare_buffers: Vec<Vec<u8>>,
+    rejected: RejectedPackets,
+    reported_drops: u64,
 }
 
 /// One read of a device.
@@ -106,40 +106,40 @@ impl Device {
     /// # Errors
     /// [`EmuError::Device`]: neither kind can be had.
     pub fn create(end: &'static str, name: &'static str, mtu: u16, routers: Addresses) -> Result<Self, EmuError> {
-        let way = match tun(name) {
-            Ok(tun) => Way::Tun { tun, aggregate: vec![0; HEADER + LARGEST] },
+        let backend = match tun(name) {
+            Ok(tun) => Backend::Tun { tun, aggregate: vec![0; HEADER + LARGEST] },
             Err(tun) => match Veth::create(end, name, mtu) {
-                Ok(veth) => Way::Veth(veth),
+                Ok(veth) => Backend::Veth(veth),
                 Err(veth) => return Err(EmuError::Device { tun: tun.to_string(), veth: veth.to_string() }),
             },
         };
         Ok(Self {
             end,
-            way,
+            backend,
             mtu,
             routers,
-            parts: Parts::new(HEADROOM, mtu.into()),
-            spare: Vec::new(),
-            strays: Strays::default(),
-            told_lost: 0,
+            parts: SplitBuffers::new(HEADROOM, mtu.into()),
+            spare_buffers: Vec::new(),
+            rejected: RejectedPackets::default(),
+            reported_drops: 0,
         })
     }
 
     /// Which it is.
     #[must_use]
     pub const fn kind(&self) -> Kind {
-        match self.way {
-            Way::Tun { .. } => Kind::Tun,
-            Way::Veth(_) => Kind::Veth,
+        match self.backend {
+            Backend::Tun { .. } => Kind::Tun,
+            Backend::Veth(_) => Kind::Veth,
         }
     }
 
     /// Why the kernel does not finish before the relay gets it what the relay cannot; `None`: it does.
     #[must_use]
     pub fn offload_refused(&self) -> Option<&str> {
-        match &self.way {
-            Way::Tun { .. } => None,
-            Way::Veth(veth) => veth.offload_refused(),
+        match &self.backend {
+            Backend::Tun { .. } => None,
+            Backend::Veth(veth) => veth.offload_refused(),
         }
     }
 
@@ -147,10 +147,10 @@ impl Device {
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn overflow(&self) -> Result<Option<Overflow>, EmuError> {
-        match &self.way {
-            Way::Tun { .. } => Ok(None),
-            Way::Veth(veth) => veth.overflow().map(Some),
+    pub fn overflow(&self) -> Result<Option<DropCounter>, EmuError> {
+        match &self.backend {
+            Backend::Tun { .. } => Ok(None),
+            Backend::Veth(veth) => veth.overflow().map(Some),
         }
     }
 
@@ -159,20 +159,20 @@ impl Device {
     /// # Errors
     /// What the kernel says, other than that there is nothing.
     pub fn receive(&mut self, mut each: impl FnMut(Buffer)) -> Result<bool, EmuError> {
-        let split = match self.read()? {
+        let parts = match self.read()? {
             Read::Nothing => return Ok(false),
-            Read::Packets(split) => split,
+            Read::Packets(parts) => parts,
             // Not the device's fault but the packet's: none of ours, and the next may be good.
             Read::Other => {
-                self.strays.other += 1;
+                self.rejected.other += 1;
                 return Ok(true);
             }
             Read::Malformed => {
-                self.strays.malformed += 1;
+                self.rejected.malformed += 1;
                 return Ok(true);
             }
             Read::TooLarge(answer) => {
-                self.strays.too_large += 1;
+                self.rejected.too_large += 1;
                 if let Some(answer) = answer.and_then(|answer| self.wrap(&answer)) {
                     self.send(&answer)?;
                     self.recycle(answer);
@@ -180,31 +180,31 @@ impl Device {
                 return Ok(true);
             }
         };
-        for index in 0..split.count {
-            let (bytes, length) = self.parts.take(index, self.spare.pop());
-            each(fresh(bytes, length, split.is_summed));
+        for index in 0..parts.count {
+            let (bytes, length) = self.parts.take(index, self.spare_buffers.pop());
+            each(buffer_with_headroom(bytes, length, parts.is_checksum_computed));
         }
         Ok(true)
     }
 
     fn read(&mut self) -> Result<Read, EmuError> {
         let (parts, mtu, routers) = (&mut self.parts, self.mtu, self.routers);
-        let mut apart = |header: &[u8; HEADER], link: u16, packet: &mut [u8]| match parts.split(header, link, packet) {
+        let mut split = |header: &[u8; HEADER], link: u16, packet: &mut [u8]| match parts.split(header, link, packet) {
             Ok(split) => Read::Packets(split),
-            Err(Refused::TooLarge) => Read::TooLarge(too_big(routers, mtu, packet)),
-            Err(Refused::Malformed) => Read::Malformed,
+            Err(SplitError::TooLarge) => Read::TooLarge(too_big(routers, mtu, packet)),
+            Err(SplitError::Malformed) => Read::Malformed,
         };
-        Ok(match &mut self.way {
-            Way::Tun { tun, aggregate } => match tun.recv(aggregate) {
+        Ok(match &mut self.backend {
+            Backend::Tun { tun, aggregate } => match tun.recv(aggregate) {
                 Ok(length) => match aggregate[..length].split_first_chunk_mut() {
-                    Some((header, packet)) => apart(header, 0, packet),
+                    Some((header, packet)) => split(header, 0, packet),
                     None => Read::Malformed,
                 },
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
                 Err(e) => return Err(failed(self.end, e)),
             },
-            Way::Veth(veth) => match veth.receive(|frame| match frame {
-                Received::Ip(header, link, packet) => apart(header, link, packet),
+            Backend::Veth(veth) => match veth.receive(|frame| match frame {
+                Received::Ip(header, link, packet) => split(header, link, packet),
                 Received::Other => Read::Other,
                 Received::Cut => Read::Malformed,
             }) {
@@ -217,14 +217,14 @@ impl Device {
 
     /// What came so far and did not enter the path.
     #[must_use]
-    pub const fn strays(&self) -> Strays {
-        self.strays
+    pub const fn rejected(&self) -> RejectedPackets {
+        self.rejected
     }
 
     /// Packets that the device lost as they were handed to it, and said so: its own counters have them, too.
     #[must_use]
-    pub const fn told_lost(&self) -> u64 {
-        self.told_lost
+    pub const fn reported_drops(&self) -> u64 {
+        self.reported_drops
     }
 
     /// A packet that came another way. `None`: it is larger than the device's MTU.
@@ -233,9 +233,9 @@ impl Device {
         if packet.len() > mtu {
             return None;
         }
-        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; HEADROOM + mtu]);
+        let mut bytes = self.spare_buffers.pop().unwrap_or_else(|| vec![0; HEADROOM + mtu]);
         bytes[HEADROOM..HEADROOM + packet.len()].copy_from_slice(packet);
-        Some(fresh(bytes, packet.len(), true)) // the relay's own, or the gateway's
+        Some(buffer_with_headroom(bytes, packet.len(), true)) // the relay's own, or the gateway's
     }
 
     /// Hands a packet to the kernel. False: the kernel did not take it (it drops what has no receiver, is malformed, or finds the device down).
@@ -243,37 +243,37 @@ impl Device {
     /// # Errors
     /// What the kernel says of the device rather than of the packet.
     pub fn send(&mut self, buffer: &Buffer) -> Result<bool, EmuError> {
-        let sent = match &self.way {
-            Way::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
-            Way::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
+        let sent = match &self.backend {
+            Backend::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
+            Backend::Veth(veth) => veth.send(buffer.packet()).map_err(Into::into),
         };
-        self.taken(sent, 1)
+        self.is_accepted(sent, 1)
     }
 
     /// Whether [`Self::send_burst`] does something.
     #[must_use]
-    pub const fn takes_bursts(&self) -> bool {
-        matches!(self.way, Way::Tun { .. })
+    pub const fn accepts_bursts(&self) -> bool {
+        matches!(self.backend, Backend::Tun { .. })
     }
 
     /// Hands what has been joined to the kernel, all or nothing, and empties it. `None`: there is nothing.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub fn send_burst(&mut self, burst: &mut Merge) -> Result<Option<bool>, EmuError> {
-        let Way::Tun { tun, .. } = &self.way else { return Ok(None) };
+    pub fn send_burst(&mut self, burst: &mut GroBuffer) -> Result<Option<bool>, EmuError> {
+        let Backend::Tun { tun, .. } = &self.backend else { return Ok(None) };
         let packets = burst.count();
         let Some(sent) = burst.finish(CHECKED).map(|bytes| tun.send(bytes).map(drop)) else { return Ok(None) };
-        self.taken(sent, packets).map(Some)
+        self.is_accepted(sent, packets).map(Some)
     }
 
     /// Whether the kernel took `packets`, of what it says.
-    fn taken(&mut self, sent: io::Result<()>, packets: u32) -> Result<bool, EmuError> {
+    fn is_accepted(&mut self, sent: io::Result<()>, packets: u32) -> Result<bool, EmuError> {
         match sent {
             Ok(()) => Ok(true),
             Err(e) => match e.raw_os_error().map(Errno::from_raw) {
                 Some(Errno::ENOBUFS) => {
-                    self.told_lost += u64::from(packets);
+                    self.reported_drops += u64::from(packets);
                     Ok(false)
                 }
                 Some(Errno::EINVAL | Errno::EAGAIN | Errno::EIO | Errno::ENOMEM) => Ok(false),
@@ -284,17 +284,17 @@ impl Device {
 
     /// Takes back the room of a packet that is gone.
     pub fn recycle(&mut self, buffer: Buffer) {
-        if self.spare.len() < 4096 {
-            self.spare.push(buffer.bytes);
+        if self.spare_buffers.len() < 4096 {
+            self.spare_buffers.push(buffer.bytes);
         }
     }
 }
 
 /// A packet of `length` bytes behind its headroom.
-fn fresh(mut bytes: Vec<u8>, length: usize, is_summed: bool) -> Buffer {
+fn buffer_with_headroom(mut bytes: Vec<u8>, length: usize, is_checksum_computed: bool) -> Buffer {
     bytes[..HEADROOM].fill(0);
-    bytes[0] = if is_summed { CHECKED } else { 0 };
-    Buffer { bytes, length, is_summed }
+    bytes[0] = if is_checksum_computed { CHECKED } else { 0 };
+    Buffer { bytes, length, is_checksum_computed }
 }
 
 fn tun(name: &str) -> io::Result<SyncDevice> {
@@ -309,17 +309,17 @@ fn tun(name: &str) -> io::Result<SyncDevice> {
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.way {
-            Way::Tun { tun, .. } => tun.as_fd(),
-            Way::Veth(veth) => veth.as_fd(),
+        match &self.backend {
+            Backend::Tun { tun, .. } => tun.as_fd(),
+            Backend::Veth(veth) => veth.as_fd(),
         }
     }
 }
 
 /// Of a read: a device that is gone (`EBADFD` of a TUN, `ENXIO` of a packet socket), or down (`EIO`, `ENETDOWN`), is its user's doing.
-fn failed(end: &'static str, found: io::Error) -> EmuError {
-    match found.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EBADFD | Errno::ENXIO | Errno::ENODEV | Errno::EIO | Errno::ENETDOWN) => EmuError::DeviceGone { end, found },
-        _ => system("read from the path's device")(found),
+fn failed(end: &'static str, reason: io::Error) -> EmuError {
+    match reason.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EBADFD | Errno::ENXIO | Errno::ENODEV | Errno::EIO | Errno::ENETDOWN) => EmuError::DeviceGone { end, reason },
+        _ => system("read from the path's device")(reason),
     }
 }

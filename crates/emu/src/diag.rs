@@ -35,13 +35,13 @@ pub struct TcpState {
 
 /// What waits for packets from elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ListeningSockets {
     /// A listening TCP socket, other than the gateway's.
     pub tcp: bool,
     /// A UDP socket without a peer: a server's, or of any program that asked something.
     pub udp: bool,
     /// A listening TCP socket on the loopback, where nobody else gets to.
-    pub inside: bool,
+    pub loopback: bool,
 }
 
 /// The socket tables of the namespace in which it was opened.
@@ -83,32 +83,32 @@ impl Diag {
             | StateFlags::CLOSE_WAIT
             | StateFlags::LAST_ACK
             | StateFlags::CLOSING;
-        let mut found = Vec::new();
+        let mut connections = Vec::new();
         for family in [AF_INET, AF_INET6] {
-            self.dump(family, IPPROTO_TCP, &states, |response| found.extend(tcp_state(response)))?;
+            self.dump(family, IPPROTO_TCP, &states, |response| connections.extend(tcp_state(response)))?;
         }
-        Ok(found)
+        Ok(connections)
     }
 
     /// What waits for packets from elsewhere: not on the loopback.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn served(&mut self) -> Result<Served, EmuError> {
-        let mut served = Served::default();
+    pub fn listening_sockets(&mut self) -> Result<ListeningSockets, EmuError> {
+        let mut listening_sockets = ListeningSockets::default();
         for family in [AF_INET, AF_INET6] {
             for (protocol, state) in [(IPPROTO_TCP, TCP_LISTEN), (IPPROTO_UDP, TCP_CLOSE)] {
                 let states = StateFlags::from_bits_truncate(1 << state);
                 self.dump(family, protocol, &states, |response| {
                     let id = response.header.socket_id;
-                    let (own, inside) = (id.source_port == PORT, plain(id.source_address).is_loopback());
-                    served.tcp |= protocol == IPPROTO_TCP && !own && !inside;
-                    served.udp |= protocol == IPPROTO_UDP && !own && !inside;
-                    served.inside |= protocol == IPPROTO_TCP && !own && inside;
+                    let (is_gateway, loopback) = (id.source_port == PORT, canonical(id.source_address).is_loopback());
+                    listening_sockets.tcp |= protocol == IPPROTO_TCP && !is_gateway && !loopback;
+                    listening_sockets.udp |= protocol == IPPROTO_UDP && !is_gateway && !loopback;
+                    listening_sockets.loopback |= protocol == IPPROTO_TCP && !is_gateway && loopback;
                 })?;
             }
         }
-        Ok(served)
+        Ok(listening_sockets)
     }
 
     fn dump(&mut self, family: u8, protocol: u8, states: &StateFlags, mut each: impl FnMut(InetResponse)) -> Result<(), EmuError> {
@@ -132,13 +132,13 @@ impl Diag {
             let size = self.socket.recv(&mut &mut self.buffer[..], 0).map_err(system("the socket table"))?;
             for message in messages(&self.buffer[..size]) {
                 match read(message, self.sequence) {
-                    Answer::Socket(response) => each(*response),
-                    Answer::End => return Ok(()),
-                    Answer::Refused(code) => {
+                    DumpReply::Socket(response) => each(*response),
+                    DumpReply::End => return Ok(()),
+                    DumpReply::Refused(code) => {
                         return Err(system("the socket table")(std::io::Error::from_raw_os_error(code)));
                     }
-                    Answer::Unreadable => self.unreadable += 1,
-                    Answer::Nothing => {}
+                    DumpReply::Unreadable => self.unreadable += 1,
+                    DumpReply::Nothing => {}
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Diag {
 }
 
 /// What the kernel said to a request.
-enum Answer {
+enum DumpReply {
     Socket(Box<InetResponse>),
     End,
     Refused(i32),
@@ -158,8 +158,8 @@ enum Answer {
 /// The messages of a datagram, each as long as it says; what is cut short is one, too.
 fn messages(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
-        let said = datagram.first_chunk().map_or(0, |&length| u32::from_ne_bytes(length) as usize);
-        let whole = if (NETLINK_HEADER..=datagram.len()).contains(&said) { said } else { datagram.len() };
+        let length = datagram.first_chunk().map_or(0, |&length| u32::from_ne_bytes(length) as usize);
+        let whole = if (NETLINK_HEADER..=datagram.len()).contains(&length) { length } else { datagram.len() };
         let (message, rest) = datagram.split_at_checked(whole)?;
         datagram = rest.get(whole.next_multiple_of(4) - whole..).unwrap_or_default();
         (!message.is_empty()).then_some(message)
@@ -167,24 +167,24 @@ fn messages(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// By the kernel's code, 0 or below. One that has no such table, of IPv6 or of a protocol whose module is not there, has no sockets in it.
-const fn ended(code: i32) -> Answer {
-    if code >= 0 || code == -nix::libc::ENOENT { Answer::End } else { Answer::Refused(-code) }
+const fn end_of_dump(code: i32) -> DumpReply {
+    if code >= 0 || code == -nix::libc::ENOENT { DumpReply::End } else { DumpReply::Refused(-code) }
 }
 
-fn read(message: &[u8], sequence: u32) -> Answer {
+fn read(message: &[u8], sequence: u32) -> DumpReply {
     let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) else {
         // The last one ends the dump, whatever is in it: nothing comes behind it, and who waits for more waits for ever.
-        return if is_last(message, sequence) { Answer::End } else { Answer::Unreadable };
+        return if is_last(message, sequence) { DumpReply::End } else { DumpReply::Unreadable };
     };
     if message.header.sequence_number != sequence {
-        return Answer::Nothing;
+        return DumpReply::Nothing;
     }
     match message.payload {
-        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => Answer::Socket(response),
-        NetlinkPayload::InnerMessage(_) | NetlinkPayload::Noop => Answer::Nothing,
-        NetlinkPayload::Done(done) => ended(done.code),
-        NetlinkPayload::Error(error) => ended(error.raw_code()),
-        _ => Answer::Unreadable,
+        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => DumpReply::Socket(response),
+        NetlinkPayload::InnerMessage(_) | NetlinkPayload::Noop => DumpReply::Nothing,
+        NetlinkPayload::Done(done) => end_of_dump(done.code),
+        NetlinkPayload::Error(error) => end_of_dump(error.raw_code()),
+        _ => DumpReply::Unreadable,
     }
 }
 
@@ -202,17 +202,17 @@ pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     for nla in response.nlas {
         match nla {
             Nla::Congestion(name) => controller = name,
-            Nla::TcpInfo(found) => info = Some(found),
+            Nla::TcpInfo(record) => info = Some(record),
             _ => {}
         }
     }
-    let local = SocketAddr::new(plain(id.source_address), id.source_port);
-    let remote = SocketAddr::new(plain(id.destination_address), id.destination_port);
+    let local = SocketAddr::new(canonical(id.source_address), id.source_port);
+    let remote = SocketAddr::new(canonical(id.destination_address), id.destination_port);
     Some(TcpState { local, remote, cookie: id.cookie, controller, info: info?, is_orphan })
 }
 
 /// An IPv4 address in IPv6 clothes is one of IPv4: that is what its packets carry.
-fn plain(address: IpAddr) -> IpAddr {
+fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
@@ -241,14 +241,14 @@ mod tests {
     #[test]
     fn what_answers_another_request_is_not_this_ones_end() {
         let done = |sequence| bytes(sequence, NetlinkPayload::Done(DoneMessage::default()));
-        assert!(matches!(read(&done(7), 7), Answer::End));
-        assert!(matches!(read(&done(6), 7), Answer::Nothing));
+        assert!(matches!(read(&done(7), 7), DumpReply::End));
+        assert!(matches!(read(&done(6), 7), DumpReply::Nothing));
     }
 
     #[test]
     fn a_table_that_is_not_there_is_empty_and_a_refusal_is_told() {
-        assert!(matches!(read(&bytes(7, refusal(-nix::libc::ENOENT)), 7), Answer::End));
-        assert!(matches!(read(&bytes(7, refusal(-nix::libc::EBUSY)), 7), Answer::Refused(nix::libc::EBUSY)));
+        assert!(matches!(read(&bytes(7, refusal(-nix::libc::ENOENT)), 7), DumpReply::End));
+        assert!(matches!(read(&bytes(7, refusal(-nix::libc::EBUSY)), 7), DumpReply::Refused(nix::libc::EBUSY)));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         datagram[4..6].copy_from_slice(&20_u16.to_ne_bytes()); // SOCK_DIAG_BY_FAMILY, without a body
         datagram.extend(bytes(7, NetlinkPayload::Done(DoneMessage::default())));
         let answers: Vec<_> = messages(&datagram).map(|message| read(message, 7)).collect();
-        assert!(matches!(answers[..], [Answer::Unreadable, Answer::End]));
+        assert!(matches!(answers[..], [DumpReply::Unreadable, DumpReply::End]));
     }
 
     #[test]
@@ -265,8 +265,8 @@ mod tests {
         let mut done = bytes(7, NetlinkPayload::Done(DoneMessage::default()));
         done.truncate(NETLINK_HEADER);
         done[..4].copy_from_slice(&16_u32.to_ne_bytes());
-        assert!(matches!(read(&done, 7), Answer::End));
-        assert!(!matches!(read(&done, 8), Answer::End));
+        assert!(matches!(read(&done, 7), DumpReply::End));
+        assert!(!matches!(read(&done, 8), DumpReply::End));
     }
 
     proptest! {

@@ -1,121 +1,121 @@
-//! What can go wrong, one line each.
+//! Errors of the emulator; each prints as one line.
 
 use std::io;
 
-/// Anything that keeps an emulation from starting or going on.
+/// Why an emulation cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmuError {
     /// The kernel refuses user or network namespaces.
-    #[error("{what}: the kernel refuses it ({found}); {hint}")]
+    #[error("{operation}: the kernel refuses it ({reason}); {hint}")]
     Isolation {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        found: String,
-        /// What to do.
+        /// The operation.
+        operation: &'static str,
+        /// The error.
+        reason: String,
+        /// The remedy.
         hint: String,
     },
-    /// Neither kind of device.
+    /// Neither a TUN device nor a veth pair can be created.
     #[error(
-        "no device for the path: /dev/net/tun: {tun}; {veth}; wanted one of them: load a module (`modprobe tun` or `modprobe veth`), or make \
+        "no device for the path: /dev/net/tun: {tun}; {veth}; expected one of them; try to load a module (`modprobe tun` or `modprobe veth`), or to make \
          /dev/net/tun readable and writable for you"
     )]
     Device {
-        /// What the kernel said of a TUN device.
+        /// The kernel's error for a TUN device.
         tun: String,
-        /// … and of a veth pair.
+        /// The kernel's error for a veth pair.
         veth: String,
     },
-    /// Addresses, routes, socket tables.
-    #[error("network of the {end} namespace: {what}: {found}")]
+    /// Addresses, routes or socket tables could not be set or read.
+    #[error("network of the {end} namespace: {operation}: {reason}")]
     Interface {
         /// `client` or `server`.
         end: &'static str,
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        found: String,
+        /// The operation.
+        operation: &'static str,
+        /// The error.
+        reason: String,
     },
-    /// A program that does not start.
-    #[error("{program}: cannot start it: {found}")]
+    /// A program did not start.
+    #[error("{program}: cannot start it: {reason}")]
     Spawn {
-        /// Its first word.
+        /// Its name.
         program: String,
-        /// What the kernel said.
-        found: String,
+        /// The error.
+        reason: String,
     },
-    /// A server that does not listen.
-    #[error("--server {program:?}: {found}")]
+    /// The server does not listen.
+    #[error("--server {program:?}: {reason}")]
     Server {
-        /// As given.
+        /// Its command line.
         program: String,
-        /// What happened.
-        found: String,
+        /// Why not.
+        reason: String,
     },
-    /// A congestion controller that the gateway cannot have.
-    #[error("--gateway-cc {name}: {found}; wanted one of /proc/sys/net/ipv4/tcp_available_congestion_control")]
+    /// The kernel does not have the gateway's congestion controller.
+    #[error("--gateway-cc {name}: {reason}; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control")]
     Controller {
-        /// As given.
+        /// Its name.
         name: String,
-        /// What the kernel said.
-        found: String,
+        /// The error.
+        reason: String,
     },
-    /// A capture that cannot be written.
-    #[error("--capture: {file}: {found}")]
+    /// The capture cannot be written.
+    #[error("--capture: {file}: {reason}")]
     Capture {
-        /// Which file.
+        /// Its path.
         file: String,
-        /// What the kernel said.
-        found: String,
+        /// The error.
+        reason: String,
     },
-    /// A flow of a race that could not run.
-    #[error("a flow with {controller}: {found}")]
+    /// A flow of a race failed.
+    #[error("a flow with {controller}: {reason}")]
     Flow {
         /// Its controller.
         controller: String,
-        /// What the kernel said.
-        found: String,
+        /// The error.
+        reason: String,
     },
-    /// The device was taken away, or set down.
+    /// The path's device was removed or set down.
     #[error(
-        "the path's device `bentpipe` in the {end}'s namespace is gone, or down ({found}); wanted it up to the end: what runs there is to leave it as it is"
+        "the path's device `bentpipe` in the {end}'s namespace is gone, or down ({reason}); expected it up to the end; try not to change it from a program inside"
     )]
     DeviceGone {
         /// `client` or `server`.
         end: &'static str,
-        /// What the kernel said.
-        found: io::Error,
+        /// The error.
+        reason: io::Error,
     },
-    /// What cannot be, and was.
+    /// A bug in bentpipe.
     #[error("a fault of bentpipe's own: {0}; please report it, with the command")]
     Internal(&'static str),
-    /// What the parent sent.
+    /// The parent's request is malformed.
     #[error("the emulation's specification: {0}")]
     Spec(String),
-    /// The Profile cannot be a network.
+    /// The Profile does not make a network.
     #[error(transparent)]
     Network(#[from] bentpipe_link::NetworkError),
-    /// The Profile is not one.
+    /// The Profile is not valid.
     #[error(transparent)]
     Profile(#[from] bentpipe_profile::ProfileError),
-    /// A system call of the relay.
-    #[error("{what}: {source}")]
+    /// A system call failed.
+    #[error("{operation}: {source}")]
     System {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
+        /// The operation.
+        operation: &'static str,
+        /// The error.
         source: io::Error,
     },
-    /// The parent is gone: nobody is left to hear more.
+    /// The parent process ended.
     #[error("the parent process is gone")]
     Orphaned,
 }
 
 impl EmuError {
-    /// Whether whoever asked can put it right: the machine's settings, the program's name.
+    /// Whether the user can fix it: the machine's settings, the program's name.
     #[must_use]
-    pub const fn is_users(&self) -> bool {
+    pub const fn is_user_error(&self) -> bool {
         matches!(
             self,
             Self::Isolation { .. }
@@ -131,7 +131,7 @@ impl EmuError {
     }
 }
 
-/// For `map_err` on system calls.
-pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> EmuError {
-    move |source| EmuError::System { what, source: source.into() }
+/// Returns a function for `map_err` on the result of a system call.
+pub(crate) fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> EmuError {
+    move |source| EmuError::System { operation, source: source.into() }
 }

@@ -7,29 +7,29 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Places for flows that the elements tell apart at one time, the shared one included. A delay histogram costs 10 kB a hop and direction.
-pub const MOST_FLOWS: usize = 256;
+pub const MAX_SLOTS: usize = 256;
 
 /// The place of all flows that have none of their own.
 #[allow(clippy::cast_possible_truncation)] // 255
-const SHARED_PLACE: u32 = MOST_FLOWS as u32 - 1;
+const SHARED_SLOT: u32 = MAX_SLOTS as u32 - 1;
 
 /// Flows that have numbers, and so samples, rows in `links` and a summary, in one run; what comes later counts with the others. Chosen here: a few
 /// hundred bytes each.
-pub const MOST_NUMBERED: usize = 4096;
+pub const MAX_NUMBERED: usize = 4096;
 
 /// The number of all flows that have none of their own.
 #[allow(clippy::cast_possible_truncation)] // 4096
-pub const OTHERS: u32 = MOST_NUMBERED as u32;
+pub const UNNUMBERED_FLOWS: u32 = MAX_NUMBERED as u32;
 
 /// Packets, both ways, from which on a flow other than TCP's counts as one. A look-up of a name is two, with a retry four. Chosen here.
-const GROWN: u32 = 16;
+const MIN_PACKETS: u32 = 16;
 
 /// Flows that are counted up to then; beyond it counting begins anew. Chosen here.
-const MOST_YOUNG: usize = 4096;
+const MAX_CANDIDATES: usize = 4096;
 
 /// How long a flow must have been silent before another may have its place: longer than a window of `links`, and than packets stay inside but for
 /// the longest queues. Chosen here.
-const SILENT: Nanos = Nanos::from_secs(10);
+const IDLE_TIME: Nanos = Nanos::from_secs(10);
 
 /// When a flow's packets came to the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,10 @@ impl Header {
             4 => {
                 let header = packet.get(..20)?;
                 let length = usize::from(header[0] & 15) * 4;
-                let place = u16::from_be_bytes([header[6], header[7]]);
+                let slot = u16::from_be_bytes([header[6], header[7]]);
                 let identification = u16::from_be_bytes([header[4], header[5]]);
-                let is_fragment = place & (V4_MORE | V4_OFFSET) != 0;
-                let fragment = is_fragment.then_some((u32::from(identification), place & V4_OFFSET == 0));
+                let is_fragment = slot & (V4_MORE | V4_OFFSET) != 0;
+                let fragment = is_fragment.then_some((u32::from(identification), slot & V4_OFFSET == 0));
                 (ipv4(&header[12..16])?.into(), ipv4(&header[16..20])?.into(), header[9], length, fragment)
             }
             6 => {
@@ -150,15 +150,15 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
 
 /// Which flows there are, and which of them have a place of their own among those that the elements tell apart. What it keeps is bounded.
 ///
-/// A flow of TCP is one from its first packet on; any other from its [`GROWN`]th, since look-ups of names are many and short. A flow without a
-/// place waits until another has been silent for [`SILENT`]; meanwhile it shares the last place with all that have none.
+/// A flow of TCP is one from its first packet on; any other from its [`MIN_PACKETS`]th, since look-ups of names are many and short. A flow without a
+/// place waits until another has been silent for [`IDLE_TIME`]; meanwhile it shares the last place with all that have none.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     numbers: BTreeMap<FlowKey, u32>,
-    places: BTreeMap<FlowKey, u32>,
+    slots: BTreeMap<FlowKey, u32>,
     owners: Vec<Owner>,
     /// Packets of flows that have no number yet.
-    young: BTreeMap<FlowKey, u32>,
+    candidates: BTreeMap<FlowKey, u32>,
     last: Option<(FlowKey, u32)>,
     /// Of each number.
     spans: Vec<Span>,
@@ -187,21 +187,21 @@ impl FlowTable {
 
     /// The place of a flow that has a packet `now`, and its number if it is new.
     #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS and MOST_NUMBERED
-    pub fn place(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
-        let known = self.last.filter(|(last, _)| *last == key).map(|(_, place)| place).or_else(|| self.places.get(&key).copied());
-        if let Some(place) = known {
-            self.last = Some((key, place));
-            let owner = &mut self.owners[place as usize];
+    pub fn slot(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
+        let known = self.last.filter(|(last, _)| *last == key).map(|(_, slot)| slot).or_else(|| self.slots.get(&key).copied());
+        if let Some(slot) = known {
+            self.last = Some((key, slot));
+            let owner = &mut self.owners[slot as usize];
             owner.last_seen = now;
             self.spans[owner.number as usize].last = now;
-            return (place, None);
+            return (slot, None);
         }
         let (number, new) = match self.numbers.get(&key).copied() {
             Some(number) => {
                 self.spans[number as usize].last = now;
                 (number, None)
             }
-            None if self.numbers.len() < MOST_NUMBERED && (key.protocol == TCP || self.has_grown(key)) => {
+            None if self.numbers.len() < MAX_NUMBERED && (key.protocol == TCP || self.has_enough_packets(key)) => {
                 let number = self.numbers.len() as u32;
                 self.numbers.insert(key, number);
                 self.spans.push(Span { first: now, last: now });
@@ -209,24 +209,24 @@ impl FlowTable {
             }
             None => {
                 self.unnumbered += u64::from(key.protocol == TCP);
-                return (SHARED_PLACE, None);
+                return (SHARED_SLOT, None);
             }
         };
-        let Some(place) = self.free_place(now) else { return (SHARED_PLACE, new) };
+        let Some(slot) = self.free_slot(now) else { return (SHARED_SLOT, new) };
         let owner = Owner { key, number, last_seen: now };
-        match self.owners.get_mut(place as usize) {
-            Some(before) => drop(self.places.remove(&std::mem::replace(before, owner).key)),
+        match self.owners.get_mut(slot as usize) {
+            Some(before) => drop(self.slots.remove(&std::mem::replace(before, owner).key)),
             None => self.owners.push(owner),
         }
-        self.places.insert(key, place);
-        self.last = Some((key, place));
-        (place, new)
+        self.slots.insert(key, slot);
+        self.last = Some((key, slot));
+        (slot, new)
     }
 
-    /// The number of the flow that has a place; [`OTHERS`] of the shared one.
+    /// The number of the flow that has a place; [`UNNUMBERED_FLOWS`] of the shared one.
     #[must_use]
-    pub fn number(&self, place: u32) -> u32 {
-        self.owners.get(place as usize).map_or(OTHERS, |owner| owner.number)
+    pub fn number(&self, slot: u32) -> u32 {
+        self.owners.get(slot as usize).map_or(UNNUMBERED_FLOWS, |owner| owner.number)
     }
 
     /// When the packets of each flow came, by number; of a flow other than TCP's from the one on that made it count as a flow.
@@ -235,32 +235,32 @@ impl FlowTable {
         &self.spans
     }
 
-    /// Packets of TCP flows that came when there were [`MOST_NUMBERED`] flows already.
+    /// Packets of TCP flows that came when there were [`MAX_NUMBERED`] flows already.
     #[must_use]
     pub const fn unnumbered(&self) -> u64 {
         self.unnumbered
     }
 
-    fn has_grown(&mut self, key: FlowKey) -> bool {
-        if self.young.len() >= MOST_YOUNG {
-            self.young.clear(); // those that go on are counted anew
+    fn has_enough_packets(&mut self, key: FlowKey) -> bool {
+        if self.candidates.len() >= MAX_CANDIDATES {
+            self.candidates.clear(); // those that go on are counted anew
         }
-        let seen = self.young.entry(key).or_default();
-        *seen += 1;
-        let grown = *seen >= GROWN;
-        if grown {
-            self.young.remove(&key);
+        let count = self.candidates.entry(key).or_default();
+        *count += 1;
+        let is_enough = *count >= MIN_PACKETS;
+        if is_enough {
+            self.candidates.remove(&key);
         }
-        grown
+        is_enough
     }
 
     #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS
-    fn free_place(&self, now: Time) -> Option<u32> {
-        if self.owners.len() < SHARED_PLACE as usize {
+    fn free_slot(&self, now: Time) -> Option<u32> {
+        if self.owners.len() < SHARED_SLOT as usize {
             return Some(self.owners.len() as u32);
         }
-        let (place, owner) = (0..).zip(&self.owners).min_by_key(|(_, owner)| owner.last_seen)?;
-        (now.since(owner.last_seen) >= SILENT).then_some(place)
+        let (slot, owner) = (0..).zip(&self.owners).min_by_key(|(_, owner)| owner.last_seen)?;
+        (now.since(owner.last_seen) >= IDLE_TIME).then_some(slot)
     }
 }
 
@@ -315,13 +315,13 @@ mod tests {
         later[7] = 185;
         let mut table = FlowTable::default();
         let [first, later] = [first, later].map(|part| Header::read(&part).unwrap());
-        assert_eq!((later.source.port(), later.destination.port()), (0, 0), "what stands there is no port");
+        assert_eq!((later.source.port(), later.destination.port()), (0, 0), "the bytes at that place are no port");
         assert_eq!(table.key(&first, Direction::Up), whole.key(Direction::Up));
         assert_eq!(table.key(&later, Direction::Up), whole.key(Direction::Up));
     }
 
     #[test]
-    fn so_do_those_of_ipv6() {
+    fn ipv6_fragments_belong_to_the_flow_of_their_packet() {
         let packet = |next: u8, rest: &[u8]| {
             let mut packet = vec![0x60, 0, 0, 0, 0, 16, next, 64];
             packet.extend([1; 16]);
@@ -358,56 +358,56 @@ mod tests {
         let mut table = FlowTable::default();
         for port in 0..300 {
             for _ in 0..2 {
-                assert_eq!(table.place(key(17, port), Time(u64::from(port))), (SHARED_PLACE, None));
+                assert_eq!(table.slot(key(17, port), Time(u64::from(port))), (SHARED_SLOT, None));
             }
         }
-        assert_eq!(table.number(SHARED_PLACE), OTHERS);
+        assert_eq!(table.number(SHARED_SLOT), UNNUMBERED_FLOWS);
         for port in 0..200 {
-            let (place, new) = table.place(key(TCP, port), Time(1000));
-            assert_eq!((place, new), (u32::from(port), Some(u32::from(port))));
-            assert_eq!(table.place(key(TCP, port), Time(1001)), (place, None));
+            let (slot, new) = table.slot(key(TCP, port), Time(1000));
+            assert_eq!((slot, new), (u32::from(port), Some(u32::from(port))));
+            assert_eq!(table.slot(key(TCP, port), Time(1001)), (slot, None));
         }
     }
 
     #[test]
     fn of_connections_beyond_the_most_packets_are_counted() {
         let mut table = FlowTable::default();
-        for port in 0..MOST_NUMBERED + 3 {
-            table.place(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
+        for port in 0..MAX_NUMBERED + 3 {
+            table.slot(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
         }
         assert_eq!(table.unnumbered(), 3);
-        table.place(key(17, 53), Time(9000));
+        table.slot(key(17, 53), Time(9000));
         assert_eq!(table.unnumbered(), 3, "look-ups of names have no numbers anyway");
     }
 
     #[test]
     fn a_long_flow_of_udp_has_a_number() {
         let mut table = FlowTable::default();
-        let seen: Vec<_> = (0..GROWN + 5).map(|t| table.place(key(17, 443), Time(u64::from(t)))).collect();
-        let grown = GROWN as usize - 1;
-        assert!(seen[..grown].iter().all(|&s| s == (SHARED_PLACE, None)));
-        assert_eq!(seen[grown], (0, Some(0)));
-        assert!(seen[grown + 1..].iter().all(|&s| s == (0, None)));
+        let count: Vec<_> = (0..MIN_PACKETS + 5).map(|t| table.slot(key(17, 443), Time(u64::from(t)))).collect();
+        let is_enough = MIN_PACKETS as usize - 1;
+        assert!(count[..is_enough].iter().all(|&s| s == (SHARED_SLOT, None)));
+        assert_eq!(count[is_enough], (0, Some(0)));
+        assert!(count[is_enough + 1..].iter().all(|&s| s == (0, None)));
     }
 
     #[test]
     fn a_silent_flow_gives_its_place_but_not_its_number_away() {
         let mut table = FlowTable::default();
-        let most = u16::try_from(SHARED_PLACE).unwrap();
+        let most = u16::try_from(SHARED_SLOT).unwrap();
         for port in 0..most {
-            table.place(key(TCP, port), Time(u64::from(port)));
+            table.slot(key(TCP, port), Time(u64::from(port)));
         }
         let late = key(TCP, most);
-        assert_eq!(table.place(late, Time(1000)), (SHARED_PLACE, Some(SHARED_PLACE)), "numbered, but there is no place");
-        table.place(key(TCP, 0), Time(2000));
-        let after = Time(1) + SILENT;
-        assert_eq!(table.place(late, after), (1, None), "the place of the longest silent");
-        assert_eq!(table.number(1), SHARED_PLACE);
-        let (place, new) = table.place(key(TCP, 1), Time(2) + SILENT);
-        assert_eq!((place, new), (2, None), "who comes back keeps the number");
+        assert_eq!(table.slot(late, Time(1000)), (SHARED_SLOT, Some(SHARED_SLOT)), "numbered, but no slot is free");
+        table.slot(key(TCP, 0), Time(2000));
+        let after = Time(1) + IDLE_TIME;
+        assert_eq!(table.slot(late, after), (1, None), "the slot of the flow that was idle longest");
+        assert_eq!(table.number(1), SHARED_SLOT);
+        let (slot, new) = table.slot(key(TCP, 1), Time(2) + IDLE_TIME);
+        assert_eq!((slot, new), (2, None), "a flow that comes back keeps its number");
         assert_eq!(table.number(2), 1);
-        assert_eq!(table.spans()[1], Span { first: Time(1), last: Time(2) + SILENT }, "… and is one flow from its first packet on");
-        assert_eq!(table.spans()[SHARED_PLACE as usize], Span { first: Time(1000), last: after });
+        assert_eq!(table.spans()[1], Span { first: Time(1), last: Time(2) + IDLE_TIME }, "and its span begins at its first packet");
+        assert_eq!(table.spans()[SHARED_SLOT as usize], Span { first: Time(1000), last: after });
         assert_eq!(table.spans()[2], Span { first: Time(2), last: Time(2) });
     }
 
@@ -429,17 +429,17 @@ mod tests {
             for (port, tcp, gap) in packets {
                 now = now + Nanos(gap);
                 let key = key(if tcp { TCP } else { 17 }, port);
-                let (place, new) = table.place(key, now);
-                prop_assert!(place <= SHARED_PLACE);
+                let (slot, new) = table.slot(key, now);
+                prop_assert!(slot <= SHARED_SLOT);
                 if let Some(number) = new {
-                    prop_assert!(number < OTHERS);
+                    prop_assert!(number < UNNUMBERED_FLOWS);
                     prop_assert!(numbered.insert(key, number).is_none());
                 }
-                if place != SHARED_PLACE {
-                    prop_assert_eq!(Some(&table.number(place)), numbered.get(&key));
+                if slot != SHARED_SLOT {
+                    prop_assert_eq!(Some(&table.number(slot)), numbered.get(&key));
                 }
-                prop_assert!(table.owners.len() < MOST_FLOWS && table.places.len() == table.owners.len());
-                prop_assert!(table.numbers.len() <= MOST_NUMBERED && table.spans.len() == table.numbers.len() && table.young.len() <= MOST_YOUNG);
+                prop_assert!(table.owners.len() < MAX_SLOTS && table.slots.len() == table.owners.len());
+                prop_assert!(table.numbers.len() <= MAX_NUMBERED && table.spans.len() == table.numbers.len() && table.candidates.len() <= MAX_CANDIDATES);
             }
         }
     }

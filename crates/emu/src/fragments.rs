@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// Fragmented packets that are remembered. A kernel sends the fragments of one in a row, and a path with several hops mixes those of a few. Chosen here.
-const MOST: usize = 1024;
+const MAX_PACKETS: usize = 1024;
 
 /// What the fragments of one packet have in common (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ impl Fragments {
         let Some(own) = own else { return self.ports.get(&key).copied().unwrap_or_default() };
         if self.ports.insert(key, own).is_none() {
             self.oldest.push_back(key);
-            if self.oldest.len() > MOST
+            if self.oldest.len() > MAX_PACKETS
                 && let Some(gone) = self.oldest.pop_front()
             {
                 self.ports.remove(&gone);
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let mut fragments = Fragments::default();
-        for n in 0..3 * u32::try_from(MOST).unwrap() {
+        for n in 0..3 * u32::try_from(MAX_PACKETS).unwrap() {
             fragments.ports(Direction::Up, id(n), Some([1, 2]));
         }
-        assert_eq!((fragments.ports.len(), fragments.oldest.len()), (MOST, MOST));
-        assert_eq!(fragments.ports(Direction::Up, id(3 * u32::try_from(MOST).unwrap() - 1), None), [1, 2]);
+        assert_eq!((fragments.ports.len(), fragments.oldest.len()), (MAX_PACKETS, MAX_PACKETS));
+        assert_eq!(fragments.ports(Direction::Up, id(3 * u32::try_from(MAX_PACKETS).unwrap() - 1), None), [1, 2]);
         assert_eq!(fragments.ports(Direction::Up, id(0), None), [0, 0]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::device::{Device, Kind};
 use crate::error::EmuError;
 use crate::interface::{Addresses, Dropped, configure, dropped, router};
-use crate::veth::Overflow;
+use crate::veth::DropCounter;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
 use std::sync::mpsc::{Sender, channel};
@@ -16,7 +16,7 @@ pub struct Host {
     end: &'static str,
     jobs: Sender<Job>,
     device: Kind,
-    overflow: Option<Overflow>,
+    overflow: Option<DropCounter>,
     offload_refused: Option<String>,
     qdisc: String,
 }
@@ -26,18 +26,18 @@ impl Host {
     ///
     /// # Errors
     /// [`EmuError::Isolation`], [`EmuError::Device`], [`EmuError::Interface`].
-    pub fn start(end: &'static str, addresses: Addresses, mtu: u16, everywhere: bool) -> Result<(Self, Device), EmuError> {
+    pub fn start(end: &'static str, addresses: Addresses, mtu: u16, has_default_route: bool) -> Result<(Self, Device), EmuError> {
         let (jobs, inbox) = channel::<Job>();
         let mut host = Self { end, jobs, device: Kind::Tun, overflow: None, offload_refused: None, qdisc: String::new() };
         let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()));
-        spawned.map_err(|source| EmuError::System { what: "thread of a host", source })?;
+        spawned.map_err(|source| EmuError::System { operation: "thread of a host", source })?;
         let (device, qdisc) = host.run(move || -> Result<(Device, String), EmuError> {
-            namespace()?;
+            enter_network_namespace()?;
             let device = Device::create(end, DEVICE, mtu, router(addresses.v4.octets()[2]))?;
             // Ping without privileges, for every group that there may be here.
-            set("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
-            set(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");
-            let qdisc = configure(end, (DEVICE, device.kind()), addresses, mtu, everywhere)?;
+            try_set_sysctl("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
+            try_set_sysctl(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");
+            let qdisc = configure(end, (DEVICE, device.kind()), addresses, mtu, has_default_route)?;
             Ok((device, qdisc))
         })?;
         host.device = device.kind();
@@ -64,7 +64,7 @@ impl Host {
     pub fn dropped(&self) -> Result<Dropped, EmuError> {
         let (end, device) = (self.end, self.device);
         let interface = self.run(move || dropped(end, DEVICE, device))?;
-        let overflow = self.overflow.as_ref().map_or(Ok(0), Overflow::count)?;
+        let overflow = self.overflow.as_ref().map_or(Ok(0), DropCounter::count)?;
         Ok(Dropped { unread: interface.unread + overflow, ..interface })
     }
 
@@ -96,28 +96,28 @@ impl Host {
 /// Places in a host's table of connections; the kernel looks through all of them each time that it is asked what connections there are, ten times a
 /// second. That of the machine has hundreds of thousands (262,144 at 24 GiB), of which four looks take 2 ms. Chosen here: four for each connection that
 /// gets a number ([`crate::flows`]).
-const CONNECTIONS: &str = "16384";
+const EHASH_ENTRIES: &str = "16384";
 
 /// What the kernel derives from the size of that table (`tcp_set_hashinfo` in `net/ipv4/tcp_ipv4.c`), so that it stays what it is elsewhere.
 const DERIVED: [&str; 2] = ["ipv4/tcp_max_tw_buckets", "ipv4/tcp_max_syn_backlog"];
 
 /// Puts the calling thread into a network namespace of its own, with a small table of connections where the kernel has that (Linux 6.1): the setting is
 /// one of the namespace in which the new one is made, so there is another in between.
-fn namespace() -> Result<(), EmuError> {
+fn enter_network_namespace() -> Result<(), EmuError> {
     let enter = || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| EmuError::Isolation {
-            what: "network namespace",
-            found: e.desc().to_owned(),
+            operation: "network namespace",
+            reason: e.desc().to_owned(),
             hint: "run as root, or on a machine that allows user namespaces".to_owned(),
         })
     };
     enter()?;
-    if require("ipv4/tcp_child_ehash_entries", CONNECTIONS).is_ok() {
+    if set_sysctl("ipv4/tcp_child_ehash_entries", EHASH_ENTRIES).is_ok() {
         let usual = DERIVED.map(|name| fs::read_to_string(format!("/proc/sys/net/{name}")));
         enter()?;
         for (name, value) in DERIVED.into_iter().zip(usual) {
             if let Ok(value) = value {
-                set(name, value.trim());
+                try_set_sysctl(name, value.trim());
             }
         }
     }
@@ -128,19 +128,20 @@ fn namespace() -> Result<(), EmuError> {
 pub const DEVICE: &str = "bentpipe";
 
 /// Writes a network setting of the calling thread's namespace; one that this kernel does not have, or does not let us change, stays as it is.
-pub fn set(name: &str, value: &str) {
-    let _ = require(name, value);
+pub fn try_set_sysctl(name: &str, value: &str) {
+    let _ = set_sysctl(name, value);
 }
 
 /// The same of one without which the hosts would not be what was asked for.
 ///
 /// # Errors
 /// [`EmuError::Isolation`].
-pub fn require(name: &str, value: &str) -> Result<(), EmuError> {
+pub fn set_sysctl(name: &str, value: &str) -> Result<(), EmuError> {
     let place = format!("/proc/sys/net/{name}");
     fs::write(&place, value).map_err(|e| EmuError::Isolation {
-        what: "settings of the hosts",
-        found: format!("{place} = {value}: {e}"),
-        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of one's own".to_owned(),
+        operation: "settings of the hosts",
+        reason: format!("{place} = {value}: {e}"),
+        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of its own"
+            .to_owned(),
     })
 }

@@ -69,11 +69,11 @@ pub fn configure(
     (device, kind): (&str, Kind),
     addresses: Addresses,
     mtu: u16,
-    everywhere: bool,
+    has_default_route: bool,
 ) -> Result<String, EmuError> {
     let name = device.to_owned();
     with_netlink(end, |handle| async move {
-        let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
+        let failed = |operation| move |e: rtnetlink::Error| EmuError::Interface { end, operation, reason: e.to_string() };
         let lo = index(&handle, "lo").await.map_err(failed("loopback"))?;
         handle.link().set(LinkUnspec::new_with_index(lo).up().build()).execute().await.map_err(failed("loopback up"))?;
         let device = index(&handle, device).await.map_err(failed("the host's device"))?;
@@ -85,7 +85,7 @@ pub fn configure(
         let v4 = IpAddr::V4(addresses.v4);
         handle.address().add(device, v4, 24).execute().await.map_err(failed("IPv4 address"))?;
         let v6 = mtu >= IPV6_MTU && handle.address().add(device, IpAddr::V6(addresses.v6), 64).execute().await.is_ok();
-        if everywhere {
+        if has_default_route {
             let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(device).build();
             handle.route().add(route).execute().await.map_err(failed("IPv4 default route"))?;
             if v6 {
@@ -122,9 +122,9 @@ async fn queue_in_order(mut handle: Handle, device: u32) -> Result<(), rtnetlink
 ///
 /// # Errors
 /// [`EmuError::Interface`].
-pub fn shut_off(end: &'static str, addresses: Addresses) -> Result<(), EmuError> {
+pub fn reject_destination(end: &'static str, addresses: Addresses) -> Result<(), EmuError> {
     with_netlink(end, |handle| async move {
-        let failed = |e: rtnetlink::Error| EmuError::Interface { end, what: "unreachable route", found: e.to_string() };
+        let failed = |e: rtnetlink::Error| EmuError::Interface { end, operation: "unreachable route", reason: e.to_string() };
         let v4 = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(addresses.v4, 32).kind(RouteType::Unreachable);
         handle.route().add(v4.build()).execute().await.map_err(failed)?;
         let v6 = RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(addresses.v6, 128).kind(RouteType::Unreachable);
@@ -146,8 +146,8 @@ pub struct Dropped {
 impl Dropped {
     /// All but those that the kernel told the relay of (`ENOBUFS`), as newer kernels do: the relay counts them as not taken.
     #[must_use]
-    pub const fn untold(&self, told: u64) -> u64 {
-        self.unread + self.written.saturating_sub(told)
+    pub const fn unreported(&self, reported: u64) -> u64 {
+        self.unread + self.written.saturating_sub(reported)
     }
 }
 
@@ -157,7 +157,7 @@ impl Dropped {
 /// [`EmuError::Interface`].
 pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<Dropped, EmuError> {
     with_netlink(end, |handle| async move {
-        let failed = |e: rtnetlink::Error| EmuError::Interface { end, what: "counters", found: e.to_string() };
+        let failed = |e: rtnetlink::Error| EmuError::Interface { end, operation: "counters", reason: e.to_string() };
         let link = handle.link().get().match_name(device.to_owned()).execute().try_next().await.map_err(failed)?;
         let stats = link.into_iter().flat_map(|l| l.attributes).find_map(|a| match a {
             LinkAttribute::Stats64(stats) => {
@@ -178,14 +178,14 @@ pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink:
 /// Asks the calling thread's namespace.
 pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
     end: &'static str,
-    ask: impl FnOnce(Handle) -> F,
+    request_fn: impl FnOnce(Handle) -> F,
 ) -> Result<T, EmuError> {
-    let failed = |e: std::io::Error| EmuError::Interface { end, what: "netlink", found: e.to_string() };
+    let failed = |e: std::io::Error| EmuError::Interface { end, operation: "netlink", reason: e.to_string() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
         tokio::spawn(connection);
-        ask(handle).await
+        request_fn(handle).await
     })
 }
 
@@ -196,6 +196,6 @@ mod tests {
     #[test]
     fn what_the_relay_was_told_of_is_counted_once() {
         let dropped = Dropped { unread: 2, written: 10 };
-        assert_eq!([0, 7, 12].map(|told| dropped.untold(told)), [12, 5, 2]);
+        assert_eq!([0, 7, 12].map(|reported| dropped.unreported(reported)), [12, 5, 2]);
     }
 }

@@ -1,7 +1,7 @@
 //! Namespaces: a kernel network of one's own, without root where the kernel allows it.
 //!
 //! In order: [`isolate`] in a process with one thread; then a fork, whose child is process 1 of the new PID namespace, so that nothing outlives
-//! it; there, [`settle`].
+//! it; there, [`set_up_init`].
 
 use crate::error::{EmuError, system};
 use caps::{CapSet, Capability};
@@ -27,12 +27,12 @@ pub enum Privilege {
 /// # Errors
 /// [`EmuError::Isolation`] with what to do about it.
 pub fn isolate() -> Result<Privilege, EmuError> {
-    let rest = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    let namespaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
     // Root of the machine needs no user namespace; root of a container may not be allowed, then the other way is tried.
-    let privilege = if geteuid().is_root() && unshare(rest).is_ok() {
+    let privilege = if geteuid().is_root() && unshare(namespaces).is_ok() {
         Privilege::Own
     } else {
-        user_namespace(rest)?;
+        user_namespace(namespaces)?;
         Privilege::UserNamespace
     };
     // Nothing mounted here may show outside.
@@ -41,21 +41,21 @@ pub fn isolate() -> Result<Privilege, EmuError> {
     Ok(privilege)
 }
 
-fn user_namespace(rest: CloneFlags) -> Result<(), EmuError> {
+fn user_namespace(namespaces: CloneFlags) -> Result<(), EmuError> {
     let (uid, gid) = (geteuid(), getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | rest).map_err(|e| isolation("user namespace", e.desc()))?;
+    unshare(CloneFlags::CLONE_NEWUSER | namespaces).map_err(|e| isolation("user namespace", e.desc()))?;
     for (file, line) in [("setgroups", "deny".to_owned()), ("uid_map", format!("{uid} {uid} 1")), ("gid_map", format!("{gid} {gid} 1"))] {
         fs::write(format!("/proc/self/{file}"), line).map_err(|e| isolation("map of the user namespace", &e.to_string()))?;
     }
     Ok(())
 }
 
-fn isolation(what: &'static str, found: &str) -> EmuError {
-    EmuError::Isolation { what, found: found.to_owned(), hint: hint() }
+fn isolation(operation: &'static str, reason: &str) -> EmuError {
+    EmuError::Isolation { operation, reason: reason.to_owned(), hint: remedy() }
 }
 
 /// What keeps user namespaces away, as far as the machine tells, and the way out.
-fn hint() -> String {
+fn remedy() -> String {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned());
     if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
         "AppArmor restricts user namespaces here: run as root, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or give the program \
@@ -74,14 +74,14 @@ fn hint() -> String {
 
 /// What a program inside may do beyond what its user may outside; all of it counts only within the emulation's network. To listen on ports below 1024,
 /// as servers do; raw and packet sockets, as `ping` and `tcpdump` need; and to change its own network (`ip`, `tc`, `tcpdump`'s promiscuous mode).
-const LEFT_TO_PROGRAMS: [Capability; 3] = [Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN];
+const PROGRAM_CAPABILITIES: [Capability; 3] = [Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN];
 
 /// In process 1 of the namespaces: dies with its parent, has its own `/proc`, and hands what of its capabilities is for them to the programs that it
-/// starts ([`LEFT_TO_PROGRAMS`]).
+/// starts ([`PROGRAM_CAPABILITIES`]).
 ///
 /// # Errors
 /// [`EmuError::System`].
-pub fn settle(privilege: Privilege) -> Result<(), EmuError> {
+pub fn set_up_init(privilege: Privilege) -> Result<(), EmuError> {
     set_pdeathsig(Signal::SIGKILL).map_err(system("PR_SET_PDEATHSIG"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     if let Err(e) = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>) {
@@ -89,11 +89,11 @@ pub fn settle(privilege: Privilege) -> Result<(), EmuError> {
         let _ = writeln!(std::io::stderr(), "bentpipe: warning: no /proc of its own ({}): tools that look at processes may err", e.desc());
     }
     if privilege == Privilege::UserNamespace {
-        let failed = |e: caps::errors::CapsError| EmuError::System { what: "ambient capabilities", source: std::io::Error::other(e) };
-        let held = caps::read(None, CapSet::Permitted).map_err(failed)?;
-        let left = held.intersection(&LEFT_TO_PROGRAMS.into()).copied().collect();
-        caps::set(None, CapSet::Inheritable, &left).map_err(failed)?;
-        caps::set(None, CapSet::Ambient, &left).map_err(failed)?;
+        let failed = |e: caps::errors::CapsError| EmuError::System { operation: "ambient capabilities", source: std::io::Error::other(e) };
+        let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
+        let passed_on = permitted.intersection(&PROGRAM_CAPABILITIES.into()).copied().collect();
+        caps::set(None, CapSet::Inheritable, &passed_on).map_err(failed)?;
+        caps::set(None, CapSet::Ambient, &passed_on).map_err(failed)?;
     }
     Ok(())
 }

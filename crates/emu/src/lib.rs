@@ -1,53 +1,54 @@
-//! The emulator: real programs, on a real kernel, behind a Profile. Drives the same link elements as the simulator, in real time.
+//! The emulator: real programs on a real kernel behind a Profile. It drives the simulator's link elements in real time.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`isolation`] | user, mount and PID namespaces |
-//! | [`host`] | a network namespace with a device of the relay's, and what runs in it ([`interface`]) |
-//! | [`device`] | a TUN device, or a [`veth`] pair ([`ring`], [`offload`]); its packets ([`segments`]) |
+//! | [`host`] | a network namespace with one end of the path's device, and the thread that runs jobs in it ([`interface`]) |
+//! | [`device`] | a TUN device or a [`veth`] pair ([`ring`], [`offload`]); segmentation ([`segments`]) and coalescing ([`gro`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`], [`lateness`]) |
+//! | `scheduling` | real-time priority and timer precision of the relay's thread |
 //! | `passages` | the Profile's passages: the current one, and earlier ones that still hold packets |
-//! | [`ecn`] | congestion notification in a packet's header |
-//! | [`gateway`] | the way from the server's end of the path to the Internet |
-//! | [`diag`] | the kernel's view of every TCP socket inside |
-//! | [`sampler`] | … as rows of the Run's `samples` |
-//! | [`programs`], [`server`], [`bulk`] | who makes the traffic: a user's program and its server, or the flows of a race |
-//! | [`names`] | the name `server` |
-//! | [`descriptors`] | how many of them there may be |
-//! | [`capture`] | what passes the two ends, as pcapng |
-//! | [`account`] | what a run comes to |
-//! | [`spec`], [`lines`] | what is asked for, and what is said |
-//! | [`session`] | one emulation from beginning to end |
+//! | [`ecn`] | ECN bits in an IP header |
+//! | [`gateway`] | forwarding between the server's end of the path and the Internet |
+//! | [`diag`], [`close_events`] | the kernel's socket table, and its record of each closed socket |
+//! | [`sampler`], [`endpoint`] | TCP state as rows of the Run's `samples` |
+//! | [`programs`], [`server`], [`race_flows`] | the traffic's sources: a user's program and its server, or the flows of a race |
+//! | [`names`] | the host name `server` |
+//! | [`descriptors`] | the limit of file descriptors |
+//! | [`capture`] | packets at both ends of the path, as pcapng |
+//! | [`result`], [`observation`] | the outcome of each flow |
+//! | [`spec`], [`messages`] | the request from the parent process, and the messages to it |
+//! | [`session`] | one emulation from start to end |
 
-pub mod account;
-pub mod bulk;
 pub mod capture;
 pub mod clock;
-pub mod closes;
-pub mod connection;
+pub mod close_events;
 pub mod descriptors;
 pub mod device;
 pub mod diag;
 pub mod ecn;
+pub mod endpoint;
 mod error;
 pub mod flows;
 pub mod fragments;
 pub mod gateway;
+pub mod gro;
 pub mod host;
 pub mod interface;
 pub mod isolation;
 pub mod lateness;
-pub mod lines;
-pub mod merge;
+pub mod messages;
 pub mod names;
 pub mod observation;
 pub mod offload;
 mod passages;
-mod priority;
 pub mod programs;
+pub mod race_flows;
 pub mod relay;
+pub mod result;
 pub mod ring;
 pub mod sampler;
+mod scheduling;
 pub mod segments;
 pub mod server;
 pub mod session;
@@ -56,5 +57,5 @@ pub mod veth;
 
 pub use error::EmuError;
 
-/// Which code an emulation runs: the start of the SHA-256 of the sources of this crate and of those it stands on (`build.rs`), as 16 hexadecimal digits.
+/// Version of the emulator's code: the first 16 hexadecimal digits of the SHA-256 of this crate's sources and its dependencies' (`build.rs`).
 pub const BUILD: &str = env!("BENTPIPE_EMULATOR");

@@ -1,8 +1,8 @@
 //! What a program's TCP came to: bytes as the kernel counted them at the sockets, time as the relay saw the packets.
 
-use crate::account::FlowAccount;
 use crate::flows::Span;
-use crate::sampler::{Observed, Sampler};
+use crate::result::FlowResult;
+use crate::sampler::{ObservedFlow, Sampler};
 use bentpipe_profile::experiment::{Application, EcnMode, FlowSpec};
 use bentpipe_profile::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -18,27 +18,27 @@ pub struct Observation<'a> {
 }
 
 impl Observation<'_> {
-    fn flows(&self) -> impl Iterator<Item = (u32, &Observed, Span)> {
+    fn flows(&self) -> impl Iterator<Item = (u32, &ObservedFlow, Span)> {
         // The relay numbers a flow by its first packet, so each number has a span; a flow without one would be a single instant.
-        let nowhere = Span { first: self.start, last: self.start };
+        let instant = Span { first: self.start, last: self.start };
         self.sampler
             .observed()
             .iter()
-            .map(move |(&number, seen)| (number, seen, self.spans.get(number as usize).copied().unwrap_or(nowhere)))
+            .map(move |(&number, flow)| (number, flow, self.spans.get(number as usize).copied().unwrap_or(instant)))
     }
 
     /// As an Experiment has them, on the path with this `role`.
     #[must_use]
     pub fn specs(&self, role: &str) -> Vec<FlowSpec> {
         let since = |at: Time| Time(at.since(self.start).0);
-        let flows = self.flows().map(|(_, seen, span)| FlowSpec {
+        let flows = self.flows().map(|(_, flow, span)| FlowSpec {
             profile: role.to_owned(),
-            direction: seen.direction,
-            controller: seen.controller.clone(),
+            direction: flow.direction,
+            controller: flow.controller.clone(),
             options: BTreeMap::new(),
             start_ns: since(span.first),
             stop_ns: Some(Time(since(span.last).0.max(since(span.first).0 + 1))),
-            application: Application::Bytes(Bytes(seen.delivered_bytes)),
+            application: Application::Bytes(Bytes(flow.delivered_bytes)),
             sender: None,
             receiver: None,
             ecn: EcnMode::Off, // not seen from outside
@@ -48,16 +48,16 @@ impl Observation<'_> {
 
     /// As the summary wants them, in the same order.
     #[must_use]
-    pub fn accounts(&self) -> Vec<FlowAccount> {
-        let flows = self.flows().map(|(number, seen, span)| FlowAccount {
+    pub fn results(&self) -> Vec<FlowResult> {
+        let flows = self.flows().map(|(number, flow, span)| FlowResult {
             number: Some(number),
             start: span.first,
             stop: span.last,
-            completed: Some(span.last).filter(|_| self.sampler.is_over(seen.key)),
-            delivered_bytes: seen.delivered_bytes,
-            is_complete: self.sampler.is_complete(seen.key),
-            retransmits: seen.retransmits,
-            marks: seen.marks,
+            completed: Some(span.last).filter(|_| self.sampler.is_over(flow.key)),
+            delivered_bytes: flow.delivered_bytes,
+            is_complete: self.sampler.is_complete(flow.key),
+            retransmits: flow.retransmits,
+            marks: flow.marks,
         });
         flows.collect()
     }

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::io;
 
 /// `net/ethtool/common.c`. Bursts of UDP too: kernels before 6.2 cannot describe them in a virtio header.
-const LEFT_OUT: [&str; 12] = [
+const DISABLED_FEATURES: [&str; 12] = [
     "tx-udp-segmentation",
     "tx-gre-segmentation",
     "tx-gre-csum-segmentation",
@@ -44,7 +44,7 @@ const NLMSG_ERROR: u16 = 2;
 ///
 /// # Errors
 /// What the kernel says. One that cannot be asked (before 5.7) or refuses may hand over what the relay then counts as malformed.
-pub fn only_tcp(device: &str) -> io::Result<()> {
+pub fn disable_unsupported(device: &str) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_GENERIC)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -98,7 +98,7 @@ where
     socket.send(&bytes, 0).map(drop)
 }
 
-/// [`LEFT_OUT`], of the device of this name.
+/// [`DISABLED_FEATURES`], of the device of this name.
 #[derive(Debug)]
 struct Features(String);
 
@@ -106,7 +106,7 @@ impl Features {
     fn attributes(&self) -> Vec<DefaultNla> {
         let text = |kind, text: &str| DefaultNla::new(kind, [text.as_bytes(), &[0]].concat());
         // A bit that is named without its value flag is to be off.
-        let bits: Vec<_> = LEFT_OUT.iter().map(|name| nest(BITSET_BITS_BIT, &[text(BITSET_BIT_NAME, name)])).collect();
+        let bits: Vec<_> = DISABLED_FEATURES.iter().map(|name| nest(BITSET_BITS_BIT, &[text(BITSET_BIT_NAME, name)])).collect();
         vec![nest(FEATURES_HEADER, &[text(HEADER_DEV_NAME, &self.0)]), nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)])]
     }
 }
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_from_an_acknowledgement() {
-        let said = |code: i32| verdict(&message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat()));
-        assert!(said(0).unwrap().is_ok());
-        assert_eq!(said(-95).unwrap().unwrap_err().raw_os_error(), Some(95));
-        assert!(verdict(&message(30, &[12, 1, 0, 0])).is_none(), "what changed");
+        let reply = |code: i32| verdict(&message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat()));
+        assert!(reply(0).unwrap().is_ok());
+        assert_eq!(reply(-95).unwrap().unwrap_err().raw_os_error(), Some(95));
+        assert!(verdict(&message(30, &[12, 1, 0, 0])).is_none(), "the list of changes");
         assert!(verdict(&message(NLMSG_ERROR, &[])).unwrap().is_err());
     }
 

@@ -38,7 +38,7 @@ impl Passages {
     }
 
     /// Packets enter `network` from now on.
-    pub fn begin_anew(&mut self, network: Network, shift: Nanos) {
+    pub fn restart(&mut self, network: Network, shift: Nanos) {
         let before = std::mem::replace(&mut self.current, Passage { network, shift });
         self.earlier.push(before);
         self.take_stats();
@@ -138,7 +138,7 @@ mod tests {
             passages.current.network.send(packet(at)).unwrap();
         }
         run(&mut passages, Time(1000 * MS));
-        passages.begin_anew(network(), Nanos(1000 * MS));
+        passages.restart(network(), Nanos(1000 * MS));
         passages.current.network.send(packet(5)).unwrap();
         let mut links = Links::default();
         for at in [1030, 1060] {

@@ -1,6 +1,6 @@
 //! Programs inside: started in a host's namespace, waited for, told to stop.
 
-use crate::descriptors::keep_limit;
+use crate::descriptors::restore_limit;
 use crate::error::EmuError;
 use crate::host::Host;
 use nix::errno::Errno;
@@ -19,14 +19,14 @@ use std::thread;
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum ExitReason {
     /// By itself.
     Code(i32),
     /// By a signal.
     Signal(i32),
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             // What a shell says of what it cannot start (POSIX.1-2024, Shell & Utilities 2.8.2).
@@ -42,7 +42,7 @@ impl fmt::Display for Ending {
 ///
 /// # Errors
 /// [`EmuError::Spawn`].
-pub fn start(host: &Host, command: &[OsString], reaper: &Reaper) -> Result<Pid, EmuError> {
+pub fn start(host: &Host, command: &[OsString], reaper: &ChildReaper) -> Result<Pid, EmuError> {
     let (program, arguments) = command.split_first().ok_or(EmuError::Internal("no program to start"))?;
     let mut child = Command::new(program);
     child.args(arguments);
@@ -50,21 +50,21 @@ pub fn start(host: &Host, command: &[OsString], reaper: &Reaper) -> Result<Pid, 
 }
 
 /// Starts `child`, which errors call `name`.
-pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &Reaper) -> Result<(Pid, Child), EmuError> {
-    let failed = |found: String| EmuError::Spawn { program: name.to_owned(), found };
+pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &ChildReaper) -> Result<(Pid, Child), EmuError> {
+    let failed = |reason: String| EmuError::Spawn { program: name.to_owned(), reason };
     // By the kernel's own words: io::Error would add its number.
-    let words = |e: std::io::Error| e.raw_os_error().map_or_else(|| e.to_string(), |code| Errno::from_raw(code).desc().to_owned());
-    keep_limit(&mut child);
+    let describe = |e: std::io::Error| e.raw_os_error().map_or_else(|| e.to_string(), |code| Errno::from_raw(code).desc().to_owned());
+    restore_limit(&mut child);
     let starting = Arc::clone(&reaper.starting);
-    let started = host.run(move || start_child(&starting, &mut child)).map_err(|e| failed(words(e)))?;
+    let started = host.run(move || start_child(&starting, &mut child)).map_err(|e| failed(describe(e)))?;
     let id = i32::try_from(started.id()).map_err(|e| failed(e.to_string()))?;
-    reaper.expect_one();
+    reaper.notify_started();
     Ok((Pid::from_raw(id), started))
 }
 
 /// Starts a child while the reaper keeps away: of one that could not be executed it is `spawn` that waits for the end.
 fn start_child(starting: &Mutex<()>, child: &mut Command) -> io::Result<Child> {
-    let _held = starting.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = starting.lock().unwrap_or_else(PoisonError::into_inner);
     child.spawn()
 }
 
@@ -74,48 +74,48 @@ pub fn terminate(pid: Pid) {
 }
 
 /// Waits for every child, our own and those that lost their parent inside, as process 1 must.
-pub struct Reaper {
-    wake: Sender<()>,
+pub struct ChildReaper {
+    started: Sender<()>,
     /// Held while a child is started.
     starting: Arc<Mutex<()>>,
 }
 
-impl Reaper {
+impl ChildReaper {
     /// Each ending is told to `each`.
     ///
     /// # Errors
     /// No thread left.
-    pub fn start(mut each: impl FnMut(Pid, Ending) + Send + 'static) -> Result<Self, EmuError> {
-        let (wake, started) = channel();
+    pub fn start(mut on_exit: impl FnMut(Pid, ExitReason) + Send + 'static) -> Result<Self, EmuError> {
+        let (started, child_started) = channel();
         let starting = Arc::new(Mutex::new(()));
         let held = Arc::clone(&starting);
         let reap = move |pid| {
-            let _held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            let _guard = held.lock().unwrap_or_else(PoisonError::into_inner);
             waitpid(pid, Some(WaitPidFlag::WNOHANG)) // ECHILD: who started it has
         };
-        let forever = move || {
+        let reap_forever = move || {
             loop {
                 // Looked at only: it may be one that is waited for by who starts it.
                 match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
                     Ok(ended) => match ended.pid().map(&reap) {
-                        Some(Ok(WaitStatus::Exited(pid, code))) => each(pid, Ending::Code(code)),
-                        Some(Ok(WaitStatus::Signaled(pid, signal, _))) => each(pid, Ending::Signal(signal as i32)),
+                        Some(Ok(WaitStatus::Exited(pid, code))) => on_exit(pid, ExitReason::Code(code)),
+                        Some(Ok(WaitStatus::Signaled(pid, signal, _))) => on_exit(pid, ExitReason::Signal(signal as i32)),
                         _ => {}
                     },
                     // No children. Others become ours only from a child, before it ends itself: so until one is started, there are none.
-                    Err(Errno::ECHILD) if started.recv().is_err() => break,
+                    Err(Errno::ECHILD) if child_started.recv().is_err() => break,
                     _ => {}
                 }
             }
         };
-        let spawned = thread::Builder::new().name("reaper".to_owned()).spawn(forever);
-        spawned.map_err(|source| EmuError::System { what: "thread of the reaper", source })?;
-        Ok(Self { wake, starting })
+        let spawned = thread::Builder::new().name("reaper".to_owned()).spawn(reap_forever);
+        spawned.map_err(|source| EmuError::System { operation: "thread of the reaper", source })?;
+        Ok(Self { started, starting })
     }
 
     /// A child was started.
-    pub(crate) fn expect_one(&self) {
-        let _ = self.wake.send(()); // it waits for as long as we live
+    pub(crate) fn notify_started(&self) {
+        let _ = self.started.send(()); // it waits for as long as we live
     }
 }
 
@@ -126,40 +126,40 @@ mod tests {
 
     #[test]
     fn endings_in_words() {
-        assert_eq!(Ending::Code(3).to_string(), "exit code 3");
-        assert_eq!(Ending::Code(127).to_string(), "exit code 127: not found");
-        assert_eq!(Ending::Signal(9).to_string(), "killed by signal 9");
+        assert_eq!(ExitReason::Code(3).to_string(), "exit code 3");
+        assert_eq!(ExitReason::Code(127).to_string(), "exit code 127: not found");
+        assert_eq!(ExitReason::Signal(9).to_string(), "killed by signal 9");
     }
 
     /// One test: there can be one reaper in a process. `spawn` itself waits for a child that could not be executed, and panics if somebody else has.
     #[test]
     #[allow(clippy::zombie_processes)] // the reaper waits for them
     fn every_child_is_told_once_whenever_it_is_started_but_for_those_that_never_were() {
-        let (told, endings) = channel();
-        let reaper = Reaper::start(move |pid, ending| told.send((pid, ending)).unwrap()).unwrap();
+        let (sender, endings) = channel();
+        let reaper = ChildReaper::start(move |pid, ending| sender.send((pid, ending)).unwrap()).unwrap();
         let start = |program: &str, arguments: &[&str]| {
             let mut child = Command::new(program);
             child.args(arguments);
-            keep_limit(&mut child);
+            restore_limit(&mut child);
             start_child(&reaper.starting, &mut child)
         };
-        let heard = || {
+        let next_exit = || {
             let (pid, ending) = endings.recv_timeout(Duration::from_secs(30)).unwrap();
             (pid.as_raw().cast_unsigned(), ending)
         };
         for code in 0..5 {
             thread::sleep(Duration::from_millis(10)); // it sleeps by now: there are no children
             let child = start("/bin/sh", &["-c", &format!("exit {code}")]).unwrap();
-            reaper.expect_one();
-            assert_eq!(heard(), (child.id(), Ending::Code(code)));
+            reaper.notify_started();
+            assert_eq!(next_exit(), (child.id(), ExitReason::Code(code)));
         }
         let other = start("/bin/sleep", &["60"]).unwrap();
-        reaper.expect_one(); // so that it waits all the time
+        reaper.notify_started(); // so that it waits all the time
         for _ in 0..300 {
             assert_eq!(start("/no/such/program", &[]).unwrap_err().kind(), io::ErrorKind::NotFound);
         }
         terminate(Pid::from_raw(i32::try_from(other.id()).unwrap()));
-        assert_eq!(heard(), (other.id(), Ending::Signal(15)));
+        assert_eq!(next_exit(), (other.id(), ExitReason::Signal(15)));
         assert!(endings.try_recv().is_err(), "nothing else ended");
     }
 }

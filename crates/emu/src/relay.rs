@@ -9,16 +9,16 @@
 //! measured, packet by packet, and never adds up.
 
 use crate::capture::{Content, Tap};
-use crate::clock::{Alarm, Clock, Wall};
+use crate::clock::{Clock, Timer, WallClockDrift};
 use crate::device::{Buffer, Device};
 use crate::ecn;
 use crate::error::{EmuError, system};
 use crate::flows::{FlowKey, FlowTable, Header, Span};
-use crate::gateway::{Exit, Gateway, Order};
+use crate::gateway::{Action, Disposition, Gateway};
+use crate::gro::GroBuffer;
 use crate::lateness::Lateness;
-use crate::merge::Merge;
 use crate::passages::Passages;
-use crate::priority::Urgency;
+use crate::scheduling::Scheduling;
 use crate::spec::{AtEnd, Begin};
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::LINK_WINDOW;
@@ -35,11 +35,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BATCH: usize = 16;
 
 /// Names of what wakes the relay, after the devices' 0 and 1.
-const ALARM: u64 = 2;
+const TIMER: u64 = 2;
 const GATEWAY: u64 = 3;
 
 /// What the relay has to tell while it runs.
-pub enum News {
+pub enum RelayEvent {
     /// A flow that has a number of its own was seen for the first time.
     Flow(FlowKey, u32),
     /// The gateway takes a connection: what it is for the client, and for the server's kernel.
@@ -72,10 +72,10 @@ pub struct RelayReport {
     /// Packets still inside at the end.
     pub held: u64,
     /// Packets that a kernel did not take.
-    pub not_taken: u64,
+    pub kernel_rejected: u64,
     /// … of them, those that a device lost and told of, by device.
     #[serde(skip)]
-    pub told_lost: [u64; 2],
+    pub reported_drops: [u64; 2],
     /// Packets that were no IP, or stay on their link (multicast): never on the path, as no router forwards them.
     pub not_forwarded: u64,
     /// Packets larger than the path's MTU: not on the path, and their senders told so (ICMP).
@@ -83,7 +83,7 @@ pub struct RelayReport {
     /// What a kernel handed over and could not be taken apart: lost before the path.
     pub malformed: u64,
     /// Packets that were handed on in one buffer with the one before, since both were due within 10 µs.
-    pub joined: u64,
+    pub coalesced: u64,
     /// Packets of which is known how long after their logical time they were handed on.
     pub lateness_n: u64,
     /// … and how many of them it was by more than [`crate::lateness::BOUND`].
@@ -97,15 +97,15 @@ pub struct RelayReport {
     /// Largest.
     pub lateness_max_ms: Option<f64>,
     /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, but for
-    /// the time that it slept (a packet that came then woke it: `waking_p99_ms`). An upper bound, 99th percentile of reads; `None`: there were none.
-    pub entrance_wait_p99_ms: Option<f64>,
+    /// the time that it slept (a packet that came then woke it: `wakeup_p99_ms`). An upper bound, 99th percentile of reads; `None`: there were none.
+    pub ingress_wait_p99_ms: Option<f64>,
     /// How often an alarm rang.
-    pub wakings: u64,
+    pub wakeups: u64,
     /// … and how often by more than [`crate::lateness::BOUND`] after its time.
-    pub wakings_late: u64,
+    pub wakeups_late: u64,
     /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
     /// rang.
-    pub waking_p99_ms: Option<f64>,
+    pub wakeup_p99_ms: Option<f64>,
     /// Packets of TCP connections that had no number any more: the path carried them, and no flow of the summary has their bytes.
     pub unnumbered: u64,
     /// How often the Profile began anew.
@@ -118,24 +118,24 @@ pub struct RelayReport {
 
 /// What leaves the path together.
 #[derive(Default)]
-struct Together {
-    merge: Merge,
+struct Burst {
+    buffer: GroBuffer,
     /// The packets in it: when each was due, and for the capture as it left.
     packets: Vec<(Packet, Time, Option<Content>)>,
 }
 
 /// Where packets' time went, to whom it is told.
-fn follow(tap: &mut Option<Tap>, network: &mut Network) {
+fn report_stages(tap: &mut Option<Tap>, network: &mut Network) {
     if let Some(tap) = tap {
-        network.take_stages().for_each(|stage| tap.passed(&stage));
+        network.take_stages().for_each(|stage| tap.record_stage(&stage));
     }
 }
 
 /// See the module.
 pub struct Relay {
     clock: Clock,
-    wall: Wall,
-    alarm: Alarm,
+    wall_drift: WallClockDrift,
+    timer: Timer,
     epoll: Epoll,
     /// By the direction of what comes out of them: the client's, the server's.
     devices: [Device; 2],
@@ -151,19 +151,19 @@ pub struct Relay {
     bodies: Vec<Option<Buffer>>,
     free: Vec<u32>,
     outcomes: Vec<(Outcome, Packet)>,
-    arrived: Vec<Buffer>,
+    received: Vec<Buffer>,
     next_window: Time,
-    ended: bool,
+    is_over: bool,
     lateness: Lateness,
-    urgency: Urgency,
-    entrance_wait: DelayHistogram,
-    waking: Lateness,
+    scheduling: Scheduling,
+    ingress_wait: DelayHistogram,
+    wakeup: Lateness,
     /// When each device was last found empty, later by what the relay has slept since.
-    empty_at: [Time; 2],
+    empty_since: [Time; 2],
     report: RelayReport,
     tap: Option<Tap>,
     /// By direction.
-    together: [Together; 2],
+    bursts: [Burst; 2],
 }
 
 impl Relay {
@@ -180,17 +180,17 @@ impl Relay {
         gateway: Option<Gateway>,
     ) -> Result<Self, EmuError> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
-        let alarm = Alarm::new()?;
+        let timer = Timer::new()?;
         let gateway_fd = gateway.as_ref().map(AsFd::as_fd);
-        let others = [(alarm.as_fd(), ALARM)].into_iter().chain(gateway_fd.map(|fd| (fd, GATEWAY)));
+        let others = [(timer.as_fd(), TIMER)].into_iter().chain(gateway_fd.map(|fd| (fd, GATEWAY)));
         for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
         }
         let network = Network::new(&[&profile], streams)?;
         Ok(Self {
             clock: Clock::starting_at(Time::ZERO, Nanos(0)),
-            wall: Wall::now(),
-            alarm,
+            wall_drift: WallClockDrift::now(),
+            timer,
             epoll,
             devices,
             gateway,
@@ -205,23 +205,23 @@ impl Relay {
             bodies: Vec::new(),
             free: Vec::new(),
             outcomes: Vec::new(),
-            arrived: Vec::new(),
+            received: Vec::new(),
             next_window: Time::ZERO,
-            ended: false,
+            is_over: false,
             lateness: Lateness::default(),
-            urgency: Urgency::default(),
-            entrance_wait: DelayHistogram::default(),
-            waking: Lateness::default(),
-            empty_at: [Time::ZERO; 2],
+            scheduling: Scheduling::default(),
+            ingress_wait: DelayHistogram::default(),
+            wakeup: Lateness::default(),
+            empty_since: [Time::ZERO; 2],
             report: RelayReport::default(),
             tap: None,
-            together: Default::default(),
+            bursts: Default::default(),
         })
     }
 
     /// Tells `tap` of every packet.
     pub fn capture(&mut self, tap: Tap) {
-        self.passages.current.network.keep_stages();
+        self.passages.current.network.record_stages();
         self.tap = Some(tap);
     }
 
@@ -229,88 +229,88 @@ impl Relay {
     ///
     /// # Errors
     /// A device that fails.
-    pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut news: impl FnMut(News)) -> Result<RelayReport, EmuError> {
+    pub fn run(mut self, clock: Clock, stop: &AtomicBool, mut on_event: impl FnMut(RelayEvent)) -> Result<RelayReport, EmuError> {
         self.clock = clock;
-        self.wall = Wall::now();
+        self.wall_drift = WallClockDrift::now();
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
-        self.empty_at = [self.start; 2];
+        self.empty_since = [self.start; 2];
         self.passages.current.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
-        self.urgency.claim(self.clock.now())?;
-        self.report.realtime = self.urgency.is_allowed();
+        self.scheduling.enable(self.clock.now())?;
+        self.report.realtime = self.scheduling.allows_realtime();
         let mut events = [EpollEvent::empty(); 4];
         while !stop.load(Ordering::Relaxed) {
             let mut idle = true;
             for direction in Direction::BOTH {
                 let before = self.clock.now();
                 for _ in 0..BATCH {
-                    if !self.take(direction, &mut news)? {
-                        self.empty_at[direction as usize] = before;
+                    if !self.read_device(direction, &mut on_event)? {
+                        self.empty_since[direction as usize] = before;
                         break;
                     }
                     idle = false;
                 }
-                self.hand_on(self.clock.now())?;
+                self.advance(self.clock.now())?;
             }
-            idle &= !self.follow_gateway(&mut news)?;
+            idle &= !self.run_gateway(&mut on_event)?;
             let now = self.clock.now();
-            self.turn(now, &mut news)?;
-            self.urgency.look(now)?;
+            self.check_deadlines(now, &mut on_event)?;
+            self.scheduling.update(now)?;
             if !idle {
                 continue;
             }
             let due = self.wake_at();
-            let early = self.urgency.early();
-            if due.since(now) > early {
-                let alarm = self.urgency.alarm(due);
-                self.alarm.set(&self.clock, Some(alarm))?;
+            let spin = self.scheduling.spin();
+            if due.since(now) > spin {
+                let wake = self.scheduling.wake_time(due);
+                self.timer.set(&self.clock, Some(wake))?;
                 let slept = self.clock.now();
                 let ready = match self.epoll.wait(&mut events, EpollTimeout::from(500_u16)) {
                     Ok(ready) => ready,
                     Err(nix::errno::Errno::EINTR) => 0,
                     Err(e) => return Err(system("epoll_wait")(e)),
                 };
-                let rang = |name: u64| events[..ready].iter().any(|event| event.data() == name);
-                if rang(ALARM) {
-                    self.alarm.rang();
-                    self.waking.record(self.clock.now().since(alarm));
+                let is_ready = |name: u64| events[..ready].iter().any(|event| event.data() == name);
+                if is_ready(TIMER) {
+                    self.timer.acknowledge();
+                    self.wakeup.record(self.clock.now().since(wake));
                 }
                 // What came meanwhile woke it; what came before, since the queues were found empty, has waited so long.
                 let asleep = self.clock.now().since(slept);
-                self.empty_at = self.empty_at.map(|empty| empty + asleep);
-                if rang(GATEWAY) {
-                    self.gateway.iter().for_each(Gateway::heard);
+                self.empty_since = self.empty_since.map(|empty| empty + asleep);
+                if is_ready(GATEWAY) {
+                    self.gateway.iter().for_each(Gateway::acknowledge);
                 }
             }
-            self.hand_on(self.clock.now())?;
+            self.advance(self.clock.now())?;
         }
-        self.window(self.clock.now(), &mut news);
-        news(News::Spans(self.flows.spans().to_vec()));
-        Ok(self.finish())
+        self.window(self.clock.now(), &mut on_event);
+        on_event(RelayEvent::Spans(self.flows.spans().to_vec()));
+        Ok(self.report())
     }
 
     /// Packets from the device at the beginning of `direction` into the network. False: there were none.
-    fn take(&mut self, direction: Direction, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
-        let mut arrived = std::mem::take(&mut self.arrived);
-        if !self.devices[direction as usize].receive(|buffer| arrived.push(buffer))? {
-            self.arrived = arrived;
+    fn read_device(&mut self, direction: Direction, on_event: &mut impl FnMut(RelayEvent)) -> Result<bool, EmuError> {
+        let mut received = std::mem::take(&mut self.received);
+        if !self.devices[direction as usize].receive(|buffer| received.push(buffer))? {
+            self.received = received;
             return Ok(false);
         }
         // After the read: a time from before it would let a packet arrive before it was sent, and the path be shorter than it is.
         let now = self.clock.now();
-        self.entrance_wait.record(now.since(self.empty_at[direction as usize]));
-        self.hand_on(now)?;
-        for mut buffer in arrived.drain(..) {
+        self.ingress_wait.record(now.since(self.empty_since[direction as usize]));
+        self.advance(now)?;
+        for mut buffer in received.drain(..) {
             if let (Some(gateway), Direction::Down) = (&mut self.gateway, direction) {
                 gateway.inbound(buffer.packet_mut());
             }
-            self.enter(buffer, direction, now, news);
+            self.enter(buffer, direction, now, on_event);
         }
-        self.arrived = arrived;
+        self.received = received;
         Ok(true)
     }
 
-    fn enter(&mut self, buffer: Buffer, direction: Direction, now: Time, news: &mut impl FnMut(News)) {
+    fn enter(&mut self, buffer: Buffer, direction: Direction, now: Time, on_event: &mut impl FnMut(RelayEvent)) {
         let header = match Header::read(buffer.packet()) {
             Some(header) if !header.is_link_local_multicast() => header,
             read => {
@@ -321,45 +321,45 @@ impl Relay {
             }
         };
         let key = self.flows.key(&header, direction);
-        let (flow, new) = self.flows.place(key, now);
+        let (flow, new) = self.flows.slot(key, now);
         if let Some(number) = new {
-            news(News::Flow(key, number));
+            on_event(RelayEvent::Flow(key, number));
         }
         let ecn = ecn::codepoint(buffer.packet());
-        let (bytes, body) = self.keep(buffer);
+        let (bytes, body) = self.store(buffer);
         let packet = Packet { ecn, flow_hash: key.hash(), ..Packet::new(self.passages.current.time(now), 0, direction, flow, bytes, body) };
         if self.passages.current.network.send(packet).is_err() {
             self.report.refused += 1;
             if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[body as usize]) {
                 tap.refused(direction, buffer.packet(), now);
             }
-            self.let_go(body, direction);
+            self.release(body, direction);
         } else if let Some(tap) = &mut self.tap {
             tap.entered(&packet, now);
         }
     }
 
     /// What the gateway wants. False: nothing.
-    fn follow_gateway(&mut self, news: &mut impl FnMut(News)) -> Result<bool, EmuError> {
+    fn run_gateway(&mut self, on_event: &mut impl FnMut(RelayEvent)) -> Result<bool, EmuError> {
         let mut any = false;
         for _ in 0..BATCH {
-            let Some(order) = self.gateway.as_mut().and_then(Gateway::order) else { break };
+            let Some(action) = self.gateway.as_mut().and_then(Gateway::next_action) else { break };
             any = true;
-            match order {
-                Order::Down(packet) => {
+            match action {
+                Action::EnterPath(packet) => {
                     let now = self.clock.now();
-                    self.hand_on(now)?;
+                    self.advance(now)?;
                     match self.devices[Direction::Down as usize].wrap(&packet) {
-                        Some(buffer) => self.enter(buffer, Direction::Down, now, news),
+                        Some(buffer) => self.enter(buffer, Direction::Down, now, on_event),
                         None => self.report.too_large += 1,
                     }
                 }
-                Order::Admit { packet, client, server } => {
-                    news(News::Split { client, server });
+                Action::Admit { packet, client, server } => {
+                    on_event(RelayEvent::Split { client, server });
                     let device = &mut self.devices[Direction::Up.reverse() as usize];
                     let Some(buffer) = device.wrap(&packet) else { continue };
                     if !device.send(&buffer)? {
-                        self.report.not_taken += 1;
+                        self.report.kernel_rejected += 1;
                     }
                     device.recycle(buffer);
                 }
@@ -369,7 +369,7 @@ impl Relay {
     }
 
     #[allow(clippy::cast_possible_truncation)] // packets and their number are small
-    fn keep(&mut self, buffer: Buffer) -> (u32, u32) {
+    fn store(&mut self, buffer: Buffer) -> (u32, u32) {
         let bytes = buffer.packet().len() as u32;
         let body = self.free.pop().unwrap_or_else(|| {
             self.bodies.push(None);
@@ -379,7 +379,7 @@ impl Relay {
         (bytes, body)
     }
 
-    fn let_go(&mut self, body: u32, direction: Direction) {
+    fn release(&mut self, body: u32, direction: Direction) {
         if let Some(buffer) = self.bodies[body as usize].take() {
             self.free.push(body);
             self.devices[direction as usize].recycle(buffer);
@@ -387,13 +387,13 @@ impl Relay {
     }
 
     /// Everything that is due by `now`.
-    fn hand_on(&mut self, now: Time) -> Result<(), EmuError> {
+    fn advance(&mut self, now: Time) -> Result<(), EmuError> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for number in 0..self.passages.count() {
             let passage = self.passages.get_mut(number);
             let (time, shift) = (passage.time(now), passage.shift);
             passage.network.run_until(time, &mut outcomes);
-            follow(&mut self.tap, &mut passage.network);
+            report_stages(&mut self.tap, &mut passage.network);
             self.deliver(&mut outcomes, shift, now)?;
         }
         self.passages.end_drained();
@@ -403,10 +403,10 @@ impl Relay {
 
     /// What left the network; nothing that enters from here on does so before `now`.
     fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos, now: Time) -> Result<(), EmuError> {
-        let several = outcomes.len() > 1;
+        let may_coalesce = outcomes.len() > 1;
         for (outcome, packet) in outcomes.drain(..) {
             match outcome {
-                Outcome::Delivered => self.hand_over(packet, packet.at + shift, several, now)?,
+                Outcome::Delivered => self.deliver_packet(packet, packet.at + shift, may_coalesce, now)?,
                 Outcome::Dropped(cause) => {
                     self.report.lost += 1;
                     if let (Some(tap), Some(buffer)) = (&mut self.tap, &self.bodies[packet.body as usize]) {
@@ -414,13 +414,13 @@ impl Relay {
                     }
                 }
             }
-            self.let_go(packet.body, packet.direction);
+            self.release(packet.body, packet.direction);
         }
-        Direction::BOTH.into_iter().try_for_each(|direction| self.hand_over_together(direction, now))
+        Direction::BOTH.into_iter().try_for_each(|direction| self.flush_burst(direction, now))
     }
 
     /// To the kernel, or the gateway, at its end of the path; with `several` perhaps not before what comes next.
-    fn hand_over(&mut self, packet: Packet, due: Time, several: bool, now: Time) -> Result<(), EmuError> {
+    fn deliver_packet(&mut self, packet: Packet, due: Time, may_coalesce: bool, now: Time) -> Result<(), EmuError> {
         let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
         if packet.ecn == Ecn::Ce {
             ecn::mark(buffer.packet_mut());
@@ -428,64 +428,64 @@ impl Relay {
         // As it leaves the path: the gateway may write other addresses into it.
         let captured = self.tap.as_mut().and_then(|tap| tap.copy(packet.body, buffer.packet()));
         let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
-        if way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Exit::Taken) {
-            self.handed_over(&packet, due, captured, true, now);
+        if way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Disposition::Consumed) {
+            self.record_delivery(&packet, due, captured, true, now);
             return Ok(());
         }
         let device = packet.direction.reverse() as usize;
         // A joined packet's checksum is made anew: one that its sender got wrong must stay so.
-        if several && buffer.is_summed() && self.devices[device].takes_bursts() {
+        if may_coalesce && buffer.is_checksum_computed() && self.devices[device].accepts_bursts() {
             for _ in 0..2 {
                 let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
-                let together = &mut self.together[packet.direction as usize];
-                if together.merge.join(buffer.packet(), due) {
-                    together.packets.push((packet, due, captured));
+                let burst = &mut self.bursts[packet.direction as usize];
+                if burst.buffer.append(buffer.packet(), due) {
+                    burst.packets.push((packet, due, captured));
                     return Ok(());
                 }
-                if together.merge.is_empty() {
+                if burst.buffer.is_empty() {
                     break;
                 }
-                self.hand_over_together(packet.direction, now)?; // what is before it goes first
+                self.flush_burst(packet.direction, now)?; // what is before it goes first
             }
         }
         let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
-        let taken = self.devices[device].send(buffer)?;
-        self.handed_over(&packet, due, captured, taken, now);
+        let is_accepted = self.devices[device].send(buffer)?;
+        self.record_delivery(&packet, due, captured, is_accepted, now);
         Ok(())
     }
 
     /// What has been joined for the kernel at the end of `direction`.
-    fn hand_over_together(&mut self, direction: Direction, now: Time) -> Result<(), EmuError> {
-        let together = &mut self.together[direction as usize];
-        if together.merge.is_empty() {
+    fn flush_burst(&mut self, direction: Direction, now: Time) -> Result<(), EmuError> {
+        let burst = &mut self.bursts[direction as usize];
+        if burst.buffer.is_empty() {
             return Ok(());
         }
-        let taken = self.devices[direction.reverse() as usize].send_burst(&mut together.merge)?.unwrap_or(false);
-        let mut packets = std::mem::take(&mut together.packets);
-        self.report.joined += packets.len() as u64 - 1;
+        let is_accepted = self.devices[direction.reverse() as usize].send_burst(&mut burst.buffer)?.unwrap_or(false);
+        let mut packets = std::mem::take(&mut burst.packets);
+        self.report.coalesced += packets.len() as u64 - 1;
         for (packet, due, captured) in packets.drain(..) {
-            self.handed_over(&packet, due, captured, taken, now);
+            self.record_delivery(&packet, due, captured, is_accepted, now);
         }
-        self.together[direction as usize].packets = packets;
+        self.bursts[direction as usize].packets = packets;
         Ok(())
     }
 
-    fn handed_over(&mut self, packet: &Packet, due: Time, captured: Option<Content>, taken: bool, now: Time) {
-        let handed = self.clock.now();
-        let late = handed.since(due);
+    fn record_delivery(&mut self, packet: &Packet, due: Time, captured: Option<Content>, is_accepted: bool, now: Time) {
+        let handed_at = self.clock.now();
+        let late = handed_at.since(due);
         self.lateness.record(late);
-        if taken {
+        if is_accepted {
             self.report.delivered += 1;
         } else {
-            self.report.not_taken += 1;
+            self.report.kernel_rejected += 1;
         }
         if let Some(tap) = &mut self.tap {
-            tap.delivered(packet, captured, handed, late, taken, now);
+            tap.delivered(packet, captured, handed_at, late, is_accepted, now);
         }
     }
 
     fn wake_at(&self) -> Time {
-        let profile_end = Some(self.profile_end()).filter(|_| !self.ended && self.at_end != AtEnd::Hold);
+        let profile_end = Some(self.profile_end()).filter(|_| !self.is_over && self.at_end != AtEnd::Hold);
         [self.passages.wake_at(), profile_end].into_iter().flatten().fold(self.next_window, Time::min)
     }
 
@@ -494,65 +494,65 @@ impl Relay {
     }
 
     /// Windows of the `links` table, and the Profile's end.
-    fn turn(&mut self, now: Time, news: &mut impl FnMut(News)) -> Result<(), EmuError> {
+    fn check_deadlines(&mut self, now: Time, on_event: &mut impl FnMut(RelayEvent)) -> Result<(), EmuError> {
         if now >= self.next_window {
-            self.window(self.next_window, news);
+            self.window(self.next_window, on_event);
             while self.next_window <= now {
                 self.next_window = self.next_window + LINK_WINDOW;
             }
         }
-        if !self.ended && now >= self.profile_end() {
+        if !self.is_over && now >= self.profile_end() {
             match self.at_end {
-                AtEnd::Hold => self.ended = true,
+                AtEnd::Hold => self.is_over = true,
                 AtEnd::Stop => {
-                    self.ended = true;
-                    news(News::ProfileEnded);
+                    self.is_over = true;
+                    on_event(RelayEvent::ProfileEnded);
                 }
-                AtEnd::Loop => self.begin_anew()?,
+                AtEnd::Loop => self.restart()?,
             }
         }
         Ok(())
     }
 
     /// The Profile anew, where the machine's clock says. What is inside goes on through the last passage's elements, so for one queue's length there are two.
-    fn begin_anew(&mut self) -> Result<(), EmuError> {
+    fn restart(&mut self) -> Result<(), EmuError> {
         let end = self.profile_end();
-        let at = self.begin.again(end);
+        let at = self.begin.restart_at(end);
         let shift = Nanos(end.0 - at.0);
         let mut network = Network::new(&[&self.profile], self.streams)?;
         network.run_until(at, &mut Vec::new());
         if self.tap.is_some() {
-            network.keep_stages();
+            network.record_stages();
         }
-        self.passages.begin_anew(network, shift);
+        self.passages.restart(network, shift);
         self.report.loops += 1;
         Ok(())
     }
 
-    fn window(&mut self, at: Time, news: &mut impl FnMut(News)) {
-        self.wall.look();
+    fn window(&mut self, at: Time, on_event: &mut impl FnMut(RelayEvent)) {
+        self.wall_drift.update();
         let mut links = Links::default();
         let t_s = at.since(self.start).as_secs_f64();
         self.passages.record_window(&self.profile, &self.role, at, t_s, &mut links);
         // The elements know places; the tables have flows.
         for flow in &mut links.flow {
-            *flow = u32::try_from(*flow).map_or(*flow, |place| i64::from(self.flows.number(place)));
+            *flow = u32::try_from(*flow).map_or(*flow, |slot| i64::from(self.flows.number(slot)));
         }
-        news(News::Window(Box::new(links)));
+        on_event(RelayEvent::Window(Box::new(links)));
     }
 
-    fn finish(mut self) -> RelayReport {
+    fn report(mut self) -> RelayReport {
         let now = self.clock.now();
         if let Some(tap) = &mut self.tap {
             tap.close(&self.bodies, now);
         }
-        self.report.wall_clock_off_ms = matches!(self.begin, Begin::WallClock(_)).then(|| self.wall.largest().as_secs_f64() * 1e3);
+        self.report.wall_clock_off_ms = matches!(self.begin, Begin::WallClock(_)).then(|| self.wall_drift.largest().as_secs_f64() * 1e3);
         self.report.unnumbered = self.flows.unnumbered();
-        self.report.told_lost = [0, 1].map(|end| self.devices[end].told_lost());
-        for strays in self.devices.iter().map(Device::strays) {
-            self.report.too_large += strays.too_large;
-            self.report.malformed += strays.malformed;
-            self.report.not_forwarded += strays.other;
+        self.report.reported_drops = [0, 1].map(|end| self.devices[end].reported_drops());
+        for rejected in self.devices.iter().map(Device::rejected) {
+            self.report.too_large += rejected.too_large;
+            self.report.malformed += rejected.malformed;
+            self.report.not_forwarded += rejected.other;
         }
         let no_route = |direction| self.passages.current.network.no_route_drops(0, direction);
         self.report.no_route = NoRoute { up: no_route(Direction::Up), down: no_route(Direction::Down) };
@@ -562,9 +562,9 @@ impl Relay {
         self.report.lateness_p99_ms = self.lateness.quantile_ms(99, 100);
         self.report.lateness_p999_ms = self.lateness.quantile_ms(999, 1000);
         self.report.lateness_max_ms = self.lateness.max_ms();
-        self.report.entrance_wait_p99_ms = (self.entrance_wait.n() > 0).then(|| self.entrance_wait.quantile_ms(99, 100));
-        (self.report.wakings, self.report.wakings_late) = (self.waking.n(), self.waking.late());
-        self.report.waking_p99_ms = self.waking.quantile_ms(99, 100);
+        self.report.ingress_wait_p99_ms = (self.ingress_wait.n() > 0).then(|| self.ingress_wait.quantile_ms(99, 100));
+        (self.report.wakeups, self.report.wakeups_late) = (self.wakeup.n(), self.wakeup.late());
+        self.report.wakeup_p99_ms = self.wakeup.quantile_ms(99, 100);
         self.report
     }
 }

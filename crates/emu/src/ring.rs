@@ -94,7 +94,7 @@ impl Ring {
     }
 
     /// Hands the next frame to `read`, then back to the kernel. `None`: there is none now.
-    pub fn take<T>(&mut self, read: impl FnOnce(Option<Frame<'_>>) -> T) -> Option<T> {
+    pub fn read_frame<T>(&mut self, read: impl FnOnce(Option<Frame<'_>>) -> T) -> Option<T> {
         let at = self.next / self.frames_per_block * BLOCK + self.next % self.frames_per_block * self.frame_bytes;
         // SAFETY: `at + frame_bytes` is within the mapping: `next` is less than `frames`, and `frames_per_block` frames fit into a block.
         let frame = unsafe { self.memory.byte_add(at) };

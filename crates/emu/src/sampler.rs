@@ -1,8 +1,8 @@
 //! The kernel's view of every TCP flow as rows of the Run's `samples` table: what lives, at each look; what closed, at the look after.
 
-use crate::closes::Closes;
-use crate::connection::{End, is_nothing};
-use crate::diag::{Diag, Served, TcpState};
+use crate::close_events::CloseEvents;
+use crate::diag::{Diag, ListeningSockets, TcpState};
+use crate::endpoint::{Endpoint, carried_nothing};
 use crate::error::EmuError;
 use crate::flows::FlowKey;
 use crate::gateway::rewrite::TCP;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 const UNKNOWN_CONTROLLER: &str = "unknown";
 
 /// Looks that a close waits for the relay to tell of its flow; after them it is of no flow on the path.
-const PATIENCE: u8 = 2;
+const MAX_ATTEMPTS: u8 = 2;
 
 /// A TCP flow, as last seen.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedFlow {
     /// Its ends.
     pub key: FlowKey,
     /// The way most of its data goes.
@@ -38,102 +38,102 @@ pub struct Observed {
 /// What a flow's sockets have come to, and whether anything is new since its last row.
 #[derive(Default)]
 struct Flow {
-    ends: [End; 2],
-    is_new: bool,
+    ends: [Endpoint; 2],
+    is_updated: bool,
 }
 
 /// A close that no flow is known for yet.
-struct Early {
+struct PendingClose {
     end: usize,
     state: TcpState,
-    looks: u8,
+    attempts: u8,
 }
 
 /// Looks at both namespaces' sockets.
 pub struct Sampler {
     ends: [Diag; 2],
     /// `Err`: why this kernel does not tell.
-    closes: Result<[Closes; 2], String>,
+    closes: Result<[CloseEvents; 2], String>,
     numbers: BTreeMap<FlowKey, u32>,
     /// What the server's kernel takes for another flow.
-    aliases: BTreeMap<FlowKey, FlowKey>,
+    client_by_server: BTreeMap<FlowKey, FlowKey>,
     /// The same the other way.
-    servers: BTreeMap<FlowKey, FlowKey>,
+    server_by_client: BTreeMap<FlowKey, FlowKey>,
     flows: BTreeMap<FlowKey, Flow>,
-    early: Vec<Early>,
-    seen: BTreeMap<u32, Observed>,
+    pending: Vec<PendingClose>,
+    observed: BTreeMap<u32, ObservedFlow>,
 }
 
 impl Sampler {
     /// Over the client's and the server's socket tables and closes.
     #[must_use]
-    pub fn new(ends: [Diag; 2], closes: Result<[Closes; 2], EmuError>) -> Self {
+    pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>) -> Self {
         Self {
             ends,
             closes: closes.map_err(|e| e.to_string()),
             numbers: BTreeMap::new(),
-            aliases: BTreeMap::new(),
-            servers: BTreeMap::new(),
+            client_by_server: BTreeMap::new(),
+            server_by_client: BTreeMap::new(),
             flows: BTreeMap::new(),
-            early: Vec::new(),
-            seen: BTreeMap::new(),
+            pending: Vec::new(),
+            observed: BTreeMap::new(),
         }
     }
 
     /// The relay's number of a flow.
-    pub fn learn(&mut self, key: FlowKey, number: u32) {
+    pub fn add_flow(&mut self, key: FlowKey, number: u32) {
         if key.protocol == TCP {
             self.numbers.insert(key, number);
         }
     }
 
     /// The server's kernel sees `client` as `server`: the gateway stands between.
-    pub fn split(&mut self, client: FlowKey, server: FlowKey) {
+    pub fn add_alias(&mut self, client: FlowKey, server: FlowKey) {
         // A client's end is used anew by later connections: what the server had for the earlier one is void. So there are never more than flows.
         if self.numbers.contains_key(&client) {
-            if let Some(before) = self.servers.insert(client, server)
-                && self.aliases.get(&before) == Some(&client)
+            if let Some(before) = self.server_by_client.insert(client, server)
+                && self.client_by_server.get(&before) == Some(&client)
             {
-                self.aliases.remove(&before);
+                self.client_by_server.remove(&before);
             }
-            self.aliases.insert(server, client);
+            self.client_by_server.insert(server, client);
         }
     }
 
     /// Flows by number, as last seen.
     #[must_use]
-    pub const fn observed(&self) -> &BTreeMap<u32, Observed> {
-        &self.seen
+    pub const fn observed(&self) -> &BTreeMap<u32, ObservedFlow> {
+        &self.observed
     }
 
     /// Whether a flow's bytes are those at its end, or now: the kernel told of its close, or it lives.
     #[must_use]
     pub fn is_complete(&self, key: FlowKey) -> bool {
-        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(End::is_known))
+        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::has_current_counters))
     }
 
     /// Whether a flow is over: an end of it is, and was not opened anew.
     #[must_use]
     pub fn is_over(&self, key: FlowKey) -> bool {
-        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(End::is_over))
+        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::is_closed))
     }
 
     /// TCP flows that are in no sample though they may have carried something. Where every close was told they have not: they were refused, or never
     /// answered.
     #[must_use]
     pub fn flows_without_samples(&self) -> usize {
-        if self.closes_missed() == (0, None) { 0 } else { self.unseen() }
+        if self.closes_missed() == (0, None) { 0 } else { self.unsampled() }
     }
 
-    fn unseen(&self) -> usize {
-        self.numbers.values().filter(|&number| !self.seen.contains_key(number)).count()
+    fn unsampled(&self) -> usize {
+        self.numbers.values().filter(|&number| !self.observed.contains_key(number)).count()
     }
 
     /// How often closes were lost, and why there are none at all, if so.
     #[must_use]
     pub fn closes_missed(&self) -> (u64, Option<&str>) {
         match &self.closes {
-            Ok(ends) => (ends.iter().map(Closes::missed).sum(), None),
+            Ok(ends) => (ends.iter().map(CloseEvents::missed).sum(), None),
             Err(why) => (0, Some(why)),
         }
     }
@@ -146,17 +146,17 @@ impl Sampler {
 
     /// Whether nothing is to be waited for: no socket has gone without its close, no flow is without a sample.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
-        let is_awaited = |flow: &Flow| flow.ends.iter().any(End::has_vanished);
-        self.closes.is_err() || (self.unseen() == 0 && !self.flows.values().any(is_awaited))
+    pub fn has_all_closes(&self) -> bool {
+        let is_pending = |flow: &Flow| flow.ends.iter().any(Endpoint::is_missing_close);
+        self.closes.is_err() || (self.unsampled() == 0 && !self.flows.values().any(is_pending))
     }
 
     /// The server's socket table, to wait for a server.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn served(&mut self) -> Result<Served, EmuError> {
-        self.ends[1].served()
+    pub fn listening_sockets(&mut self) -> Result<ListeningSockets, EmuError> {
+        self.ends[1].listening_sockets()
     }
 
     /// One row at `t_s` for each flow that the relay has seen and that lives, or has closed since the last look.
@@ -165,19 +165,19 @@ impl Sampler {
     /// [`EmuError::System`].
     pub fn sample(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
         // Closes first: what is in the table after them lives, or its close is yet to be read.
-        self.take_closes()?;
+        self.read_close_events()?;
         for flow in self.flows.values_mut() {
-            flow.ends.iter_mut().for_each(End::look_away);
+            flow.ends.iter_mut().for_each(Endpoint::mark_unseen);
         }
         for end in 0..2 {
             for state in self.ends[end].connections()? {
                 let Some(key) = self.flow_of(end, &state) else { continue };
                 let flow = self.flows.entry(key).or_default();
-                flow.ends[end].lives(state);
-                flow.is_new = true;
+                flow.ends[end].record_open(state);
+                flow.is_updated = true;
             }
         }
-        self.rows(t_s, samples);
+        self.write_rows(t_s, samples);
         Ok(())
     }
 
@@ -186,33 +186,33 @@ impl Sampler {
     /// # Errors
     /// [`EmuError::System`].
     pub fn sample_closed(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
-        self.take_closes()?;
-        self.rows(t_s, samples);
+        self.read_close_events()?;
+        self.write_rows(t_s, samples);
         Ok(())
     }
 
-    fn take_closes(&mut self) -> Result<(), EmuError> {
-        let mut closed = std::mem::take(&mut self.early);
+    fn read_close_events(&mut self) -> Result<(), EmuError> {
+        let mut closed = std::mem::take(&mut self.pending);
         if let Ok(ends) = &mut self.closes {
             for (end, closes) in ends.iter_mut().enumerate() {
-                closes.drain(|state| closed.push(Early { end, state, looks: 0 }))?;
+                closes.drain(|state| closed.push(PendingClose { end, state, attempts: 0 }))?;
             }
         }
-        for mut early in closed {
-            let Some(key) = self.flow_of(early.end, &early.state) else {
-                early.looks += 1;
-                if early.looks < PATIENCE {
-                    self.early.push(early);
+        for mut pending in closed {
+            let Some(key) = self.flow_of(pending.end, &pending.state) else {
+                pending.attempts += 1;
+                if pending.attempts < MAX_ATTEMPTS {
+                    self.pending.push(pending);
                 }
                 continue;
             };
-            let is_ours = self.flows.get(&key).is_some_and(|flow| flow.ends[early.end].is(&early.state));
-            if is_nothing(&early.state.info) && !is_ours {
+            let is_known = self.flows.get(&key).is_some_and(|flow| flow.ends[pending.end].is_same_socket(&pending.state));
+            if carried_nothing(&pending.state.info) && !is_known {
                 continue;
             }
             let flow = self.flows.entry(key).or_default();
-            flow.ends[early.end].closed(early.state);
-            flow.is_new = true;
+            flow.ends[pending.end].record_close(pending.state);
+            flow.is_updated = true;
         }
         Ok(())
     }
@@ -222,23 +222,23 @@ impl Sampler {
         let (client, server) = if end == 0 { (state.local, state.remote) } else { (state.remote, state.local) };
         let mut key = FlowKey { client, server, protocol: TCP };
         if end == 1 {
-            key = self.aliases.get(&key).copied().unwrap_or(key);
+            key = self.client_by_server.get(&key).copied().unwrap_or(key);
         }
         Some(key).filter(|key| self.numbers.contains_key(key))
     }
 
-    fn rows(&mut self, t_s: f64, samples: &mut Samples) {
-        let (numbers, seen) = (&self.numbers, &mut self.seen);
-        for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_new) {
-            flow.is_new = false;
+    fn write_rows(&mut self, t_s: f64, samples: &mut Samples) {
+        let (numbers, observed) = (&self.numbers, &mut self.observed);
+        for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_updated) {
+            flow.is_updated = false;
             if let Some(&number) = numbers.get(key) {
-                row(seen, number, *key, &flow.ends, t_s, samples);
+                write_row(observed, number, *key, &flow.ends, t_s, samples);
             }
         }
     }
 }
 
-fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[End; 2], t_s: f64, samples: &mut Samples) {
+fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey, ends: &[Endpoint; 2], t_s: f64, samples: &mut Samples) {
     let totals = [ends[0].totals(), ends[1].totals()];
     // Where one end is not ours, or is gone, the other says how much went each way.
     let [up, down] = [totals[0].acked.max(totals[1].received), totals[1].acked.max(totals[0].received)];
@@ -247,8 +247,8 @@ fn row(flows: &mut BTreeMap<u32, Observed>, number: u32, key: FlowKey, ends: &[E
     let Some(info) = sender.info() else { return };
     let (sent, received) = (&totals[direction as usize], totals[direction.reverse() as usize].received);
     // What is acknowledged has arrived; what has arrived is acknowledged half an RTT later.
-    let delivered = if ends[direction.reverse() as usize].is_known() { received } else { sent.acked.max(received) };
-    let seen = flows.entry(number).or_insert_with(|| Observed {
+    let delivered = if ends[direction.reverse() as usize].has_current_counters() { received } else { sent.acked.max(received) };
+    let seen = flows.entry(number).or_insert_with(|| ObservedFlow {
         key,
         direction,
         controller: UNKNOWN_CONTROLLER.to_owned(),

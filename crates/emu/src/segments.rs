@@ -14,7 +14,7 @@ pub const HEADER: usize = VIRTIO_NET_HDR_LEN;
 pub const LARGEST: usize = 65_536;
 
 /// Least payload of an aggregate's segments [bytes], whatever the MTU (`TCP_MIN_MSS`; UDP allows at most 128 segments).
-const LEAST_SEGMENT: usize = 48;
+const MIN_SEGMENT: usize = 48;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the transport's checksum is left to us.
 pub const NEEDS_CHECKSUM: u8 = 1;
@@ -26,7 +26,7 @@ const UDP: u8 = 17;
 
 /// Why a buffer does not become packets of the path's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SplitError {
     /// It is a packet, or a burst of them, larger than the path's MTU.
     TooLarge,
     /// It is malformed, or something that the kernel does not hand to such a device.
@@ -39,61 +39,61 @@ pub struct Split {
     /// So many packets.
     pub count: usize,
     /// Whether their transport's checksums were made here, of what is in them; else they are whatever their sender wrote.
-    pub is_summed: bool,
+    pub is_checksum_computed: bool,
 }
 
 /// Room for what comes out of one buffer.
-pub struct Parts {
+pub struct SplitBuffers {
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
     headroom: usize,
     mtu: usize,
 }
 
-impl Parts {
+impl SplitBuffers {
     /// For packets of up to `mtu` bytes, each behind `headroom` unused ones.
     #[must_use]
     pub fn new(headroom: usize, mtu: usize) -> Self {
-        let most = LARGEST / LEAST_SEGMENT + 1;
-        Self { packets: (0..most).map(|_| vec![0; headroom + mtu]).collect(), sizes: vec![0; most], headroom, mtu }
+        let capacity = LARGEST / MIN_SEGMENT + 1;
+        Self { packets: (0..capacity).map(|_| vec![0; headroom + mtu]).collect(), sizes: vec![0; capacity], headroom, mtu }
     }
 
     /// Takes `packet` apart as `header` says, whose offsets count from `link` bytes before the packet.
     ///
     /// # Errors
-    /// [`Refused`]; the packet is as it was.
-    pub fn split(&mut self, header: &[u8; HEADER], link: u16, packet: &mut [u8]) -> Result<Split, Refused> {
-        let header = VirtioNetHdr::decode(header).or(Err(Refused::Malformed))?;
+    /// [`SplitError`]; the packet is as it was.
+    pub fn split(&mut self, header: &[u8; HEADER], link: u16, packet: &mut [u8]) -> Result<Split, SplitError> {
+        let header = VirtioNetHdr::decode(header).or(Err(SplitError::Malformed))?;
         if header.gso_type == 0 && packet.len() > self.mtu {
-            return Err(Refused::TooLarge);
+            return Err(SplitError::TooLarge);
         }
         let split = if header.gso_type == 0 { self.copy(header, link, packet) } else { self.cut(header, link, packet)? };
-        split.ok_or(Refused::Malformed)
+        split.ok_or(SplitError::Malformed)
     }
 
     /// A packet by itself.
     fn copy(&mut self, header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Option<Split> {
-        let is_summed = header.flags & NEEDS_CHECKSUM != 0;
-        if is_summed {
+        let is_checksum_computed = header.flags & NEEDS_CHECKSUM != 0;
+        if is_checksum_computed {
             complete_checksum(packet, header.csum_start.checked_sub(link)?, header.csum_offset)?;
         }
         self.packets[0].get_mut(self.headroom..self.headroom + packet.len())?.copy_from_slice(packet);
         self.sizes[0] = packet.len();
-        Some(Split { count: 1, is_summed })
+        Some(Split { count: 1, is_checksum_computed })
     }
 
     /// A burst.
-    fn cut(&mut self, mut header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Result<Option<Split>, Refused> {
+    fn cut(&mut self, mut header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Result<Option<Split>, SplitError> {
         let Some(start) = header.csum_start.checked_sub(link) else { return Ok(None) };
         header.csum_start = start;
         let Some(length) = headers(&header, packet) else { return Ok(None) };
         header.hdr_len = length; // the kernel's own may be more: it is a hint
         if usize::from(length) + usize::from(header.gso_size).min(packet.len().saturating_sub(length.into())) > self.mtu {
-            return Err(Refused::TooLarge);
+            return Err(SplitError::TooLarge);
         }
         let is_v6 = packet[0] >> 4 == 6;
         let count = gso_split(packet, header, &mut self.packets, &mut self.sizes, self.headroom, is_v6).ok();
-        Ok(count.map(|count| Split { count, is_summed: true }))
+        Ok(count.map(|count| Split { count, is_checksum_computed: true }))
     }
 
     /// Takes out the `index`th packet, with its headroom, and its length; `spare` or fresh memory takes its place.
@@ -125,7 +125,7 @@ fn headers(header: &VirtioNetHdr, packet: &[u8]) -> Option<u16> {
         VIRTIO_NET_HDR_GSO_UDP_L4 => (packet.first()? >> 4, UDP),
         _ => return None,
     };
-    let is_it = match version {
+    let matches_header = match version {
         4 => packet.first()? >> 4 == 4 && usize::from(packet[0] & 15) * 4 == transport && *packet.get(9)? == protocol,
         // Behind extension headers it is not looked for.
         6 => packet.first()? >> 4 == 6 && (transport > 40 || transport == 40 && *packet.get(6)? == protocol),
@@ -136,7 +136,7 @@ fn headers(header: &VirtioNetHdr, packet: &[u8]) -> Option<u16> {
         _ => 8,
     };
     let least = if protocol == TCP { 20 } else { 8 };
-    (is_it && length >= least).then(|| header.csum_start.checked_add(length)).flatten()
+    (matches_header && length >= least).then(|| header.csum_start.checked_add(length)).flatten()
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
         /// Whatever a kernel, or whoever sends through it, may say.
         #[test]
         fn what_is_malformed_is_refused(header: [u8; HEADER], link in 0_u16..32, mut packet in prop::collection::vec(any::<u8>(), 0..3000)) {
-            let mut parts = Parts::new(HEADROOM, 1500);
+            let mut parts = SplitBuffers::new(HEADROOM, 1500);
             let _ = parts.split(&header, link, &mut packet);
         }
 
@@ -200,7 +200,7 @@ mod tests {
             let at = at % packet.len().min(64);
             packet[at] = value;
             packet.truncate(cut);
-            let mut parts = Parts::new(HEADROOM, 1500);
+            let mut parts = SplitBuffers::new(HEADROOM, 1500);
             if let Ok(split) = parts.split(&virtio(1, kind, size, start, offset), 0, &mut packet) {
                 for index in 0..split.count {
                     let (bytes, length) = parts.take(index, None);
@@ -214,9 +214,9 @@ mod tests {
             let body: Vec<u8> = (0..=250).cycle().take(length).collect();
             let mut packet = tcp(v6, &body);
             let (kind, start) = if v6 { (4, 40) } else { (1, 20) };
-            let mut parts = Parts::new(HEADROOM, 1500);
-            let Split { count, is_summed } = parts.split(&virtio(1, kind, size, start + link, 16), link, &mut packet).unwrap();
-            prop_assert!(is_summed);
+            let mut parts = SplitBuffers::new(HEADROOM, 1500);
+            let Split { count, is_checksum_computed } = parts.split(&virtio(1, kind, size, start + link, 16), link, &mut packet).unwrap();
+            prop_assert!(is_checksum_computed);
             prop_assert_eq!(count, length.div_ceil(usize::from(size)));
             let mut whole = Vec::new();
             for index in 0..count {
@@ -233,8 +233,8 @@ mod tests {
             // The kernel leaves the sum of the pseudo-header.
             let pseudo: u32 = [0x0a00_u32, 1, 0x0a00, 2, 6].iter().sum::<u32>() + u32::try_from(20 + length).unwrap();
             packet[36..38].copy_from_slice(&u16::try_from(pseudo % 0xffff).unwrap().to_be_bytes());
-            let mut parts = Parts::new(HEADROOM, 1500);
-            prop_assert_eq!(parts.split(&virtio(1, 0, 0, 20 + 14, 16), 14, &mut packet), Ok(Split { count: 1, is_summed: true }));
+            let mut parts = SplitBuffers::new(HEADROOM, 1500);
+            prop_assert_eq!(parts.split(&virtio(1, 0, 0, 20 + 14, 16), 14, &mut packet), Ok(Split { count: 1, is_checksum_computed: true }));
             let (bytes, length) = parts.take(0, None);
             let made = &bytes[HEADROOM..HEADROOM + length];
             let equal = |sum: &[u8]| if sum == [0xff, 0xff] { vec![0, 0] } else { sum.to_vec() }; // the two zeros
@@ -249,24 +249,24 @@ mod tests {
         let mut outer = Vec::new();
         PacketBuilder::ipv4([1; 4], [2; 4], 64).udp(1, 4789).write(&mut outer, &inner).unwrap();
         assert!(SlicedPacket::from_ip(&outer).is_ok());
-        let mut parts = Parts::new(HEADROOM, 1500);
-        assert_eq!(parts.split(&virtio(1, 1, 1000, 48, 16), 0, &mut outer), Err(Refused::Malformed));
+        let mut parts = SplitBuffers::new(HEADROOM, 1500);
+        assert_eq!(parts.split(&virtio(1, 1, 1000, 48, 16), 0, &mut outer), Err(SplitError::Malformed));
     }
 
     #[test]
     fn what_is_larger_than_the_path_is_told_from_what_is_malformed() {
-        let mut parts = Parts::new(HEADROOM, 1500);
+        let mut parts = SplitBuffers::new(HEADROOM, 1500);
         for v6 in [false, true] {
             let (mut packet, kind, start) = (tcp(v6, &[1; 8000]), if v6 { 4 } else { 1 }, if v6 { 40 } else { 20 });
             let before = packet.clone();
-            assert_eq!(parts.split(&virtio(1, 0, 0, start, 16), 0, &mut packet), Err(Refused::TooLarge));
-            assert_eq!(parts.split(&virtio(1, kind, 3000, start, 16), 0, &mut packet), Err(Refused::TooLarge));
+            assert_eq!(parts.split(&virtio(1, 0, 0, start, 16), 0, &mut packet), Err(SplitError::TooLarge));
+            assert_eq!(parts.split(&virtio(1, kind, 3000, start, 16), 0, &mut packet), Err(SplitError::TooLarge));
             assert_eq!(packet, before);
-            assert_eq!(parts.split(&virtio(1, 9, 3000, start, 16), 0, &mut packet), Err(Refused::Malformed));
+            assert_eq!(parts.split(&virtio(1, 9, 3000, start, 16), 0, &mut packet), Err(SplitError::Malformed));
             let mut whole = tcp(v6, &[1; 100]);
             assert_eq!(
                 parts.split(&virtio(0, 0, 0, 0, 0), 0, &mut whole),
-                Ok(Split { count: 1, is_summed: false }),
+                Ok(Split { count: 1, is_checksum_computed: false }),
                 "its sender's own sum"
             );
         }

@@ -3,7 +3,7 @@
 
 use crate::error::EmuError;
 use crate::host::Host;
-use crate::programs::{self, Reaper, spawn};
+use crate::programs::{self, ChildReaper, spawn};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgid};
 use std::collections::VecDeque;
@@ -18,13 +18,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How much is kept of what it says [bytes].
-const TAIL: usize = 4096;
+const TAIL_BYTES: usize = 4096;
 
 /// Lines of it in an error.
-const LINES: usize = 5;
+const ERROR_LINES: usize = 5;
 
 /// What a server says.
-pub enum Said {
+pub enum ServerOutput {
     /// It goes to a file.
     Log(PathBuf),
     /// The last of what it writes to its standard error is kept.
@@ -40,9 +40,9 @@ pub enum Said {
 ///
 /// # Errors
 /// [`EmuError::Spawn`].
-pub fn start(host: &Host, line: &OsStr, log: Option<&Path>, reaper: &Reaper) -> Result<(Pid, Said), EmuError> {
+pub fn start(host: &Host, line: &OsStr, log: Option<&Path>, reaper: &ChildReaper) -> Result<(Pid, ServerOutput), EmuError> {
     let name = line.to_string_lossy();
-    let failed = |e: std::io::Error| EmuError::Spawn { program: name.clone().into_owned(), found: e.to_string() };
+    let failed = |e: std::io::Error| EmuError::Spawn { program: name.clone().into_owned(), reason: e.to_string() };
     let (out, err): (Stdio, Stdio) = match log {
         Some(file) => {
             let file = File::create(file).map_err(failed)?;
@@ -53,11 +53,11 @@ pub fn start(host: &Host, line: &OsStr, log: Option<&Path>, reaper: &Reaper) -> 
     let mut child = Command::new("/bin/sh");
     child.arg("-c").arg(line).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     let (pid, mut child) = spawn(host, child, &name, reaper)?;
-    let said = match (log, child.stderr.take()) {
-        (None, Some(pipe)) => listen(pipe).map_err(failed)?,
-        (log, _) => Said::Log(log.map(Into::into).unwrap_or_default()),
+    let output = match (log, child.stderr.take()) {
+        (None, Some(pipe)) => capture_stderr(pipe).map_err(failed)?,
+        (log, _) => ServerOutput::Log(log.map(Into::into).unwrap_or_default()),
     };
-    Ok((pid, said))
+    Ok((pid, output))
 }
 
 /// The processes of a host, whoever their parents are by now: those in its network namespace.
@@ -82,7 +82,7 @@ impl Processes {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(|id| (entry.path(), id)));
         // A zombie is in none any more.
-        let here = ids.filter(|(folder, _)| fs::read_link(folder.join("ns/net")).is_ok_and(|found| found == *network));
+        let here = ids.filter(|(folder, _)| fs::read_link(folder.join("ns/net")).is_ok_and(|link| link == *network));
         here.map(|(_, id)| Pid::from_raw(id)).collect()
     }
 
@@ -100,19 +100,19 @@ pub fn terminate(server: Pid, others: &[Pid]) {
     others.iter().filter(|pid| left(pid)).for_each(|&pid| programs::terminate(pid));
 }
 
-fn listen(mut pipe: ChildStderr) -> std::io::Result<Said> {
-    let bytes = Arc::new(Mutex::new(VecDeque::with_capacity(2 * TAIL)));
-    let kept = Arc::clone(&bytes);
+fn capture_stderr(mut pipe: ChildStderr) -> std::io::Result<ServerOutput> {
+    let bytes = Arc::new(Mutex::new(VecDeque::with_capacity(2 * TAIL_BYTES)));
+    let tail = Arc::clone(&bytes);
     let read = move || {
-        let mut piece = [0; TAIL];
+        let mut piece = [0; TAIL_BYTES];
         loop {
             match pipe.read(&mut piece) {
                 Ok(0) => break,
                 Ok(n) => {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.extend(&piece[..n]);
-                    let over = kept.len().saturating_sub(TAIL);
-                    kept.drain(..over);
+                    let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+                    tail.extend(&piece[..n]);
+                    let over = tail.len().saturating_sub(TAIL_BYTES);
+                    tail.drain(..over);
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -120,15 +120,15 @@ fn listen(mut pipe: ChildStderr) -> std::io::Result<Said> {
         }
     };
     let reader = thread::Builder::new().name("server's words".to_owned()).spawn(read)?;
-    Ok(Said::Tail { bytes, reader })
+    Ok(ServerOutput::Tail { bytes, reader })
 }
 
-impl Said {
+impl ServerOutput {
     /// The last lines, to end an error with: `; it said: …`, or nothing.
     #[must_use]
     pub fn last_lines(&self) -> String {
         let bytes = match self {
-            Self::Log(file) => tail(file).unwrap_or_default(),
+            Self::Log(file) => read_tail(file).unwrap_or_default(),
             Self::Tail { bytes, reader } => {
                 // It has ended; what it wrote may still be in the pipe.
                 let began = Instant::now();
@@ -139,16 +139,16 @@ impl Said {
             }
         };
         let text = in_one_line(&bytes);
-        if text.is_empty() { text } else { format!("; it said: {text}") }
+        if text.is_empty() { text } else { format!("; its output: {text}") }
     }
 }
 
-fn tail(file: &PathBuf) -> std::io::Result<Vec<u8>> {
+fn read_tail(file: &PathBuf) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES as u64)))?;
     let mut bytes = Vec::new();
-    file.take(TAIL as u64).read_to_end(&mut bytes)?;
+    file.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -157,7 +157,7 @@ fn in_one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let clean = text.lines().map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>());
     let lines: Vec<String> = clean.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].join(" / ")
+    lines[lines.len().saturating_sub(ERROR_LINES)..].join(" / ")
 }
 
 #[cfg(test)]

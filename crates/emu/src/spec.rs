@@ -52,7 +52,7 @@ impl Begin {
     /// The Profile's time at which it begins anew when it is over at `end`, which is the time since its first beginning: where the clocks agree again, or
     /// at its own beginning.
     #[must_use]
-    pub fn again(self, end: Time) -> Time {
+    pub fn restart_at(self, end: Time) -> Time {
         match self {
             Self::At(_) => Time::ZERO,
             Self::WallClock(period) => Time(end.0 % period.0.max(1)),
@@ -140,7 +140,7 @@ impl Spec {
 }
 
 /// More than this is no specification [bytes].
-const MOST: u64 = 1 << 32;
+const MAX_PART_BYTES: u64 = 1 << 32;
 
 /// Reads a specification and its Profile: twice a length (u64, little-endian) and as many bytes; the second is [`encode_profile`]'s.
 ///
@@ -158,8 +158,8 @@ fn read_part(from: &mut impl Read) -> Result<Vec<u8>, EmuError> {
     let mut length = [0; 8];
     from.read_exact(&mut length).map_err(short)?;
     let length = u64::from_le_bytes(length);
-    if length > MOST {
-        return Err(EmuError::Spec(format!("{length} bytes; wanted at most {MOST}")));
+    if length > MAX_PART_BYTES {
+        return Err(EmuError::Spec(format!("{length} bytes; expected at most {MAX_PART_BYTES}")));
     }
     let mut part = Vec::new();
     from.take(length).read_to_end(&mut part).map_err(short)?;
@@ -233,13 +233,13 @@ mod tests {
         // It is over after 7 s, and then after every 15.
         let (mut end, mut seconds) = (Time(duration.0), 10.0);
         for _ in 0..3 {
-            let again = begin.again(end);
-            assert_eq!(again, begin.resolve(start, at(seconds)));
-            let lasts = duration.0 - again.0;
+            let restart = begin.restart_at(end);
+            assert_eq!(restart, begin.resolve(start, at(seconds)));
+            let lasts = duration.0 - restart.0;
             assert_eq!(lasts, 15_000_000_000);
             (end, seconds) = (Time(end.0 + lasts), seconds + lasts as f64 / 1e9);
         }
-        assert_eq!(Begin::At(Time(7)).again(end), Time::ZERO, "as asked");
+        assert_eq!(Begin::At(Time(7)).restart_at(end), Time::ZERO, "as asked");
     }
 
     proptest! {

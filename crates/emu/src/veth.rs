@@ -93,21 +93,21 @@ impl Veth {
     pub fn create(end: &'static str, name: &'static str, mtu: u16) -> Result<Self, EmuError> {
         let host = gettid().as_raw();
         // A thread may leave its namespace but, without /proc, not come back: another goes. The socket keeps the namespace that it makes.
-        let spawned = thread::scope(|scope| scope.spawn(|| Self::beyond(end, name, mtu, host)).join());
-        spawned.map_err(|_| EmuError::Interface { end, what: "veth pair", found: "its thread failed".to_owned() })?
+        let spawned = thread::scope(|scope| scope.spawn(|| Self::create_in_new_namespace(end, name, mtu, host)).join());
+        spawned.map_err(|_| EmuError::Interface { end, operation: "veth pair", reason: "its thread failed".to_owned() })?
     }
 
     /// In a new namespace, with its near end in that of thread `host`.
-    fn beyond(end: &'static str, name: &'static str, mtu: u16, host: i32) -> Result<Self, EmuError> {
+    fn create_in_new_namespace(end: &'static str, name: &'static str, mtu: u16, host: i32) -> Result<Self, EmuError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(system("network namespace of the relay's end"))?;
         let largest = GSO_BYTES.max(mtu.into());
         let offload_refused = with_netlink(end, |handle| async move {
-            let failed = |what| move |e: rtnetlink::Error| EmuError::Interface { end, what, found: e.to_string() };
+            let failed = |operation| move |e: rtnetlink::Error| EmuError::Interface { end, operation, reason: e.to_string() };
             // A program that gives its own end a larger MTU is to be told of it by the relay, rather than lose its packets in between.
             let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(LARGEST_MTU).arp(false).build();
             handle.link().add(pair).execute().await.map_err(failed("veth pair"))?;
-            crate::host::set(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
-            let refused = offload::only_tcp(name).err().map(|e| e.to_string());
+            crate::host::try_set_sysctl(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
+            let refused = offload::disable_unsupported(name).err().map(|e| e.to_string());
             let near = index(&handle, name).await.map_err(failed("veth pair"))?;
             let near = LinkUnspec::new_with_index(near)
                 .address(NEAR_ADDRESS.to_vec())
@@ -143,7 +143,7 @@ impl Veth {
     /// # Errors
     /// What the kernel says of the device.
     pub fn receive<T>(&mut self, read: impl FnOnce(Received<'_>) -> T) -> std::io::Result<Option<T>> {
-        let taken = self.ring.take(|frame| {
+        let taken = self.ring.read_frame(|frame| {
             let Some(Frame { header, bytes }) = frame else { return read(Received::Cut) };
             match bytes.split_at_mut_checked(ETHERNET.into()) {
                 Some((link, packet)) if link[12..] == IPV4 || link[12..] == IPV6 => read(Received::Ip(&header, ETHERNET, packet)),
@@ -179,8 +179,8 @@ impl Veth {
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn overflow(&self) -> Result<Overflow, EmuError> {
-        self.socket.try_clone().map(Overflow).map_err(system("descriptor of the packet socket"))
+    pub fn overflow(&self) -> Result<DropCounter, EmuError> {
+        self.socket.try_clone().map(DropCounter).map_err(system("descriptor of the packet socket"))
     }
 }
 
@@ -191,9 +191,9 @@ impl AsFd for Veth {
 }
 
 /// What found no room in a device's ring.
-pub struct Overflow(OwnedFd);
+pub struct DropCounter(OwnedFd);
 
-impl Overflow {
+impl DropCounter {
     /// Packets, since it was last asked.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
-use bentpipe_emu::account::Account;
+use bentpipe_emu::result::EmulationResult;
 use bentpipe_emu::isolation::{self, Privilege};
 use bentpipe_emu::{session, spec};
 use bentpipe_profile::run::Samples;
@@ -27,10 +27,10 @@ pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, superviso
     Ok(py.detach(|| session::run(privilege, control, supervisor, report)))
 }
 
-/// The summary of an emulation as JSON: `account_json` is its last line, the columns are its `samples`', with the flows as the Experiment numbers them.
+/// The summary of an emulation as JSON: `result_json` is its `done` message, the columns are its `samples`', with the flows as the Experiment numbers them.
 #[pyfunction]
 pub fn summarise_emulation(
-    account_json: &str,
+    result_json: &str,
     t_s: Vec<f64>,
     flow: Vec<u64>,
     goodput_bytes: Vec<u64>,
@@ -38,9 +38,9 @@ pub fn summarise_emulation(
     retransmits: Vec<u64>,
     rtt_smoothed_ms: Vec<f64>,
 ) -> PyResult<String> {
-    let account: Account = serde_json::from_str(account_json).map_err(user_error)?;
+    let result: EmulationResult = serde_json::from_str(result_json).map_err(user_error)?;
     let samples = Samples { t_s, flow, goodput_bytes, inflight_bytes, retransmits, rtt_smoothed_ms, ..Samples::default() };
-    serde_json::to_string(&account.summary(&samples)).map_err(user_error)
+    serde_json::to_string(&result.summary(&samples)).map_err(user_error)
 }
 
 /// A Profile as bytes for `emulate`'s control pipe.

@@ -3,29 +3,29 @@
 //! The relay's side makes every content and gets every one back, so the writer, which may be interrupted at any moment, never holds the lock of the
 //! allocator's that the relay would wait for; and how much memory there is of them is bounded.
 
-use super::{Record, Spent};
+use super::{Record, StageTime};
 use rtrb::{Consumer, PopError, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Packets on their way to the writer: half a second of 1500-byte packets at 1.5 Gbit/s. Chosen here.
-const MOST_QUEUED: usize = 1 << 16;
+const MAX_QUEUED: usize = 1 << 16;
 
 /// Memory of all packets that the capture holds, on their way to the writer or waiting there for an earlier one's fate [bytes]. Chosen here: a second of
 /// 1.5 Gbit/s.
-const MOST_BYTES: usize = 192 << 20;
+const MAX_BYTES: usize = 192 << 20;
 
 /// A packet's bytes, and where its time went.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub bytes: Vec<u8>,
-    pub spent: Vec<Spent>,
+    pub stage_times: Vec<StageTime>,
 }
 
 impl Content {
     /// Memory that it takes [bytes].
     pub fn size(&self) -> usize {
-        self.bytes.capacity() + self.spent.capacity() * size_of::<Spent>()
+        self.bytes.capacity() + self.stage_times.capacity() * size_of::<StageTime>()
     }
 }
 
@@ -33,37 +33,37 @@ impl Content {
 pub(super) const OVERHEAD: usize = 512;
 
 /// The relay's side.
-pub(super) struct Outbox {
+pub(super) struct RecordSender {
     to: Producer<Record>,
     spare: Consumer<Content>,
     /// Of all contents there are, wherever they are.
     allocated: usize,
-    most: usize,
+    max_bytes: usize,
     missed: Arc<AtomicU64>,
 }
 
 /// The writer's side.
-pub(super) struct Inbox {
+pub(super) struct RecordReceiver {
     from: Consumer<Record>,
     back: Producer<Content>,
     missed: Arc<AtomicU64>,
 }
 
 /// Both sides.
-pub(super) fn channel() -> (Outbox, Inbox) {
-    bounded(MOST_BYTES)
+pub(super) fn channel() -> (RecordSender, RecordReceiver) {
+    bounded(MAX_BYTES)
 }
 
-fn bounded(most: usize) -> (Outbox, Inbox) {
-    let (to, from) = RingBuffer::new(MOST_QUEUED);
+fn bounded(max_bytes: usize) -> (RecordSender, RecordReceiver) {
+    let (to, from) = RingBuffer::new(MAX_QUEUED);
     // As many as there can be: a content always finds its way back.
-    let (back, spare) = RingBuffer::new(most / OVERHEAD);
+    let (back, spare) = RingBuffer::new(max_bytes / OVERHEAD);
     let missed = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&missed);
-    (Outbox { to, spare, allocated: 0, most, missed }, Inbox { from, back, missed: counted })
+    (RecordSender { to, spare, allocated: 0, max_bytes, missed }, RecordReceiver { from, back, missed: counted })
 }
 
-impl Outbox {
+impl RecordSender {
     /// A copy of `packet`, with `stages` places for where its time went; `None`: there is no memory for it within the bound.
     pub fn copy(&mut self, packet: &[u8], stages: usize) -> Option<Content> {
         loop {
@@ -72,14 +72,14 @@ impl Outbox {
                 Err(_) => (Content::default(), OVERHEAD),
             };
             let before = content.size();
-            let places = stages.max(content.spent.capacity()) * size_of::<Spent>();
+            let places = stages.max(content.stage_times.capacity()) * size_of::<StageTime>();
             let after = packet.len().max(content.bytes.capacity()) + places;
-            if self.allocated + new + after - before <= self.most {
+            if self.allocated + new + after - before <= self.max_bytes {
                 content.bytes.clear();
                 content.bytes.reserve_exact(packet.len());
                 content.bytes.extend_from_slice(packet);
-                content.spent.clear();
-                content.spent.reserve_exact(stages);
+                content.stage_times.clear();
+                content.stage_times.reserve_exact(stages);
                 self.allocated += new + content.size() - before;
                 return Some(content);
             }
@@ -105,7 +105,7 @@ impl Outbox {
 }
 
 /// What the writer finds.
-pub(super) enum Found {
+pub(super) enum Received {
     /// A packet.
     Packet(Record),
     /// Nothing now.
@@ -114,19 +114,19 @@ pub(super) enum Found {
     End,
 }
 
-impl Inbox {
+impl RecordReceiver {
     /// The next packet.
-    pub fn take(&mut self) -> Found {
+    pub fn take(&mut self) -> Received {
         let ended = self.from.is_abandoned(); // asked first: what was sent before the end is found then
         match self.from.pop() {
-            Ok(record) => Found::Packet(record),
-            Err(PopError::Empty) if ended => Found::End,
-            Err(PopError::Empty) => Found::Nothing,
+            Ok(record) => Received::Packet(record),
+            Err(PopError::Empty) if ended => Received::End,
+            Err(PopError::Empty) => Received::Nothing,
         }
     }
 
     /// The content of a packet that is written.
-    pub fn give_back(&mut self, content: Content) {
+    pub fn return_content(&mut self, content: Content) {
         let _ = self.back.push(content); // there is room
     }
 
@@ -154,49 +154,49 @@ mod tests {
         fn memory_is_bounded_and_every_packet_counted(
             steps in prop::collection::vec((prop_oneof![Just(40_usize), Just(1500), 0_usize..65_000], 0_usize..4, any::<bool>()), 1..400),
         ) {
-            let most = 1 << 18;
-            let (mut outbox, mut inbox) = bounded(most);
+            let max_bytes = 1 << 18;
+            let (mut sender, mut receiver) = bounded(max_bytes);
             let mut held: Vec<Record> = Vec::new();
             let (mut sent, mut got) = (0, 0);
             for (size, takes, returns) in steps {
-                let copy = outbox.copy(&vec![7; size], size % 23);
-                prop_assert!(copy.as_ref().is_none_or(|content| content.bytes.len() == size && content.spent.capacity() >= size % 23));
-                outbox.send(copy.map(record));
+                let copy = sender.copy(&vec![7; size], size % 23);
+                prop_assert!(copy.as_ref().is_none_or(|content| content.bytes.len() == size && content.stage_times.capacity() >= size % 23));
+                sender.send(copy.map(record));
                 sent += 1;
                 for _ in 0..takes {
-                    if let Found::Packet(record) = inbox.take() {
+                    if let Received::Packet(record) = receiver.take() {
                         got += 1;
                         held.push(record);
                     }
                 }
                 if returns {
-                    held.drain(..).for_each(|record| inbox.give_back(record.content));
+                    held.drain(..).for_each(|record| receiver.return_content(record.content));
                 }
-                prop_assert!(outbox.allocated <= most);
+                prop_assert!(sender.allocated <= max_bytes);
             }
             let mut counted = 0;
-            let missed = inbox.missed();
-            while let Ok(content) = outbox.spare.pop() {
+            let missed = receiver.missed();
+            while let Ok(content) = sender.spare.pop() {
                 counted += OVERHEAD + content.size();
             }
-            while let Found::Packet(record) = inbox.take() {
+            while let Received::Packet(record) = receiver.take() {
                 got += 1;
                 held.push(record);
             }
             counted += held.iter().map(|record| OVERHEAD + record.content.size()).sum::<usize>();
-            prop_assert_eq!(counted, outbox.allocated);
+            prop_assert_eq!(counted, sender.allocated);
             prop_assert_eq!(got + missed, sent);
         }
     }
 
     #[test]
     fn what_was_sent_before_the_end_is_found() {
-        let (mut outbox, mut inbox) = bounded(1 << 16);
-        assert!(matches!(inbox.take(), Found::Nothing));
-        let copy = outbox.copy(b"last", 0);
-        outbox.send(copy.map(record));
-        drop(outbox);
-        assert!(matches!(inbox.take(), Found::Packet(found) if found.content.bytes == b"last"));
-        assert!(matches!(inbox.take(), Found::End));
+        let (mut sender, mut receiver) = bounded(1 << 16);
+        assert!(matches!(receiver.take(), Received::Nothing));
+        let copy = sender.copy(b"last", 0);
+        sender.send(copy.map(record));
+        drop(sender);
+        assert!(matches!(receiver.take(), Received::Packet(reason) if reason.content.bytes == b"last"));
+        assert!(matches!(receiver.take(), Received::End));
     }
 }

@@ -1,31 +1,31 @@
 //! What the path did with a packet, in words.
 
-use super::{Fate, Spent};
+use super::{Fate, StageTime};
 use bentpipe_link::DropCause;
 use bentpipe_profile::{EventKind, Nanos, Profile, Time};
 
 /// Of the packet where it was sent: its number among those of its direction, its fate, and where its time went.
 #[must_use]
-pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate, spent: &[Spent]) -> String {
-    let what = match *fate {
-        Fate::Delivered { delay, taken, route, .. } => {
-            let refused = if taken { "" } else { ", but not taken by the kernel behind it" };
+pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate, stage_times: &[StageTime]) -> String {
+    let outcome = match *fate {
+        Fate::Delivered { delay, is_accepted, route, .. } => {
+            let refused = if is_accepted { "" } else { ", but rejected by the kernel behind it" };
             format!("delivered: {} ms one way over {}{refused}", ms(delay), route_name(profile, route))
         }
         Fate::Dropped { cause, after, at, route, position } => {
             let hop = hop_of(profile, route, position);
-            format!("dropped: {} of {}, {} ms after it was sent", why(profile, cause, hop, at), hop_name(profile, hop), ms(after))
+            format!("dropped: {} of {}, {} ms after it was sent", cause_name(profile, cause, hop, at), hop_name(profile, hop), ms(after))
         }
         Fate::NoRoute => "dropped: no route".to_owned(),
         Fate::Held => "held: on its way when the run ended".to_owned(),
     };
-    format!("#{number} {what}{}", shares(profile, spent))
+    format!("#{number} {outcome}{}", describe_stages(profile, stage_times))
 }
 
 /// Where the time went: by hop, in the order in which they were passed, its parts in the order of the elements.
-fn shares(profile: &Profile, spent: &[Spent]) -> String {
-    let at = |one: &Spent| hop_of(profile, one.route, one.position);
-    let hops = spent.chunk_by(|a, b| at(a) == at(b)).map(|parts| {
+fn describe_stages(profile: &Profile, stage_times: &[StageTime]) -> String {
+    let at = |one: &StageTime| hop_of(profile, one.route, one.position);
+    let hops = stage_times.chunk_by(|a, b| at(a) == at(b)).map(|parts| {
         let named = parts.iter().map(|one| format!("{} ms {}", ms(one.span), one.part.name())).collect::<Vec<_>>();
         format!("{}: {}", hop_name(profile, at(&parts[0])), named.join(", "))
     });
@@ -58,7 +58,7 @@ fn hop_name(profile: &Profile, hop: Option<usize>) -> &str {
     hop.and_then(|hop| profile.hops().get(hop)).map_or("an unknown hop", |hop| &hop.name)
 }
 
-fn why(profile: &Profile, cause: DropCause, hop: Option<usize>, at: Time) -> &'static str {
+fn cause_name(profile: &Profile, cause: DropCause, hop: Option<usize>, at: Time) -> &'static str {
     match cause {
         DropCause::QueueFull => "queue full",
         DropCause::Aqm => "queue discipline",
@@ -121,9 +121,9 @@ mod tests {
     }
 
     /// What is said of a packet that goes up from `at` on.
-    fn said(profile: &Profile, at: Time) -> String {
+    fn comment_for(profile: &Profile, at: Time) -> String {
         let mut network = Network::new(&[profile], Streams::new(0)).unwrap();
-        network.keep_stages();
+        network.record_stages();
         let mut out = Vec::new();
         network.run_until(at, &mut out);
         network.send(Packet::new(at, 0, Direction::Up, 0, 100, 0)).unwrap();
@@ -131,16 +131,16 @@ mod tests {
         let [(outcome, packet)] = out[..] else { panic!("{out:?}") };
         let delay = packet.at.since(packet.entered);
         let mut until = packet.entered;
-        let spent = network.take_stages().filter_map(|stage| {
+        let stage_times = network.take_stages().filter_map(|stage| {
             let span = stage.until.since(std::mem::replace(&mut until, stage.until));
-            (span.0 > 0).then_some(Spent { route: stage.route, position: stage.position, part: stage.part, span })
+            (span.0 > 0).then_some(StageTime { route: stage.route, position: stage.position, part: stage.part, span })
         });
-        let spent: Vec<_> = spent.collect();
+        let stage_times: Vec<_> = stage_times.collect();
         let fate = match outcome {
-            Outcome::Delivered => Fate::Delivered { delay, handed: packet.at, late: Nanos(0), taken: true, route: packet.route },
+            Outcome::Delivered => Fate::Delivered { delay, handed_at: packet.at, late: Nanos(0), is_accepted: true, route: packet.route },
             Outcome::Dropped(cause) => Fate::Dropped { cause, after: delay, at: packet.at, route: packet.route, position: packet.position },
         };
-        sent(profile, 7, &fate, &spent)
+        sent(profile, 7, &fate, &stage_times)
     }
 
     #[test]
@@ -148,18 +148,18 @@ mod tests {
         let after_it = Time(20_000_000);
         let outage = profile(0, EventKind::Outage);
         let delivered = "#7 delivered: 20.000000 ms one way over access > transit [access: 10.000000 ms propagation; transit: 10.000000 ms propagation]";
-        assert_eq!(said(&outage, after_it), delivered);
+        assert_eq!(comment_for(&outage, after_it), delivered);
         let dropped = "of access, 3.000000 ms after it was sent [access: 3.000000 ms propagation]";
-        assert_eq!(said(&outage, Time(2_000_000)), format!("#7 dropped: outage {dropped}"));
-        assert_eq!(said(&profile(0, EventKind::Rain), Time(2_000_000)), format!("#7 dropped: rain {dropped}"));
+        assert_eq!(comment_for(&outage, Time(2_000_000)), format!("#7 dropped: outage {dropped}"));
+        assert_eq!(comment_for(&profile(0, EventKind::Rain), Time(2_000_000)), format!("#7 dropped: rain {dropped}"));
         let struck = Time(5_200_000); // while the hop is interrupted
         let waited = "#7 delivered: 20.800000 ms one way over access > transit [access: 0.800000 ms queue, 10.000000 ms propagation; transit: 10.000000 ms propagation]";
-        assert_eq!(said(&outage, struck), waited);
+        assert_eq!(comment_for(&outage, struck), waited);
         let back = EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop: 0 };
-        assert!(said(&profile(0, back), Time(2_000_000)).starts_with("#7 dropped: reconfiguration of access"));
+        assert!(comment_for(&profile(0, back), Time(2_000_000)).starts_with("#7 dropped: reconfiguration of access"));
         let lossy = profile(LOSS_ONE, EventKind::Outage);
         let lost = "#7 dropped: loss process of transit, 10.000000 ms after it was sent [access: 10.000000 ms propagation]";
-        assert_eq!(said(&lossy, after_it), lost);
+        assert_eq!(comment_for(&lossy, after_it), lost);
         assert_eq!(sent(&lossy, 1, &Fate::NoRoute, &[]), "#1 dropped: no route");
     }
 

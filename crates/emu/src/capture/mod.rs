@@ -9,7 +9,7 @@
 
 mod channel;
 mod comment;
-mod order;
+mod reorder;
 mod writer;
 
 pub(crate) use channel::Content;
@@ -20,7 +20,7 @@ use crate::error::{EmuError, system};
 use bentpipe_link::stages::{Part, Stage};
 use bentpipe_link::{DropCause, Packet};
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
-use channel::Outbox;
+use channel::RecordSender;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -33,11 +33,11 @@ pub(crate) enum Fate {
         /// Between entering and when it was due at the other end.
         delay: Nanos,
         /// When it was handed on.
-        handed: Time,
+        handed_at: Time,
         /// How long after it was due.
         late: Nanos,
         /// Whether the kernel, or the gateway, took it.
-        taken: bool,
+        is_accepted: bool,
         /// The Profile's route that it followed last.
         route: u16,
     },
@@ -62,7 +62,7 @@ pub(crate) enum Fate {
 
 /// Where a packet was, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct StageTime {
     /// The Profile's route that it followed.
     route: u16,
     /// The place in it.
@@ -92,22 +92,22 @@ struct Entry {
 }
 
 /// Where the packets went that the relay knows by one handle, one after the other.
-struct Way {
+struct Transit {
     /// The one that has it now.
     entry: Entry,
     /// When it was done with what is known, by the Profile's time.
     until: Time,
-    spent: Vec<Spent>,
+    stage_times: Vec<StageTime>,
 }
 
 /// The relay's side.
 pub struct Tap {
-    to: Outbox,
+    to: RecordSender,
     /// What is inside, by direction: when it entered, and its number.
     inside: [BTreeSet<(Time, u64)>; 2],
     next: [u64; 2],
     /// By the relay's handle to the content.
-    ways: Vec<Way>,
+    transits: Vec<Transit>,
 }
 
 /// Starts the writer.
@@ -120,16 +120,16 @@ pub fn start(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Result<(Tap
         .name("capture".to_owned())
         .spawn(move || writer::Writer::new(files, profile, anchor).run(from))
         .map_err(system("thread of the capture"))?;
-    Ok((Tap { to, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], ways: Vec::new() }, thread))
+    Ok((Tap { to, inside: [BTreeSet::new(), BTreeSet::new()], next: [0; 2], transits: Vec::new() }, thread))
 }
 
 impl Tap {
     /// The content of a packet that is about to be handed on, which may change it. `None`: there is no room for it.
     #[must_use]
     pub(crate) fn copy(&mut self, body: u32, packet: &[u8]) -> Option<Content> {
-        let spent = self.ways.get(body as usize).map_or(&[][..], |way| &way.spent);
-        let mut content = self.to.copy(packet, spent.len())?;
-        content.spent.extend_from_slice(spent);
+        let stage_times = self.transits.get(body as usize).map_or(&[][..], |transit| &transit.stage_times);
+        let mut content = self.to.copy(packet, stage_times.len())?;
+        content.stage_times.extend_from_slice(stage_times);
         Some(content)
     }
 
@@ -138,29 +138,37 @@ impl Tap {
         let number = self.number(packet.direction);
         let entry = Entry { direction: packet.direction, sent, number };
         let body = packet.body as usize;
-        if body >= self.ways.len() {
-            self.ways.resize_with(body + 1, || Way { entry, until: Time::ZERO, spent: Vec::new() });
+        if body >= self.transits.len() {
+            self.transits.resize_with(body + 1, || Transit { entry, until: Time::ZERO, stage_times: Vec::new() });
         }
-        let way = &mut self.ways[body];
-        (way.entry, way.until) = (entry, packet.at);
-        way.spent.clear();
+        let transit = &mut self.transits[body];
+        (transit.entry, transit.until) = (entry, packet.at);
+        transit.stage_times.clear();
         self.inside[packet.direction as usize].insert((sent, number));
     }
 
     /// A packet is done with a part of its way.
-    pub fn passed(&mut self, stage: &Stage) {
-        let Some(way) = self.ways.get_mut(stage.body as usize) else { return };
-        let span = stage.until.since(way.until);
-        way.until = stage.until;
+    pub fn record_stage(&mut self, stage: &Stage) {
+        let Some(transit) = self.transits.get_mut(stage.body as usize) else { return };
+        let span = stage.until.since(transit.until);
+        transit.until = stage.until;
         if span.0 > 0 {
-            way.spent.push(Spent { route: stage.route, position: stage.position, part: stage.part, span });
+            transit.stage_times.push(StageTime { route: stage.route, position: stage.position, part: stage.part, span });
         }
     }
 
     /// It came out at the other end at `handed`. Nothing that enters from now on does so before `now`.
-    pub(crate) fn delivered(&mut self, packet: &Packet, content: Option<Content>, handed: Time, late: Nanos, taken: bool, now: Time) {
-        let fate = Fate::Delivered { delay: packet.at.since(packet.entered), handed, late, taken, route: packet.route };
-        self.left(packet.body, content, fate, now);
+    pub(crate) fn delivered(
+        &mut self,
+        packet: &Packet,
+        content: Option<Content>,
+        handed_at: Time,
+        late: Nanos,
+        is_accepted: bool,
+        now: Time,
+    ) {
+        let fate = Fate::Delivered { delay: packet.at.since(packet.entered), handed_at, late, is_accepted, route: packet.route };
+        self.finish(packet.body, content, fate, now);
     }
 
     /// It was lost.
@@ -168,14 +176,14 @@ impl Tap {
         let (after, at) = (packet.at.since(packet.entered), packet.at);
         let fate = Fate::Dropped { cause, after, at, route: packet.route, position: packet.position };
         let content = self.copy(packet.body, content);
-        self.left(packet.body, content, fate, now);
+        self.finish(packet.body, content, fate, now);
     }
 
     /// There was no path for a packet.
     pub fn refused(&mut self, direction: Direction, content: &[u8], now: Time) {
         let number = self.number(direction);
         let content = self.to.copy(content, 0);
-        self.tell(Entry { direction, sent: now, number }, content, Fate::NoRoute, now);
+        self.send(Entry { direction, sent: now, number }, content, Fate::NoRoute, now);
     }
 
     /// The run is over, and these are still inside: the relay's contents by its handles.
@@ -183,7 +191,7 @@ impl Tap {
         for (body, buffer) in (0..).zip(bodies) {
             if let Some(buffer) = buffer {
                 let content = self.copy(body, buffer.packet());
-                self.left(body, content, Fate::Held, now);
+                self.finish(body, content, Fate::Held, now);
             }
         }
     }
@@ -194,14 +202,14 @@ impl Tap {
         *next
     }
 
-    fn left(&mut self, body: u32, content: Option<Content>, fate: Fate, now: Time) {
-        let Some(way) = self.ways.get(body as usize) else { return };
-        let entry = way.entry;
+    fn finish(&mut self, body: u32, content: Option<Content>, fate: Fate, now: Time) {
+        let Some(transit) = self.transits.get(body as usize) else { return };
+        let entry = transit.entry;
         self.inside[entry.direction as usize].remove(&(entry.sent, entry.number));
-        self.tell(entry, content, fate, now);
+        self.send(entry, content, fate, now);
     }
 
-    fn tell(&mut self, entry: Entry, content: Option<Content>, fate: Fate, now: Time) {
+    fn send(&mut self, entry: Entry, content: Option<Content>, fate: Fate, now: Time) {
         let oldest = |inside: &BTreeSet<(Time, u64)>| inside.first().map_or(now, |(sent, _)| *sent).min(now);
         // What the client sends goes up, what the server sends down.
         let upto = [oldest(&self.inside[0]), oldest(&self.inside[1])];

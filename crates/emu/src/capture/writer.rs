@@ -1,7 +1,7 @@
 //! The thread that writes, at the ordinary priority: it may be late, the relay must not.
 
-use super::channel::{Found, Inbox, OVERHEAD};
-use super::order::Order;
+use super::channel::{OVERHEAD, Received, RecordReceiver};
+use super::reorder::ReorderBuffer;
 use super::{Fate, Record, comment};
 use crate::error::EmuError;
 use bentpipe_profile::{Profile, Time};
@@ -22,13 +22,13 @@ use std::thread;
 use std::time::Duration;
 
 /// Between looks at an empty channel. It is looked at, not waited for: waking a sleeper would cost the relay a system call for each packet.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Memory of the packets that wait for an earlier one's fate, at each end [bytes]: a third of what the capture may hold. Chosen here.
-const MOST_HELD_BYTES: usize = 64 << 20;
+const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// Bytes written at once, at the most: whole blocks.
-const PIECE: usize = 1 << 20;
+const FLUSH_BYTES: usize = 1 << 20;
 
 /// `if_tsresol`: units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -92,7 +92,7 @@ struct Trace {
 impl Trace {
     fn create(folder: &Path, end: &'static str) -> Result<Self, EmuError> {
         let path = folder.join(format!("{end}.pcapng"));
-        let failed = |found: String| EmuError::Capture { file: path.display().to_string(), found };
+        let failed = |reason: String| EmuError::Capture { file: path.display().to_string(), reason };
         let file = File::create(&path).map_err(|e| failed(e.to_string()))?;
         let program = concat!("bentpipe ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
@@ -114,14 +114,14 @@ impl Trace {
             Ok(blocks)
         });
         let mut trace = Self {
-            blocks: begun.map_err(|e| failed(said(&e)))?,
+            blocks: begun.map_err(|e| failed(describe_error(&e)))?,
             path: path.clone(),
             file,
             written: 0,
             latest: Time::ZERO,
             out_of_order: 0,
         };
-        trace.flush().map_err(|e| failed(said(&e)))?;
+        trace.flush().map_err(|e| failed(describe_error(&e)))?;
         Ok(trace)
     }
 
@@ -134,17 +134,17 @@ impl Trace {
             options: vec![EnhancedPacketOption::Comment(comment.into()), EnhancedPacketOption::Flags(flags)],
         })?;
         self.written += 1;
-        if self.blocks.get_ref().len() >= PIECE { self.flush() } else { Ok(()) }
+        if self.blocks.get_ref().len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn end(&mut self, unix_ns: u64, missed: u64) -> Result<(), PcapError> {
         let mut options = vec![InterfaceStatisticsOption::IsbIfRecv(self.written + missed), InterfaceStatisticsOption::IsbIfDrop(missed)];
-        let lacks = [
+        let gaps = [
             (missed, "came faster than they could be written: in neither end's file"),
             (self.out_of_order, "stand behind later ones: more passed them inside the path than could be held back"),
         ];
-        let said = lacks.into_iter().filter(|(packets, _)| *packets > 0).map(|(packets, what)| format!("{packets} packets {what}"));
-        options.extend(said.map(|text| InterfaceStatisticsOption::Comment(text.into())));
+        let notes = gaps.into_iter().filter(|(packets, _)| *packets > 0).map(|(packets, problem)| format!("{packets} packets {problem}"));
+        options.extend(notes.map(|text| InterfaceStatisticsOption::Comment(text.into())));
         self.blocks.write_pcapng_block(InterfaceStatisticsBlock {
             interface_id: 0,
             // The format has the high half first (draft-ietf-opsawg-pcapng, Interface Statistics Block); the crate writes one little-endian number.
@@ -166,7 +166,7 @@ impl Trace {
 /// See the module.
 pub(super) struct Writer {
     traces: [Trace; 2],
-    orders: [Order<(Rc<Record>, u32)>; 2],
+    buffers: [ReorderBuffer<(Rc<Record>, u32)>; 2],
     profile: Arc<Profile>,
     anchor: Anchor,
     failed: Option<String>,
@@ -175,53 +175,53 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
-        Self::holding(MOST_HELD_BYTES, files, profile, anchor)
+        Self::with_limit(MAX_HELD_BYTES, files, profile, anchor)
     }
 
-    fn holding(most: usize, files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
-        let orders = [Order::new(most), Order::new(most)];
-        Self { traces: files.0, orders, profile, anchor, failed: None, last: anchor.at }
+    fn with_limit(max_bytes: usize, files: Files, profile: Arc<Profile>, anchor: Anchor) -> Self {
+        let buffers = [ReorderBuffer::new(max_bytes), ReorderBuffer::new(max_bytes)];
+        Self { traces: files.0, buffers, profile, anchor, failed: None, last: anchor.at }
     }
 
     /// Writes until the other side of the channel is gone.
-    pub(super) fn run(mut self, mut from: Inbox) -> CaptureReport {
+    pub(super) fn run(mut self, mut from: RecordReceiver) -> CaptureReport {
         loop {
             match from.take() {
-                Found::Packet(record) => {
+                Received::Packet(record) => {
                     let upto = record.upto;
                     self.take(record);
                     self.release(upto, &mut from);
                 }
-                Found::Nothing => {
-                    self.attempt(|traces| traces.iter_mut().try_for_each(Trace::flush));
-                    thread::sleep(LOOK);
+                Received::Nothing => {
+                    self.try_write(|traces| traces.iter_mut().try_for_each(Trace::flush));
+                    thread::sleep(POLL_INTERVAL);
                 }
-                Found::End => break,
+                Received::End => break,
             }
         }
         self.release([Time::MAX; 2], &mut from);
         let (missed, end) = (from.missed(), self.anchor.unix_ns(self.last));
-        self.attempt(|traces| traces.iter_mut().try_for_each(|trace| trace.end(end, missed)));
+        self.try_write(|traces| traces.iter_mut().try_for_each(|trace| trace.end(end, missed)));
         let out_of_order = self.traces.iter().map(|trace| trace.out_of_order).sum();
         CaptureReport { written: self.traces.map(|trace| trace.written), not_captured: missed, out_of_order, failed: self.failed }
     }
 
     fn take(&mut self, record: Record) {
-        let (sender, size) = (record.direction as usize, record.content.size() + OVERHEAD);
+        let (end, size) = (record.direction as usize, record.content.size() + OVERHEAD);
         let record = Rc::new(record);
-        if let Fate::Delivered { handed, taken: true, .. } = record.fate {
-            self.orders[1 - sender].put(handed, size, (Rc::clone(&record), INBOUND));
+        if let Fate::Delivered { handed_at, is_accepted: true, .. } = record.fate {
+            self.buffers[1 - end].insert(handed_at, size, (Rc::clone(&record), INBOUND));
         }
-        self.orders[sender].put(record.sent, size, (record, OUTBOUND));
+        self.buffers[end].insert(record.sent, size, (record, OUTBOUND));
     }
 
-    fn release(&mut self, upto: [Time; 2], from: &mut Inbox) {
+    fn release(&mut self, upto: [Time; 2], from: &mut RecordReceiver) {
         for (end, upto) in upto.into_iter().enumerate() {
-            while let Some((at, (record, flags))) = self.orders[end].take(upto) {
+            while let Some((at, (record, flags))) = self.buffers[end].pop(upto) {
                 self.last = self.last.max(at);
                 self.write(end, at, &record, flags);
                 if let Ok(record) = Rc::try_unwrap(record) {
-                    from.give_back(record.content);
+                    from.return_content(record.content);
                 }
             }
         }
@@ -235,28 +235,28 @@ impl Writer {
             Fate::Delivered { delay, late, .. } if flags == INBOUND => {
                 comment::received(record.number, self.anchor.unix_ns(record.sent), delay, late)
             }
-            _ => comment::sent(&self.profile, record.number, &record.fate, &record.content.spent),
+            _ => comment::sent(&self.profile, record.number, &record.fate, &record.content.stage_times),
         };
         let trace = &mut self.traces[end];
         trace.out_of_order += u64::from(at < trace.latest);
         trace.latest = trace.latest.max(at);
         let unix_ns = self.anchor.unix_ns(at);
-        self.attempt(|traces| traces[end].packet(unix_ns, &record.content.bytes, flags, text));
+        self.try_write(|traces| traces[end].packet(unix_ns, &record.content.bytes, flags, text));
     }
 
     /// A disk that refuses ends the files, not the run.
-    fn attempt(&mut self, work: impl FnOnce(&mut [Trace; 2]) -> Result<(), PcapError>) {
+    fn try_write(&mut self, work: impl FnOnce(&mut [Trace; 2]) -> Result<(), PcapError>) {
         if self.failed.is_some() {
             return;
         }
         if let Err(error) = work(&mut self.traces) {
             let folder = self.traces[0].path.parent().unwrap_or(Path::new(""));
-            self.failed = Some(format!("{}: {}", folder.display(), said(&error)));
+            self.failed = Some(format!("{}: {}", folder.display(), describe_error(&error)));
         }
     }
 }
 
-fn said(error: &PcapError) -> String {
+fn describe_error(error: &PcapError) -> String {
     match error {
         PcapError::IoError(source) => source.to_string(),
         other => other.to_string(),
@@ -295,15 +295,15 @@ mod tests {
     }
 
     /// What is said of `passing` packets that are lost while the first is still inside, by a writer that may hold `most` bytes back.
-    fn written(passing: u64, most: usize) -> (CaptureReport, Vec<String>) {
-        let folder = std::env::temp_dir().join(format!("bentpipe-writer-{}-{passing}-{most}", std::process::id()));
+    fn written(passing: u64, max_bytes: usize) -> (CaptureReport, Vec<String>) {
+        let folder = std::env::temp_dir().join(format!("bentpipe-writer-{}-{passing}-{max_bytes}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (mut outbox, inbox) = channel::channel();
+        let (mut sender, receiver) = channel::channel();
         let fate = |after| Fate::Dropped { cause: bentpipe_link::DropCause::QueueFull, after, at: Time::ZERO, route: 0, position: 0 };
         for number in (2..passing + 2).chain([1]) {
-            let content = outbox.copy(&[0x45; 100], 0);
+            let content = sender.copy(&[0x45; 100], 0);
             let upto = [if number == 1 { Time(passing + 2) } else { Time(1) }, Time(passing + 2)];
-            outbox.send(content.map(|content| Record {
+            sender.send(content.map(|content| Record {
                 direction: Direction::Up,
                 number,
                 sent: Time(number),
@@ -312,9 +312,9 @@ mod tests {
                 upto,
             }));
         }
-        drop(outbox);
+        drop(sender);
         let anchor = Anchor { unix_ns: 0, at: Time::ZERO };
-        let report = Writer::holding(most, Files::create(&folder).unwrap(), profile(), anchor).run(inbox);
+        let report = Writer::with_limit(max_bytes, Files::create(&folder).unwrap(), profile(), anchor).run(receiver);
         let mut comments = Vec::new();
         let mut reader = PcapNgReader::new(File::open(folder.join("client.pcapng")).unwrap()).unwrap();
         while let Some(block) = reader.next_block() {

@@ -60,7 +60,7 @@ struct Ports {
 }
 
 /// Ports that the gateway gives; the client's own may be a lower one.
-const GIVEN: RangeInclusive<u16> = 1024..=u16::MAX;
+const ALIAS_PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
 
 impl Default for Connections {
     fn default() -> Self {
@@ -80,7 +80,7 @@ impl Connections {
 
     /// Whose connection a packet to `alias` belongs to.
     #[must_use]
-    pub fn behind(&self, alias: SocketAddr) -> Option<Flow> {
+    pub fn flow_of(&self, alias: SocketAddr) -> Option<Flow> {
         self.by_alias.get(&alias).copied()
     }
 
@@ -92,7 +92,7 @@ impl Connections {
             None => self.free_alias(flow.client)?,
         };
         if self.by_alias.insert(alias, flow).is_none() {
-            self.ports.entry(alias.ip()).or_insert(Ports { next: *GIVEN.start(), taken: 0 }).taken += 1;
+            self.ports.entry(alias.ip()).or_insert(Ports { next: *ALIAS_PORTS.start(), taken: 0 }).taken += 1;
         }
         self.by_flow.insert(flow, Connection { alias, stage: Stage::Connecting(syn.to_vec()) });
         Some(alias)
@@ -102,16 +102,16 @@ impl Connections {
         if !self.by_alias.contains_key(&client) {
             return Some(client);
         }
-        let ports = self.ports.get_mut(&client.ip()).filter(|ports| ports.taken < GIVEN.len())?;
-        let mut turn = (ports.next..=*GIVEN.end()).chain(*GIVEN.start()..ports.next);
+        let ports = self.ports.get_mut(&client.ip()).filter(|ports| ports.taken < ALIAS_PORTS.len())?;
+        let mut turn = (ports.next..=*ALIAS_PORTS.end()).chain(*ALIAS_PORTS.start()..ports.next);
         let alias = turn.by_ref().map(|port| SocketAddr::new(client.ip(), port)).find(|alias| !self.by_alias.contains_key(alias));
-        ports.next = turn.next().unwrap_or(*GIVEN.start());
+        ports.next = turn.next().unwrap_or(*ALIAS_PORTS.start());
         alias
     }
 
     /// Packets may pass from now on; the SYN that waited.
     pub fn open(&mut self, alias: SocketAddr) -> Option<(Flow, Vec<u8>)> {
-        let flow = self.behind(alias)?;
+        let flow = self.flow_of(alias)?;
         let connection = self.by_flow.get_mut(&flow)?;
         match std::mem::replace(&mut connection.stage, Stage::Open) {
             Stage::Connecting(syn) => Some((flow, syn)),
@@ -121,7 +121,7 @@ impl Connections {
 
     /// The gateway is through with it.
     pub fn end(&mut self, alias: SocketAddr) {
-        if let Some(connection) = self.behind(alias).and_then(|flow| self.by_flow.get_mut(&flow)) {
+        if let Some(connection) = self.flow_of(alias).and_then(|flow| self.by_flow.get_mut(&flow)) {
             connection.stage = Stage::Ended(Instant::now());
         }
     }
@@ -169,8 +169,8 @@ mod tests {
         let second = table.begin(two, b"two").unwrap();
         assert_eq!(first, one.client);
         assert_ne!(second, first);
-        assert_eq!(table.behind(first), Some(one));
-        assert_eq!(table.behind(second), Some(two));
+        assert_eq!(table.flow_of(first), Some(one));
+        assert_eq!(table.flow_of(second), Some(two));
         assert_eq!(table.open(second), Some((two, b"two".to_vec())));
         assert_eq!(table.open(second), None, "once");
     }
@@ -198,14 +198,14 @@ mod tests {
         let mut table = Connections::default();
         let to =
             |host: u32| Flow { client: "100.64.0.2:40000".parse().unwrap(), destination: SocketAddr::new(IpAddr::V4(host.into()), 80) };
-        let mut given: Vec<_> = (0..u32::try_from(GIVEN.len()).unwrap()).map(|host| table.begin(to(host), b"").unwrap()).collect();
+        let mut aliases: Vec<_> = (0..u32::try_from(ALIAS_PORTS.len()).unwrap()).map(|host| table.begin(to(host), b"").unwrap()).collect();
         assert_eq!(table.begin(to(1 << 20), b""), None);
-        table.fail(given[30_000]).unwrap();
-        assert_eq!(table.begin(to(1 << 20), b""), Some(given[30_000]));
+        table.fail(aliases[30_000]).unwrap();
+        assert_eq!(table.begin(to(1 << 20), b""), Some(aliases[30_000]));
         assert_eq!(table.begin(to(2 << 20), b""), None);
-        given.sort_unstable();
-        given.dedup();
-        assert_eq!(given.len(), GIVEN.len());
+        aliases.sort_unstable();
+        aliases.dedup();
+        assert_eq!(aliases.len(), ALIAS_PORTS.len());
     }
 
     #[test]

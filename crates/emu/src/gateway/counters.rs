@@ -10,12 +10,12 @@ pub struct Count(AtomicU64);
 
 impl Count {
     /// One more.
-    pub fn add(&self) {
+    pub fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many more.
-    pub fn add_many(&self, count: u32) {
+    pub fn add_count(&self, count: u32) {
         self.0.fetch_add(count.into(), Ordering::Relaxed);
     }
 }
@@ -44,9 +44,9 @@ pub struct Counters {
     /// Packets to where the asked reach does not allow any: private addresses and the machine's own, or all.
     pub dropped_by_policy: Count,
     /// Packets with a source address that is not the client's.
-    pub dropped_foreign: Count,
+    pub dropped_foreign_source: Count,
     /// TCP segments of no connection, answered with a reset.
-    pub dropped_strays: Count,
+    pub dropped_no_connection: Count,
     /// Packets of protocols other than TCP, UDP and ICMP echo.
     pub dropped_protocol: Count,
     /// Packets that could not be read: malformed, or fragments of TCP.

@@ -1,11 +1,11 @@
 //! UDP and ICMP echo: a socket of the machine's for each flow of the client's, and its answers as packets.
 
-use super::answers::Speaker;
 use super::counters::Counters;
+use super::datagram_socket::DatagramSocket;
 use super::destinations::{Destinations, Refusal};
-use super::outside::Outside;
+use super::events::EventSender;
 use super::proxy::{is_limit, unreachable_by};
-use super::reassembly::{Carried, GivenUp, Reassembly};
+use super::reassembly::{IpPayload, Reassembly, ReassemblyError};
 use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
 use crate::flows::FlowKey;
 use crate::interface::Addresses;
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 const IDLE: Duration = Duration::from_secs(120);
 
 /// A flow that was silent for so long has had its answers: that it loses its place is no loss. Chosen here: a resolver's patience.
-const ANSWERED: Duration = Duration::from_secs(5);
+const EVICTABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Largest datagram [bytes].
 const LARGEST: usize = 65_536;
@@ -35,7 +35,7 @@ const ECHO_HEADER: usize = 8;
 
 /// What a flow's task and its sender share.
 struct Flow {
-    socket: Outside,
+    socket: DatagramSocket,
     last: Cell<Instant>,
     /// Beginning of the client's last packet, for ICMP errors; empty if it came in fragments.
     quote: RefCell<Vec<u8>>,
@@ -45,11 +45,11 @@ struct Flow {
 pub struct Datagrams {
     destinations: Destinations,
     router: Addresses,
-    speaker: Speaker,
+    events: EventSender,
     counters: Arc<Counters>,
     mtu: usize,
     /// At most so many flows at a time.
-    most: usize,
+    max_flows: usize,
     flows: RefCell<BTreeMap<FlowKey, (Rc<Flow>, AbortHandle)>>,
     reassembly: RefCell<Reassembly>,
     identification: Cell<u32>,
@@ -61,18 +61,18 @@ impl Datagrams {
     pub fn new(
         destinations: Destinations,
         router: Addresses,
-        speaker: Speaker,
+        events: EventSender,
         counters: Arc<Counters>,
         mtu: u16,
-        most: usize,
+        max_flows: usize,
     ) -> Rc<Self> {
         Rc::new(Self {
             destinations,
             router,
-            speaker,
+            events,
             counters,
             mtu: mtu.into(),
-            most,
+            max_flows,
             flows: RefCell::default(),
             reassembly: RefCell::default(),
             identification: Cell::new(0),
@@ -82,23 +82,23 @@ impl Datagrams {
     /// A packet of the client's, as it left the path.
     pub fn take(self: &Rc<Self>, packet: &[u8]) {
         match self.reassembly.borrow_mut().take(packet) {
-            Ok(Some(carried)) => {
-                let quote = if carried.fragmented { &[] } else { &packet[..packet.len().min(QUOTE_BYTES)] };
-                self.send(&carried, quote);
+            Ok(Some(datagram_payload)) => {
+                let quote = if datagram_payload.fragmented { &[] } else { &packet[..packet.len().min(QUOTE_BYTES)] };
+                self.send(&datagram_payload, quote);
             }
             Ok(None) => {}
-            Err(GivenUp::Malformed) => self.counters.dropped_malformed.add(),
-            Err(GivenUp::TooMany(fragments)) => self.counters.dropped_fragments.add_many(fragments),
+            Err(ReassemblyError::Malformed) => self.counters.dropped_malformed.increment(),
+            Err(ReassemblyError::TooMany(fragments)) => self.counters.dropped_fragments.add_count(fragments),
         }
     }
 
-    fn send(self: &Rc<Self>, carried: &Carried, quote: &[u8]) {
-        let Some((key, payload)) = flow_of(carried) else { return self.counters.dropped_protocol.add() };
+    fn send(self: &Rc<Self>, datagram_payload: &IpPayload, quote: &[u8]) {
+        let Some((key, payload)) = flow_of(datagram_payload) else { return self.counters.dropped_protocol.increment() };
         let known = self.flows.borrow().get(&key).map(|(flow, _)| Rc::clone(flow));
         let flow = match known.map_or_else(|| self.open(key), |flow| Ok(Some(flow))) {
             Ok(Some(flow)) => flow,
             Ok(None) => return,
-            Err(e) => return self.refused(key, &e, quote),
+            Err(e) => return self.send_unreachable(key, &e, quote),
         };
         flow.last.set(Instant::now());
         flow.quote.replace(quote.to_vec());
@@ -106,43 +106,43 @@ impl Datagrams {
         for _ in 0..2 {
             match flow.socket.send(payload) {
                 Ok(()) => return,
-                Err(e) if unreachable_by(&e).is_some() => self.refused(key, &e, quote),
-                Err(e) => return self.not_taken(&e),
+                Err(e) if unreachable_by(&e).is_some() => self.send_unreachable(key, &e, quote),
+                Err(e) => return self.count_drop(&e),
             }
         }
-        self.counters.dropped_outside.add();
+        self.counters.dropped_outside.increment();
     }
 
-    fn not_taken(&self, error: &io::Error) {
-        if is_limit(error) { &self.counters.dropped_limit } else { &self.counters.dropped_outside }.add();
+    fn count_drop(&self, error: &io::Error) {
+        if is_limit(error) { &self.counters.dropped_limit } else { &self.counters.dropped_outside }.increment();
     }
 
     /// `None`: dropped and counted.
     fn open(self: &Rc<Self>, key: FlowKey) -> io::Result<Option<Rc<Flow>>> {
-        let outside = match self.destinations.outside(key.server) {
-            Ok(outside) => outside,
+        let external = match self.destinations.external(key.server) {
+            Ok(external) => external,
             Err(Refusal::Forbidden) => {
-                self.counters.dropped_forbidden.add();
+                self.counters.dropped_forbidden.increment();
                 return Err(Errno::EHOSTUNREACH.into());
             }
             Err(Refusal::Policy) => {
-                self.counters.dropped_by_policy.add();
+                self.counters.dropped_by_policy.increment();
                 return Err(Errno::EACCES.into());
             }
         };
-        while self.flows.borrow().len() >= self.most {
+        while self.flows.borrow().len() >= self.max_flows {
             self.evict();
         }
-        let socket = match Outside::open(is_echo(key.protocol), outside) {
+        let socket = match DatagramSocket::open(is_echo(key.protocol), external) {
             Err(e) if is_echo(key.protocol) && matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::EACCES | Errno::EPERM)) => {
-                self.counters.dropped_echo_not_allowed.add();
+                self.counters.dropped_echo_not_allowed.increment();
                 return Ok(None);
             }
             other => other?,
         };
-        if is_echo(key.protocol) { &self.counters.echo_flows } else { &self.counters.udp_flows }.add();
+        if is_echo(key.protocol) { &self.counters.echo_flows } else { &self.counters.udp_flows }.increment();
         let flow = Rc::new(Flow { socket, last: Cell::new(Instant::now()), quote: RefCell::default() });
-        let task = spawn_local(Rc::clone(self).listen(key, Rc::clone(&flow)));
+        let task = spawn_local(Rc::clone(self).receive_loop(key, Rc::clone(&flow)));
         self.flows.borrow_mut().insert(key, (Rc::clone(&flow), task.abort_handle()));
         Ok(Some(flow))
     }
@@ -152,37 +152,37 @@ impl Datagrams {
         let oldest = flows.iter().min_by_key(|(_, (flow, _))| flow.last.get()).map(|(key, _)| *key);
         if let Some((flow, task)) = oldest.and_then(|key| flows.remove(&key)) {
             task.abort();
-            if flow.last.get().elapsed() < ANSWERED {
-                self.counters.flows_evicted.add();
+            if flow.last.get().elapsed() < EVICTABLE_AFTER {
+                self.counters.flows_evicted.increment();
             }
         }
     }
 
-    fn refused(&self, key: FlowKey, error: &io::Error, quote: &[u8]) {
-        let Some(why) = unreachable_by(error) else { return self.not_taken(error) };
+    fn send_unreachable(&self, key: FlowKey, error: &io::Error, quote: &[u8]) {
+        let Some(cause) = unreachable_by(error) else { return self.count_drop(error) };
         let router = match key.client.ip() {
             IpAddr::V4(_) => self.router.v4.into(),
             IpAddr::V6(_) => self.router.v6.into(),
         };
         if !quote.is_empty()
-            && let Some(packet) = unreachable(router, key.client.ip(), why, quote)
+            && let Some(packet) = unreachable(router, key.client.ip(), cause, quote)
         {
-            self.speaker.packet(packet);
+            self.events.send_packet(packet);
         }
     }
 
-    async fn listen(self: Rc<Self>, key: FlowKey, flow: Rc<Flow>) {
+    async fn receive_loop(self: Rc<Self>, key: FlowKey, flow: Rc<Flow>) {
         let mut buffer = vec![0; LARGEST];
         loop {
             match timeout_at(flow.last.get() + IDLE, flow.socket.receive(&mut buffer)).await {
                 Ok(Ok(received)) => {
                     flow.last.set(Instant::now());
-                    self.counters.dropped_unread.add_many(received.lost);
-                    self.answer(key, &buffer[..received.bytes]);
+                    self.counters.dropped_unread.add_count(received.lost);
+                    self.send_to_client(key, &buffer[..received.bytes]);
                 }
                 Ok(Err(e)) => {
                     let quote = flow.quote.borrow().clone();
-                    self.refused(key, &e, &quote);
+                    self.send_unreachable(key, &e, &quote);
                 }
                 Err(_) if flow.last.get().elapsed() < IDLE => {}
                 Err(_) => break,
@@ -192,7 +192,7 @@ impl Datagrams {
     }
 
     #[allow(clippy::cast_possible_truncation)] // IPv4's has 16 bits
-    fn answer(&self, key: FlowKey, payload: &[u8]) {
+    fn send_to_client(&self, key: FlowKey, payload: &[u8]) {
         let identification = self.identification.get().wrapping_add(1);
         self.identification.set(identification);
         let packet = if is_echo(key.protocol) {
@@ -206,7 +206,7 @@ impl Datagrams {
         };
         let parts = packet.map(|packet| fragments(packet, self.mtu, identification)).unwrap_or_default();
         for part in parts {
-            self.speaker.packet(part);
+            self.events.send_packet(part);
         }
     }
 }
@@ -216,20 +216,22 @@ fn is_echo(protocol: u8) -> bool {
 }
 
 /// The flow of what the gateway carries, and what its socket takes. An echo's identifier stands for the client's port.
-fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
+fn flow_of(datagram_payload: &IpPayload) -> Option<(FlowKey, &[u8])> {
     let key = |from: u16, to: u16| FlowKey {
-        client: SocketAddr::new(carried.source, from),
-        server: SocketAddr::new(carried.destination, to),
-        protocol: carried.protocol.0,
+        client: SocketAddr::new(datagram_payload.source, from),
+        server: SocketAddr::new(datagram_payload.destination, to),
+        protocol: datagram_payload.protocol.0,
     };
-    match (carried.protocol, carried.payload.first()) {
+    match (datagram_payload.protocol, datagram_payload.payload.first()) {
         (IpNumber::UDP, _) => {
-            let udp = UdpSlice::from_slice(&carried.payload).ok()?;
+            let udp = UdpSlice::from_slice(&datagram_payload.payload).ok()?;
             Some((key(udp.source_port(), udp.destination_port()), udp.payload()))
         }
         // Types 8 (RFC 792) and 128 (RFC 4443): echo requests, code 0.
-        (IpNumber::ICMP, Some(8)) | (IpNumber::IPV6_ICMP, Some(128)) if carried.payload.len() >= ECHO_HEADER && carried.payload[1] == 0 => {
-            Some((key(u16::from_be_bytes([carried.payload[4], carried.payload[5]]), 0), &carried.payload))
+        (IpNumber::ICMP, Some(8)) | (IpNumber::IPV6_ICMP, Some(128))
+            if datagram_payload.payload.len() >= ECHO_HEADER && datagram_payload.payload[1] == 0 =>
+        {
+            Some((key(u16::from_be_bytes([datagram_payload.payload[4], datagram_payload.payload[5]]), 0), &datagram_payload.payload))
         }
         _ => None,
     }
@@ -238,58 +240,58 @@ fn flow_of(carried: &Carried) -> Option<(FlowKey, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::answers::{Answer, channel};
     use crate::gateway::destinations::{Reach, resolver};
+    use crate::gateway::events::{GatewayEvent, channel};
     use crate::interface::addresses;
     use proptest::prelude::*;
 
-    fn carried(protocol: IpNumber, payload: Vec<u8>) -> Carried {
+    fn datagram_payload(protocol: IpNumber, payload: Vec<u8>) -> IpPayload {
         let (source, destination) = ("100.64.0.2".parse().unwrap(), "192.0.2.1".parse().unwrap());
-        Carried { source, destination, protocol, payload, fragmented: false }
+        IpPayload { source, destination, protocol, payload, fragmented: false }
     }
 
     #[test]
     fn an_echo_is_a_flow_by_its_identifier() {
-        let request = carried(IpNumber::ICMP, vec![8, 0, 0, 0, 0x12, 0x34, 0, 1, 7, 7]);
+        let request = datagram_payload(IpNumber::ICMP, vec![8, 0, 0, 0, 0x12, 0x34, 0, 1, 7, 7]);
         let (key, payload) = flow_of(&request).unwrap();
         assert_eq!((key.client.port(), key.server.port(), key.protocol), (0x1234, 0, 1));
         assert_eq!(payload, &request.payload[..]);
-        assert!(flow_of(&carried(IpNumber::ICMP, vec![3, 3, 0, 0, 0, 0, 0, 0])).is_none(), "an error is no request");
+        assert!(flow_of(&datagram_payload(IpNumber::ICMP, vec![3, 3, 0, 0, 0, 0, 0, 0])).is_none(), "an error is no request");
     }
 
     #[test]
     fn a_datagram_ends_where_it_says() {
-        let datagram = carried(IpNumber::UDP, vec![0x0f, 0xa0, 0, 53, 0, 10, 0, 0, 1, 2, 99]);
+        let datagram = datagram_payload(IpNumber::UDP, vec![0x0f, 0xa0, 0, 53, 0, 10, 0, 0, 1, 2, 99]);
         let (key, payload) = flow_of(&datagram).unwrap();
         assert_eq!((key.client.port(), key.server.port()), (4000, 53));
         assert_eq!(payload, [1, 2]);
     }
 
     #[test]
-    fn answers_come_back_and_the_longest_silent_makes_room() {
+    fn send_to_clients_come_back_and_the_longest_silent_makes_room() {
         let nameserver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (client, server) = addresses(0);
         let counters = Arc::<Counters>::default();
-        let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
+        let (events, receiver) = channel(Arc::clone(&counters)).unwrap();
         let destinations = Destinations::new(server, nameserver.local_addr().unwrap(), Reach::Any);
-        let asked = SocketAddr::new(resolver(server).v4.into(), 53);
+        let resolver_address = SocketAddr::new(resolver(server).v4.into(), 53);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let datagrams = Datagrams::new(destinations, server, speaker, Arc::clone(&counters), 1500, 2);
+            let datagrams = Datagrams::new(destinations, server, events, Arc::clone(&counters), 1500, 2);
             for (id, port) in (1..).zip([1000, 1001, 1002]) {
                 let own = SocketAddr::new(client.v4.into(), port);
-                datagrams.take(&datagram(own, asked, 0, b"question").unwrap());
+                datagrams.take(&datagram(own, resolver_address, 0, b"question").unwrap());
                 let mut buffer = [0; 100];
                 let (size, from) = nameserver.recv_from(&mut buffer).unwrap();
                 assert_eq!(&buffer[..size], b"question");
                 nameserver.send_to(b"answer", from).unwrap();
                 let answer = loop {
-                    match listener.next() {
-                        Some(Answer::Packet(packet)) => break packet,
+                    match receiver.next() {
+                        Some(GatewayEvent::Packet(packet)) => break packet,
                         _ => tokio::time::sleep(Duration::from_millis(1)).await,
                     }
                 };
-                assert_eq!(answer, datagram(asked, own, id, b"answer").unwrap());
+                assert_eq!(answer, datagram(resolver_address, own, id, b"answer").unwrap());
             }
             let ports: Vec<u16> = datagrams.flows.borrow().keys().map(|key| key.client.port()).collect();
             assert_eq!(ports, [1001, 1002]);
@@ -302,7 +304,7 @@ mod tests {
         #[test]
         fn nothing_carried_is_too_strange(protocol in any::<u8>(), payload in prop::collection::vec(any::<u8>(), 0..40)) {
             for protocol in [IpNumber(protocol), IpNumber::UDP, IpNumber::ICMP, IpNumber::IPV6_ICMP] {
-                let _ = flow_of(&carried(protocol, payload.clone()));
+                let _ = flow_of(&datagram_payload(protocol, payload.clone()));
             }
         }
     }

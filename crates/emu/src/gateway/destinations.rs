@@ -59,53 +59,53 @@ impl Destinations {
     ///
     /// # Errors
     /// Why it goes nowhere.
-    pub fn outside(&self, destination: SocketAddr) -> Result<SocketAddr, Refusal> {
-        let outside = self.reachable(destination).ok_or(Refusal::Forbidden)?;
-        let asks = destination.ip() == self.resolver.v4 || destination.ip() == self.resolver.v6;
+    pub fn external(&self, destination: SocketAddr) -> Result<SocketAddr, Refusal> {
+        let external = self.reachable(destination).ok_or(Refusal::Forbidden)?;
+        let is_dns = destination.ip() == self.resolver.v4 || destination.ip() == self.resolver.v6;
         let allowed = match self.reach {
             Reach::Any => true,
             Reach::None => false,
-            Reach::Public => asks || (!is_private(destination.ip()) && !is_of_this_machine(destination.ip())),
+            Reach::Public => is_dns || (!is_private(destination.ip()) && !is_of_this_machine(destination.ip())),
         };
-        if allowed { Ok(outside) } else { Err(Refusal::Policy) }
+        if allowed { Ok(external) } else { Err(Refusal::Policy) }
     }
 
     fn reachable(&self, destination: SocketAddr) -> Option<SocketAddr> {
         match destination.ip() {
-            IpAddr::V4(address) if address == self.resolver.v4 => self.question(destination),
-            IpAddr::V4(address) => self.is_reached(address).then_some(destination),
+            IpAddr::V4(address) if address == self.resolver.v4 => self.dns_query(destination),
+            IpAddr::V4(address) => self.is_reachable(address).then_some(destination),
             IpAddr::V6(address) => {
                 if address == self.resolver.v6 {
-                    return self.question(destination);
+                    return self.dns_query(destination);
                 }
-                let ours = address.segments()[..4] == self.resolver.v6.segments()[..4];
+                let is_own = address.segments()[..4] == self.resolver.v6.segments()[..4];
                 // Nobody's, the loopback, and IPv4 addresses in clothes: the kernel would take these for what they are (RFC 4291 §2.5.5).
-                let kept = matches!(address.segments(), [0, 0, 0, 0, 0, 0 | 0xffff, _, _])
+                let is_reserved = matches!(address.segments(), [0, 0, 0, 0, 0, 0 | 0xffff, _, _])
                     || address.is_unicast_link_local()
                     || address.is_multicast();
-                let translated = behind_nat64(address).is_none_or(|behind| self.is_reached(behind));
-                (!kept && !ours && translated).then_some(destination)
+                let is_translation_reachable = nat64_target(address).is_none_or(|target| self.is_reachable(target));
+                (!is_reserved && !is_own && is_translation_reachable).then_some(destination)
             }
         }
     }
 
-    fn is_reached(&self, address: Ipv4Addr) -> bool {
-        let kept = address.octets()[0] == 0
+    fn is_reachable(&self, address: Ipv4Addr) -> bool {
+        let is_reserved = address.octets()[0] == 0
             || address.is_loopback()
             || address.is_link_local()
             || address.is_multicast()
             || address.is_broadcast();
-        let ours = address.octets()[..3] == self.resolver.v4.octets()[..3];
-        !kept && !ours
+        let is_own = address.octets()[..3] == self.resolver.v4.octets()[..3];
+        !is_reserved && !is_own
     }
 
-    fn question(&self, destination: SocketAddr) -> Option<SocketAddr> {
+    fn dns_query(&self, destination: SocketAddr) -> Option<SocketAddr> {
         (destination.port() == DNS).then_some(self.nameserver)
     }
 }
 
 /// Where a translator of IPv6 to IPv4 would send what goes to `address` (`64:ff9b::/96`, RFC 6052 §2.1); `None`: it is none of a translator's.
-fn behind_nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [prefix @ .., a, b, c, d] = address.octets();
     (prefix == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0]).then(|| Ipv4Addr::new(a, b, c, d))
 }
@@ -119,7 +119,7 @@ fn is_private(address: IpAddr) -> bool {
             let [a, b, c, ..] = address.segments();
             let is_emulations = [a, b, c] == [0xfd62, 0x656e, 0x7470];
             let is_local = a & 0xfe00 == 0xfc00 || a & 0xffc0 == 0xfec0;
-            (is_local && !is_emulations) || behind_nat64(address).is_some_and(|behind| behind.is_private())
+            (is_local && !is_emulations) || nat64_target(address).is_some_and(|target| target.is_private())
         }
     }
 }
@@ -128,7 +128,7 @@ fn is_private(address: IpAddr) -> bool {
 fn is_of_this_machine(address: IpAddr) -> bool {
     let Ok(devices) = getifaddrs() else { return true };
     let address = match address {
-        IpAddr::V6(v6) => behind_nat64(v6).map_or(address, IpAddr::V4),
+        IpAddr::V6(v6) => nat64_target(v6).map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,
     };
     devices.filter_map(|device| device.address.as_ref().and_then(ip_of)).any(|own| own == address)
@@ -149,16 +149,16 @@ mod tests {
         let (_, server) = addresses(3);
         let nameserver: SocketAddr = "127.0.0.53:53".parse().unwrap();
         let destinations = Destinations::new(server, nameserver, Reach::Any);
-        let outside = |text: &str| destinations.outside(text.parse().unwrap()).ok();
-        for (question, answer) in [("100.64.3.53:53", Some(nameserver)), ("[fd62:656e:7470:3::53]:53", Some(nameserver))] {
-            assert_eq!(outside(question), answer, "{question}");
+        let outside = |text: &str| destinations.external(text.parse().unwrap()).ok();
+        for (dns_query, answer) in [("100.64.3.53:53", Some(nameserver)), ("[fd62:656e:7470:3::53]:53", Some(nameserver))] {
+            assert_eq!(outside(dns_query), answer, "{dns_query}");
         }
         for reached in
             ["192.0.2.1:80", "100.64.2.1:80", "10.0.0.1:53", "[2001:db8::1]:443", "[fd62:656e:7470:2::1]:80", "[64:ff9b::192.0.2.10]:80"]
         {
             assert_eq!(outside(reached), Some(reached.parse().unwrap()), "{reached}");
         }
-        for kept in [
+        for is_reserved in [
             "127.0.0.1:80",
             "0.0.0.0:80",
             "169.254.169.254:80",
@@ -177,7 +177,7 @@ mod tests {
             "[ff0e::1]:80",
             "[fd62:656e:7470:3::7]:80",
         ] {
-            assert_eq!(outside(kept), None, "{kept}");
+            assert_eq!(outside(is_reserved), None, "{is_reserved}");
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
     fn private_addresses_and_the_machines_own_are_reached_where_the_policy_says() {
         let (_, server) = addresses(3);
         let nameserver: SocketAddr = "192.168.1.1:53".parse().unwrap();
-        let of = |reach, text: &str| Destinations::new(server, nameserver, reach).outside(text.parse().unwrap());
+        let of = |reach, text: &str| Destinations::new(server, nameserver, reach).external(text.parse().unwrap());
         let private =
             ["10.0.0.1:80", "172.16.0.1:80", "192.168.1.9:80", "[fd00::1]:80", "[fc00::1]:80", "[fec0::1]:80", "[64:ff9b::10.0.0.1]:80"];
         for text in private {

@@ -4,20 +4,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rewrite`], [`connections`], [`proxy`] | TCP, terminated by the kernel in the server's namespace: a split connection |
-//! | [`datagrams`], [`outside`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
+//! | [`datagrams`], [`datagram_socket`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
 //! | [`destinations`], [`resolver`] | what is reached, and who answers DNS |
-//! | [`answers`], [`office`] | the thread that has the sockets, and its way to the relay |
+//! | [`events`], [`event_loop`] | the thread that has the sockets, and its way to the relay |
 //! | [`counters`] | what passed, what was refused, what was dropped |
 //!
 //! This file is the relay's side: each packet that leaves the path towards the server's end, and each that enters it there.
 
-pub mod answers;
 pub mod connections;
 pub mod counters;
+pub mod datagram_socket;
 pub mod datagrams;
 pub mod destinations;
-pub mod office;
-pub mod outside;
+pub mod event_loop;
+pub mod events;
 pub mod proxy;
 pub mod reassembly;
 pub mod replies;
@@ -26,10 +26,10 @@ pub mod rewrite;
 
 use crate::flows::{FlowKey, Header};
 use crate::interface::Addresses;
-use answers::{Answer, Failure, Listener};
 use connections::{Connections, Flow, Stage};
 use counters::Counters;
-use office::Request;
+use event_loop::Request;
+use events::{EventReceiver, Failure, GatewayEvent};
 use replies::{reset, unreachable};
 use rewrite::{Ends, TCP, redirect, tcp_offset};
 use std::collections::VecDeque;
@@ -40,18 +40,18 @@ use tokio::sync::mpsc::Sender;
 
 /// Where a packet goes that has left the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum Disposition {
     /// To the server's kernel, as it is now.
     Device,
     /// The gateway has it, or has dropped and counted it.
-    Taken,
+    Consumed,
 }
 
 /// What the relay is to do for the gateway.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Action {
     /// This packet enters the path towards the client.
-    Down(Vec<u8>),
+    EnterPath(Vec<u8>),
     /// This one, which left the path before, goes to the server's kernel now; the connection as the client and as the server's kernel see it.
     Admit {
         /// The client's SYN.
@@ -69,36 +69,36 @@ pub struct Gateway {
     server: Addresses,
     connections: Connections,
     requests: Sender<Request>,
-    listener: Listener,
+    events: EventReceiver,
     /// For the client, from here rather than from the gateway's thread.
-    down: VecDeque<Vec<u8>>,
+    to_client: VecDeque<Vec<u8>>,
     counters: Arc<Counters>,
 }
 
 impl Gateway {
     /// Between `client` and `server`, with the thread behind `requests` and `listener`.
     #[must_use]
-    pub fn new(client: Addresses, server: Addresses, requests: Sender<Request>, listener: Listener, counters: Arc<Counters>) -> Self {
-        Self { client, server, connections: Connections::default(), requests, listener, down: VecDeque::new(), counters }
+    pub fn new(client: Addresses, server: Addresses, requests: Sender<Request>, events: EventReceiver, counters: Arc<Counters>) -> Self {
+        Self { client, server, connections: Connections::default(), requests, events, to_client: VecDeque::new(), counters }
     }
 
     /// A packet that leaves the path at the server's end.
-    pub fn outbound(&mut self, packet: &mut [u8]) -> Exit {
+    pub fn outbound(&mut self, packet: &mut [u8]) -> Disposition {
         if self.is_for_server(packet) {
-            return Exit::Device;
+            return Disposition::Device;
         }
         let Some(header) = Header::read(packet) else {
-            self.counters.dropped_malformed.add();
-            return Exit::Taken;
+            self.counters.dropped_malformed.increment();
+            return Disposition::Consumed;
         };
         if header.source.ip() != IpAddr::V4(self.client.v4) && header.source.ip() != IpAddr::V6(self.client.v6) {
-            self.counters.dropped_foreign.add();
+            self.counters.dropped_foreign_source.increment();
         } else if header.protocol == TCP {
-            return self.segment(Flow { client: header.source, destination: header.destination }, packet);
+            return self.handle_segment(Flow { client: header.source, destination: header.destination }, packet);
         } else if self.requests.try_send(Request::Packet(packet.to_vec())).is_err() {
-            self.counters.dropped_busy.add();
+            self.counters.dropped_busy.increment();
         }
-        Exit::Taken
+        Disposition::Consumed
     }
 
     fn is_for_server(&self, packet: &[u8]) -> bool {
@@ -109,42 +109,42 @@ impl Gateway {
         }
     }
 
-    fn segment(&mut self, flow: Flow, packet: &mut [u8]) -> Exit {
+    fn handle_segment(&mut self, flow: Flow, packet: &mut [u8]) -> Disposition {
         let Some(offset) = tcp_offset(packet) else {
-            self.counters.dropped_malformed.add();
-            return Exit::Taken;
+            self.counters.dropped_malformed.increment();
+            return Disposition::Consumed;
         };
-        let is_first = packet[offset + 13] & (SYN | ACK) == SYN;
+        let is_syn = packet[offset + 13] & (SYN | ACK) == SYN;
         match self.connections.get(flow) {
             Some(connection) => match connection.stage {
-                Stage::Connecting(_) => return Exit::Taken, // the client repeats its SYN
-                Stage::Ended(_) if is_first => {}
+                Stage::Connecting(_) => return Disposition::Consumed, // the client repeats its SYN
+                Stage::Ended(_) if is_syn => {}
                 Stage::Open | Stage::Ended(_) => {
                     let alias = connection.alias;
-                    redirect(packet, Ends { source: alias, destination: self.listens_at(alias) });
-                    return Exit::Device;
+                    redirect(packet, Ends { source: alias, destination: self.proxy_address(alias) });
+                    return Disposition::Device;
                 }
             },
-            None if is_first => {}
+            None if is_syn => {}
             None => {
-                self.counters.dropped_strays.add();
-                self.down.extend(reset(packet));
-                return Exit::Taken;
+                self.counters.dropped_no_connection.increment();
+                self.to_client.extend(reset(packet));
+                return Disposition::Consumed;
             }
         }
         let Some(alias) = self.connections.begin(flow, packet) else {
-            self.counters.dropped_busy.add();
-            return Exit::Taken;
+            self.counters.dropped_busy.increment();
+            return Disposition::Consumed;
         };
         if self.requests.try_send(Request::Connect { alias, destination: flow.destination }).is_err() {
             self.connections.fail(alias);
-            self.counters.dropped_busy.add();
+            self.counters.dropped_busy.increment();
         }
-        Exit::Taken
+        Disposition::Consumed
     }
 
     /// Where the proxy listens, for an end of its IP version.
-    fn listens_at(&self, end: SocketAddr) -> SocketAddr {
+    fn proxy_address(&self, end: SocketAddr) -> SocketAddr {
         let address = if end.is_ipv4() { IpAddr::V4(self.server.v4) } else { IpAddr::V6(self.server.v6) };
         SocketAddr::new(address, proxy::PORT)
     }
@@ -156,55 +156,55 @@ impl Gateway {
             return;
         }
         let Some(header) = Header::read(packet) else { return };
-        if header.source != self.listens_at(header.source) {
+        if header.source != self.proxy_address(header.source) {
             return;
         }
-        if let Some(flow) = self.connections.behind(header.destination) {
+        if let Some(flow) = self.connections.flow_of(header.destination) {
             self.connections.get(flow); // an ended one is still in use
             redirect(packet, Ends { source: flow.destination, destination: flow.client });
         }
     }
 
-    /// The thread rang: ask for its [`Self::order`]s.
-    pub fn heard(&self) {
-        self.listener.heard();
+    /// The thread rang: ask for its [`Self::action`]s.
+    pub fn acknowledge(&self) {
+        self.events.acknowledge();
     }
 
     /// What is to be done next; `None`: nothing for now.
-    pub fn order(&mut self) -> Option<Order> {
+    pub fn next_action(&mut self) -> Option<Action> {
         loop {
-            if let Some(packet) = self.down.pop_front() {
-                return Some(Order::Down(packet));
+            if let Some(packet) = self.to_client.pop_front() {
+                return Some(Action::EnterPath(packet));
             }
-            match self.listener.next()? {
-                Answer::Packet(packet) => return Some(Order::Down(packet)),
-                Answer::Opened(alias) => {
-                    if let Some(order) = self.admit(alias) {
-                        return Some(order);
+            match self.events.next()? {
+                GatewayEvent::Packet(packet) => return Some(Action::EnterPath(packet)),
+                GatewayEvent::Opened(alias) => {
+                    if let Some(action) = self.admit(alias) {
+                        return Some(action);
                     }
                 }
-                Answer::Failed(alias, why) => self.fail(alias, why),
-                Answer::Ended(alias) => self.connections.end(alias),
+                GatewayEvent::Failed(alias, cause) => self.fail(alias, cause),
+                GatewayEvent::Ended(alias) => self.connections.end(alias),
             }
         }
     }
 
-    fn admit(&mut self, alias: SocketAddr) -> Option<Order> {
+    fn admit(&mut self, alias: SocketAddr) -> Option<Action> {
         let (flow, mut packet) = self.connections.open(alias)?;
-        let listens = self.listens_at(alias);
-        redirect(&mut packet, Ends { source: alias, destination: listens });
+        let proxy_end = self.proxy_address(alias);
+        redirect(&mut packet, Ends { source: alias, destination: proxy_end });
         let client = FlowKey { client: flow.client, server: flow.destination, protocol: TCP };
-        let server = FlowKey { client: alias, server: listens, protocol: TCP };
-        Some(Order::Admit { packet, client, server })
+        let server = FlowKey { client: alias, server: proxy_end, protocol: TCP };
+        Some(Action::Admit { packet, client, server })
     }
 
-    fn fail(&mut self, alias: SocketAddr, why: Failure) {
+    fn fail(&mut self, alias: SocketAddr, cause: Failure) {
         let Some(syn) = self.connections.fail(alias) else { return };
-        let router = self.listens_at(alias).ip();
-        self.down.extend(match why {
+        let router = self.proxy_address(alias).ip();
+        self.to_client.extend(match cause {
             Failure::Refused => reset(&syn),
-            Failure::Unreachable(why) => unreachable(router, alias.ip(), why, &syn),
-            Failure::Silence => None,
+            Failure::Unreachable(cause) => unreachable(router, alias.ip(), cause, &syn),
+            Failure::NoReply => None,
         });
     }
 }
@@ -215,7 +215,7 @@ const ACK: u8 = 16;
 
 impl AsFd for Gateway {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.events.as_fd()
     }
 }
 

@@ -1,9 +1,9 @@
 //! TCP, in two halves: from the client to a listening socket in the server's namespace, over the path; and from the machine to where the client
 //! wanted. Each half has the kernel's own TCP at both ends of it.
 
-use super::answers::{Answer, Failure, Speaker};
 use super::counters::Counters;
 use super::destinations::{Destinations, Refusal};
+use super::events::{EventSender, Failure, GatewayEvent};
 use super::replies::Unreachable;
 use crate::error::EmuError;
 use crate::host::Host;
@@ -32,7 +32,7 @@ const BACKLOG: i32 = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(63);
 
 /// Read from one side before the other gets its turn [bytes].
-const PIECE: usize = 1 << 17;
+const CHUNK: usize = 1 << 17;
 
 /// The listening sockets in the server's namespace, with the congestion controller of what is sent to the client. IPv6 where the server has it.
 ///
@@ -54,14 +54,14 @@ pub fn listeners(host: &Host, server: Addresses, controller: Option<&str>) -> Re
 }
 
 fn listen(end: &'static str, address: IpAddr, controller: Option<&str>) -> Result<std::net::TcpListener, EmuError> {
-    let failed = |e: io::Error| EmuError::Interface { end, what: "listening socket of the gateway", found: e.to_string() };
+    let failed = |e: io::Error| EmuError::Interface { end, operation: "listening socket of the gateway", reason: e.to_string() };
     let address = SocketAddr::new(address, PORT);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP)).map_err(failed)?;
     if let Some(name) = controller {
         // Sockets inherit it from the one that accepts them.
         socket.set_tcp_congestion(name.as_bytes()).map_err(|e| EmuError::Controller {
             name: name.to_owned(),
-            found: if e.kind() == io::ErrorKind::NotFound { "there is none of that name".to_owned() } else { e.to_string() },
+            reason: if e.kind() == io::ErrorKind::NotFound { "there is none of that name".to_owned() } else { e.to_string() },
         })?;
     }
     if address.is_ipv6() {
@@ -75,11 +75,11 @@ fn listen(end: &'static str, address: IpAddr, controller: Option<&str>) -> Resul
 /// Connections of the gateway, from when the outside is asked until both sides are through.
 pub struct Proxy {
     destinations: Destinations,
-    speaker: Speaker,
+    events: EventSender,
     counters: Arc<Counters>,
     /// At most so many at a time.
-    most: usize,
-    count: Cell<usize>,
+    max_connections: usize,
+    active: Cell<usize>,
     /// Those that the outside took, by the client's alias, until the client's handshake is through; each with its serial number.
     waiting: RefCell<BTreeMap<SocketAddr, (u64, TcpStream)>>,
     serial: Cell<u64>,
@@ -88,73 +88,81 @@ pub struct Proxy {
 impl Proxy {
     /// Without connections.
     #[must_use]
-    pub fn new(destinations: Destinations, speaker: Speaker, counters: Arc<Counters>, most: usize) -> Rc<Self> {
-        Rc::new(Self { destinations, speaker, counters, most, count: Cell::new(0), waiting: RefCell::default(), serial: Cell::new(0) })
+    pub fn new(destinations: Destinations, events: EventSender, counters: Arc<Counters>, max_connections: usize) -> Rc<Self> {
+        Rc::new(Self {
+            destinations,
+            events,
+            counters,
+            max_connections,
+            active: Cell::new(0),
+            waiting: RefCell::default(),
+            serial: Cell::new(0),
+        })
     }
 
     /// Connects to `destination` for the client that is known as `alias`.
     pub fn connect(self: &Rc<Self>, alias: SocketAddr, destination: SocketAddr) {
-        let outside = match self.destinations.outside(destination) {
-            Ok(outside) => outside,
+        let external = match self.destinations.external(destination) {
+            Ok(external) => external,
             Err(Refusal::Forbidden) => {
-                self.counters.dropped_forbidden.add();
-                return self.failed(alias, Failure::Unreachable(Unreachable::Host));
+                self.counters.dropped_forbidden.increment();
+                return self.report_failure(alias, Failure::Unreachable(Unreachable::Host));
             }
             Err(Refusal::Policy) => {
-                self.counters.dropped_by_policy.add();
-                return self.failed(alias, Failure::Unreachable(Unreachable::Prohibited));
+                self.counters.dropped_by_policy.increment();
+                return self.report_failure(alias, Failure::Unreachable(Unreachable::Prohibited));
             }
         };
-        if self.count.get() >= self.most {
-            return self.no_place(alias);
+        if self.active.get() >= self.max_connections {
+            return self.reject_for_capacity(alias);
         }
-        self.count.set(self.count.get() + 1);
+        self.active.set(self.active.get() + 1);
         let proxy = Rc::clone(self);
         spawn_local(async move {
-            match TcpStream::connect(outside).await {
-                Ok(stream) => proxy.opened(alias, stream).await,
+            match TcpStream::connect(external).await {
+                Ok(stream) => proxy.await_handshake(alias, stream).await,
                 Err(e) => {
-                    proxy.left();
-                    if is_limit(&e) { proxy.no_place(alias) } else { proxy.failed(alias, failure(&e)) }
+                    proxy.release_slot();
+                    if is_limit(&e) { proxy.reject_for_capacity(alias) } else { proxy.report_failure(alias, failure(&e)) }
                 }
             }
         });
     }
 
-    async fn opened(&self, alias: SocketAddr, stream: TcpStream) {
-        self.counters.connections.add();
+    async fn await_handshake(&self, alias: SocketAddr, stream: TcpStream) {
+        self.counters.connections.increment();
         let serial = self.serial.get() + 1;
         self.serial.set(serial);
         if self.waiting.borrow_mut().insert(alias, (serial, stream)).is_some() {
-            self.left();
+            self.release_slot();
         }
-        self.speaker.say(Answer::Opened(alias));
+        self.events.send(GatewayEvent::Opened(alias));
         tokio::time::sleep(HANDSHAKE).await;
-        let waits_still = self.waiting.borrow().get(&alias).is_some_and(|(number, _)| *number == serial);
-        if waits_still {
+        let is_waiting = self.waiting.borrow().get(&alias).is_some_and(|(number, _)| *number == serial);
+        if is_waiting {
             self.waiting.borrow_mut().remove(&alias);
-            self.left();
-            self.speaker.say(Answer::Ended(alias));
+            self.release_slot();
+            self.events.send(GatewayEvent::Ended(alias));
         }
     }
 
-    fn failed(&self, alias: SocketAddr, why: Failure) {
-        match why {
-            Failure::Refused => self.counters.connections_refused.add(),
-            Failure::Unreachable(_) => self.counters.connections_unreachable.add(),
-            Failure::Silence => self.counters.connections_unanswered.add(),
+    fn report_failure(&self, alias: SocketAddr, cause: Failure) {
+        match cause {
+            Failure::Refused => self.counters.connections_refused.increment(),
+            Failure::Unreachable(_) => self.counters.connections_unreachable.increment(),
+            Failure::NoReply => self.counters.connections_unanswered.increment(),
         }
-        self.speaker.say(Answer::Failed(alias, why));
+        self.events.send(GatewayEvent::Failed(alias, cause));
     }
 
     /// The client hears nothing, and tries again.
-    fn no_place(&self, alias: SocketAddr) {
-        self.counters.dropped_limit.add();
-        self.speaker.say(Answer::Failed(alias, Failure::Silence));
+    fn reject_for_capacity(&self, alias: SocketAddr) {
+        self.counters.dropped_limit.increment();
+        self.events.send(GatewayEvent::Failed(alias, Failure::NoReply));
     }
 
-    fn left(&self) {
-        self.count.set(self.count.get() - 1);
+    fn release_slot(&self) {
+        self.active.set(self.active.get() - 1);
     }
 
     /// Accepts for ever.
@@ -166,9 +174,9 @@ impl Proxy {
                     let Some((_, outside)) = self.waiting.borrow_mut().remove(&alias) else { continue };
                     let proxy = Rc::clone(&self);
                     spawn_local(async move {
-                        join(inside, outside).await;
-                        proxy.left();
-                        proxy.speaker.say(Answer::Ended(alias));
+                        relay_bytes(inside, outside).await;
+                        proxy.release_slot();
+                        proxy.events.send(GatewayEvent::Ended(alias));
                     });
                 }
                 // Out of descriptors, for instance: connections that end give some back.
@@ -179,11 +187,11 @@ impl Proxy {
 }
 
 /// Copies both ways until both are through. An end is handed on as an end, and an abort as an abort.
-async fn join(mut inside: TcpStream, mut outside: TcpStream) {
+async fn relay_bytes(mut inside: TcpStream, mut outside: TcpStream) {
     for stream in [&inside, &outside] {
         let _ = stream.set_nodelay(true); // the ends decide what goes together, not the gateway
     }
-    if copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE).await.is_err() {
+    if copy_bidirectional_with_sizes(&mut inside, &mut outside, CHUNK, CHUNK).await.is_err() {
         for stream in [&inside, &outside] {
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
@@ -193,7 +201,7 @@ async fn join(mut inside: TcpStream, mut outside: TcpStream) {
 fn failure(error: &io::Error) -> Failure {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ECONNREFUSED | Errno::ECONNRESET) => Failure::Refused,
-        _ => unreachable_by(error).map_or(Failure::Silence, Failure::Unreachable),
+        _ => unreachable_by(error).map_or(Failure::NoReply, Failure::Unreachable),
     }
 }
 
@@ -223,11 +231,11 @@ mod tests {
     #[test]
     fn what_finds_no_place_is_counted_and_not_taken_for_silence_of_the_outside() {
         let counters = Arc::<Counters>::default();
-        let (speaker, listener) = crate::gateway::answers::channel(Arc::clone(&counters)).unwrap();
+        let (events, listener) = crate::gateway::events::channel(Arc::clone(&counters)).unwrap();
         let (_, server) = crate::interface::addresses(0);
-        let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap(), Reach::Any), speaker, Arc::clone(&counters), 0);
+        let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap(), Reach::Any), events, Arc::clone(&counters), 0);
         proxy.connect("100.64.0.2:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
-        assert!(matches!(listener.next(), Some(Answer::Failed(_, Failure::Silence))));
+        assert!(matches!(listener.next(), Some(GatewayEvent::Failed(_, Failure::NoReply))));
         let counts = serde_json::to_value(&*counters).unwrap();
         assert_eq!((&counts["dropped_limit"], &counts["connections_unanswered"]), (&1.into(), &0.into()));
     }
@@ -239,6 +247,6 @@ mod tests {
         assert_eq!(of(Errno::ENETUNREACH), Failure::Unreachable(Unreachable::Network));
         assert_eq!(of(Errno::EHOSTUNREACH), Failure::Unreachable(Unreachable::Host));
         assert_eq!(of(Errno::EPERM), Failure::Unreachable(Unreachable::Prohibited));
-        assert_eq!(of(Errno::ETIMEDOUT), Failure::Silence);
+        assert_eq!(of(Errno::ETIMEDOUT), Failure::NoReply);
     }
 }

@@ -7,14 +7,14 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// How long the first fragments wait for the last (RFC 8200 §4.5; RFC 791 leaves IPv4 15 s at least).
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Fragments that may wait: some 6 MB. Beyond it all are given up (chosen here: the pool itself has no bound).
-const MOST_FRAGMENTS: u32 = 4096;
+const MAX_FRAGMENTS: u32 = 4096;
 
 /// What an IP packet carried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct IpPayload {
     /// Sender.
     pub source: IpAddr,
     /// Receiver.
@@ -29,14 +29,14 @@ pub struct Carried {
 
 /// Why there is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenUp {
+pub enum ReassemblyError {
     /// A packet that is none, or fragments that contradict each other.
     Malformed,
     /// So many fragments waited for others that all were given up.
     TooMany(u32),
 }
 
-use GivenUp::Malformed;
+use ReassemblyError::Malformed;
 
 /// What a fragment is of: source, destination, protocol, identification.
 type Packet = (IpAddr, IpAddr, u8, u32);
@@ -55,8 +55,8 @@ impl Reassembly {
     /// What `packet` carries; `None`: a fragment, and others are missing.
     ///
     /// # Errors
-    /// [`GivenUp`].
-    pub fn take(&mut self, packet: &[u8]) -> Result<Option<Carried>, GivenUp> {
+    /// [`ReassemblyError`].
+    pub fn take(&mut self, packet: &[u8]) -> Result<Option<IpPayload>, ReassemblyError> {
         // Only IP is read here: a fragment's beginning is no transport header.
         let sliced = SlicedPacket::from_ip(packet).or(Err(Malformed))?;
         let (source, destination, part): (IpAddr, IpAddr, _) = match sliced.net.as_ref().ok_or(Malformed)? {
@@ -66,13 +66,13 @@ impl Reassembly {
         };
         if !part.fragmented {
             let payload = part.payload.to_vec();
-            return Ok(Some(Carried { source, destination, protocol: part.ip_number, payload, fragmented: false }));
+            return Ok(Some(IpPayload { source, destination, protocol: part.ip_number, payload, fragmented: false }));
         }
         let now = Instant::now();
         self.sweep(now);
-        if self.fragments == MOST_FRAGMENTS {
-            let given_up = std::mem::take(self).fragments;
-            return Err(GivenUp::TooMany(given_up + 1));
+        if self.fragments == MAX_FRAGMENTS {
+            let discarded = std::mem::take(self).fragments;
+            return Err(ReassemblyError::TooMany(discarded + 1));
         }
         let packet = (source, destination, part.ip_number.0, identification(sliced.net.as_ref()));
         let Some(whole) = self.pool.process_sliced_packet(&sliced, Some(now), ()).or(Err(Malformed))? else {
@@ -82,14 +82,14 @@ impl Reassembly {
             return Ok(None);
         };
         self.fragments -= self.waiting.remove(&packet).map_or(0, |(count, _)| count);
-        Ok(Some(Carried { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }))
+        Ok(Some(IpPayload { source, destination, protocol: whole.ip_number, payload: whole.payload, fragmented: true }))
     }
 
     fn sweep(&mut self, now: Instant) {
-        if self.swept.is_none_or(|at| now.duration_since(at) > PATIENCE) {
-            let waits = |at: Option<Instant>| at.is_some_and(|at| now.duration_since(at) < PATIENCE);
-            self.pool.retain(|at| waits(*at));
-            self.waiting.retain(|_, (_, at)| waits(*at));
+        if self.swept.is_none_or(|at| now.duration_since(at) > TIMEOUT) {
+            let is_fresh = |at: Option<Instant>| at.is_some_and(|at| now.duration_since(at) < TIMEOUT);
+            self.pool.retain(|at| is_fresh(*at));
+            self.waiting.retain(|_, (_, at)| is_fresh(*at));
             self.fragments = self.waiting.values().map(|(count, _)| count).sum();
             self.swept = Some(now);
         }
@@ -104,7 +104,7 @@ fn identification(ip: Option<&NetSlice>) -> u32 {
             .extensions()
             .clone()
             .into_iter()
-            .find_map(|extension| if let Ipv6ExtensionSlice::Fragment(found) = extension { Some(found.identification()) } else { None })
+            .find_map(|extension| if let Ipv6ExtensionSlice::Fragment(header) = extension { Some(header.identification()) } else { None })
             .unwrap_or(0),
         _ => 0,
     }
@@ -120,11 +120,11 @@ mod tests {
     fn too_many_fragments_are_given_up() {
         let mut reassembly = Reassembly::default();
         let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
-        let refused = (0..=u16::try_from(MOST_FRAGMENTS).unwrap()).filter_map(|id| {
+        let refused = (0..=u16::try_from(MAX_FRAGMENTS).unwrap()).filter_map(|id| {
             let whole = datagram(ends[0], ends[1], id, &[0; 2000]).unwrap();
             reassembly.take(&fragments(whole, 1500, 0)[0]).err()
         });
-        assert_eq!(refused.collect::<Vec<_>>(), [GivenUp::TooMany(MOST_FRAGMENTS + 1)]);
+        assert_eq!(refused.collect::<Vec<_>>(), [ReassemblyError::TooMany(MAX_FRAGMENTS + 1)]);
     }
 
     #[test]

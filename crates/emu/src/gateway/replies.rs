@@ -79,14 +79,14 @@ pub fn echo_reply(source: IpAddr, destination: IpAddr, identification: u16, echo
 
 /// What `router` says to the sender of a packet, of which `quote` is the beginning.
 #[must_use]
-pub fn unreachable(router: IpAddr, sender: IpAddr, why: Unreachable, quote: &[u8]) -> Option<Vec<u8>> {
+pub fn unreachable(router: IpAddr, sender: IpAddr, cause: Unreachable, quote: &[u8]) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(QUOTE_BYTES + 48);
     let step = ip(router, sender, 0)?;
     let quote = &quote[..quote.len().min(QUOTE_BYTES)];
     match router {
         IpAddr::V4(_) => {
             use icmpv4::DestUnreachableHeader as Code;
-            let code = match why {
+            let code = match cause {
                 Unreachable::Network => Code::Network,
                 Unreachable::Host => Code::Host,
                 Unreachable::Port => Code::Port,
@@ -96,7 +96,7 @@ pub fn unreachable(router: IpAddr, sender: IpAddr, why: Unreachable, quote: &[u8
         }
         IpAddr::V6(_) => {
             use icmpv6::DestUnreachableCode as Code;
-            let code = match why {
+            let code = match cause {
                 Unreachable::Network => Code::NoRoute,
                 Unreachable::Host => Code::Address,
                 Unreachable::Port => Code::Port,
@@ -122,8 +122,8 @@ pub fn too_big(routers: Addresses, mtu: u16, packet: &[u8]) -> Option<Vec<u8>> {
     match header.source.ip() {
         sender @ IpAddr::V4(_) => {
             let transport = usize::from(packet[0] & 15) * 4;
-            let may_be_cut = packet[6] & DONT_FRAGMENT == 0;
-            if may_be_cut || header.protocol == IpNumber::ICMP.0 && !matches!(packet.get(transport), Some(0 | 8)) {
+            let may_be_fragmented = packet[6] & DONT_FRAGMENT == 0;
+            if may_be_fragmented || header.protocol == IpNumber::ICMP.0 && !matches!(packet.get(transport), Some(0 | 8)) {
                 return None;
             }
             let kind = Icmpv4Type::DestinationUnreachable(icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu });
@@ -226,12 +226,12 @@ mod tests {
                 parts.reverse();
             }
             let mut reassembly = Reassembly::default();
-            let mut found: Vec<_> = parts.iter().filter_map(|part| reassembly.take(part).ok().flatten()).collect();
-            prop_assert_eq!(found.len(), 1);
-            let found = found.remove(0);
-            let udp = etherparse::UdpSlice::from_slice(&found.payload).unwrap();
+            let mut datagrams: Vec<_> = parts.iter().filter_map(|part| reassembly.take(part).ok().flatten()).collect();
+            prop_assert_eq!(datagrams.len(), 1);
+            let datagram = datagrams.remove(0);
+            let udp = etherparse::UdpSlice::from_slice(&datagram.payload).unwrap();
             prop_assert_eq!(udp.payload(), &payload[..]);
-            prop_assert_eq!((found.source, found.destination), (from.ip(), to.ip()));
+            prop_assert_eq!((datagram.source, datagram.destination), (from.ip(), to.ip()));
         }
 
         #[test]
@@ -302,8 +302,8 @@ mod tests {
         for v6 in [false, true] {
             let [from, to] = pair(v6);
             let packet = datagram(from, to, 0, &[7; 1000]).unwrap();
-            for why in [Unreachable::Network, Unreachable::Host, Unreachable::Port, Unreachable::Prohibited] {
-                let error = unreachable(to.ip(), from.ip(), why, &packet).unwrap();
+            for cause in [Unreachable::Network, Unreachable::Host, Unreachable::Port, Unreachable::Prohibited] {
+                let error = unreachable(to.ip(), from.ip(), cause, &packet).unwrap();
                 let sliced = SlicedPacket::from_ip(&error).unwrap();
                 let quote = match &sliced.transport {
                     Some(TransportSlice::Icmpv4(icmp)) => icmp.payload(),

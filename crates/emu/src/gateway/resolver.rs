@@ -18,18 +18,18 @@ const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53)
 ///
 /// # Errors
 /// [`EmuError::System`].
-pub fn take_over(server: Addresses, mtu: u16) -> Result<SocketAddr, EmuError> {
-    let Ok(machines) = fs::read(RESOLV_CONF) else { return Ok(DEFAULT) };
-    let machines = String::from_utf8_lossy(&machines);
-    mount_over(RESOLV_CONF, ours(&machines, resolver(server), mtu >= IPV6_MTU).as_bytes())?;
-    Ok(first_nameserver(&machines).unwrap_or(DEFAULT))
+pub fn install(server: Addresses, mtu: u16) -> Result<SocketAddr, EmuError> {
+    let Ok(original) = fs::read(RESOLV_CONF) else { return Ok(DEFAULT) };
+    let original = String::from_utf8_lossy(&original);
+    mount_over(RESOLV_CONF, resolv_conf(&original, resolver(server), mtu >= IPV6_MTU).as_bytes())?;
+    Ok(first_nameserver(&original).unwrap_or(DEFAULT))
 }
 
 /// Search lists and options stay the machine's.
-fn ours(machines: &str, resolver: Addresses, v6: bool) -> String {
+fn resolv_conf(original: &str, resolver: Addresses, v6: bool) -> String {
     let v4 = format!("nameserver {}\n", resolver.v4);
     let mut text = if v6 { format!("{v4}nameserver {}\n", resolver.v6) } else { v4 };
-    for line in machines.lines().filter(|line| !line.trim_start().starts_with("nameserver")) {
+    for line in original.lines().filter(|line| !line.trim_start().starts_with("nameserver")) {
         text += line;
         text.push('\n');
     }
@@ -65,7 +65,7 @@ mod tests {
     fn the_gateway_instead_of_the_machines_nameservers() {
         let (_, server) = addresses(0);
         let expected = "nameserver 100.64.0.53\nnameserver fd62:656e:7470::53\n# made by a program\noptions edns0\nsearch example.org\n";
-        assert_eq!(ours(MACHINES, resolver(server), true), expected);
+        assert_eq!(resolv_conf(MACHINES, resolver(server), true), expected);
         assert_eq!(first_nameserver(MACHINES), Some("127.0.0.53:53".parse().unwrap()));
     }
 
@@ -80,7 +80,7 @@ mod tests {
         #[test]
         fn no_file_is_too_strange(text in "(nameserver[ \t%0-9a-f:.]{0,20}\n|\\PC{0,20}\n){0,5}") {
             let _ = first_nameserver(&text);
-            let mine = ours(&text, resolver(addresses(0).1), false);
+            let mine = resolv_conf(&text, resolver(addresses(0).1), false);
             prop_assert_eq!(first_nameserver(&mine), Some("100.64.0.53:53".parse().unwrap()));
         }
     }

@@ -1,6 +1,6 @@
 //! The relay's side, with the thread's part played by the test.
 
-use super::answers::{Speaker, channel};
+use super::events::{EventSender, channel};
 use super::replies::{Unreachable, datagram};
 use super::*;
 use crate::interface::addresses;
@@ -8,23 +8,23 @@ use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use tokio::sync::mpsc::Receiver;
 
-struct Scene {
+struct Fixture {
     gateway: Gateway,
     requests: Receiver<Request>,
-    speaker: Speaker,
+    events: EventSender,
     counters: Arc<Counters>,
 }
 
-fn scene() -> Scene {
+fn fixture() -> Fixture {
     let (client, server) = addresses(0);
     let counters = Arc::<Counters>::default();
-    let (speaker, listener) = channel(Arc::clone(&counters)).unwrap();
+    let (events, listener) = channel(Arc::clone(&counters)).unwrap();
     let (sender, requests) = tokio::sync::mpsc::channel(4);
-    Scene { gateway: Gateway::new(client, server, sender, listener, Arc::clone(&counters)), requests, speaker, counters }
+    Fixture { gateway: Gateway::new(client, server, sender, listener, Arc::clone(&counters)), requests, events, counters }
 }
 
-fn count(scene: &Scene, name: &str) -> u64 {
-    serde_json::to_value(&*scene.counters).unwrap()[name].as_u64().unwrap()
+fn count(fixture: &Fixture, name: &str) -> u64 {
+    serde_json::to_value(&*fixture.counters).unwrap()[name].as_u64().unwrap()
 }
 
 fn segment(from: SocketAddr, to: SocketAddr, syn: bool) -> Vec<u8> {
@@ -51,26 +51,26 @@ fn ends(v6: bool) -> [SocketAddr; 3] {
 #[test]
 fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
     for v6 in [false, true] {
-        let mut scene = scene();
+        let mut fixture = fixture();
         let [client, proxy, outside] = ends(v6);
-        assert_eq!(scene.gateway.outbound(&mut segment(client, outside, true)), Exit::Taken);
-        let Ok(Request::Connect { alias, destination }) = scene.requests.try_recv() else { panic!("connect") };
+        assert_eq!(fixture.gateway.outbound(&mut segment(client, outside, true)), Disposition::Consumed);
+        let Ok(Request::Connect { alias, destination }) = fixture.requests.try_recv() else { panic!("connect") };
         assert_eq!((alias, destination), (client, outside));
-        assert_eq!(scene.gateway.outbound(&mut segment(client, outside, true)), Exit::Taken, "repeated");
-        assert!(scene.requests.try_recv().is_err(), "asked once");
-        assert_eq!(scene.gateway.order(), None);
+        assert_eq!(fixture.gateway.outbound(&mut segment(client, outside, true)), Disposition::Consumed, "repeated");
+        assert!(fixture.requests.try_recv().is_err(), "asked once");
+        assert_eq!(fixture.gateway.next_action(), None);
 
-        scene.speaker.say(Answer::Opened(alias));
-        let Some(Order::Admit { packet, client: seen, server }) = scene.gateway.order() else { panic!("admit") };
+        fixture.events.send(GatewayEvent::Opened(alias));
+        let Some(Action::Admit { packet, client: seen, server }) = fixture.gateway.next_action() else { panic!("admit") };
         assert_eq!(packet, segment(client, proxy, true));
         assert_eq!((seen.client, seen.server), (client, outside));
         assert_eq!((server.client, server.server), (client, proxy));
 
         let mut up = segment(client, outside, false);
-        assert_eq!(scene.gateway.outbound(&mut up), Exit::Device);
+        assert_eq!(fixture.gateway.outbound(&mut up), Disposition::Device);
         assert_eq!(up, segment(client, proxy, false));
         let mut down = segment(proxy, client, false);
-        scene.gateway.inbound(&mut down);
+        fixture.gateway.inbound(&mut down);
         assert_eq!(down, segment(outside, client, false));
     }
 }
@@ -78,17 +78,17 @@ fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
 #[test]
 fn the_servers_own_packets_pass_untouched() {
     for v6 in [false, true] {
-        let mut scene = scene();
+        let mut fixture = fixture();
         let [client, proxy, _] = ends(v6);
         let server = SocketAddr::new(proxy.ip(), 80);
         for packet in [segment(client, server, true), segment(client, server, false), datagram(client, server, 0, b"hello").unwrap()] {
             let mut seen = packet.clone();
-            assert_eq!(scene.gateway.outbound(&mut seen), Exit::Device);
+            assert_eq!(fixture.gateway.outbound(&mut seen), Disposition::Device);
             assert_eq!(seen, packet);
         }
         for packet in [segment(server, client, false), segment(proxy, client, false)] {
             let mut seen = packet.clone();
-            scene.gateway.inbound(&mut seen);
+            fixture.gateway.inbound(&mut seen);
             assert_eq!(seen, packet, "nobody's connection");
         }
     }
@@ -97,62 +97,62 @@ fn the_servers_own_packets_pass_untouched() {
 #[test]
 fn what_the_outside_says_reaches_the_client() {
     for v6 in [false, true] {
-        for why in [Failure::Refused, Failure::Unreachable(Unreachable::Network), Failure::Silence] {
-            let mut scene = scene();
+        for cause in [Failure::Refused, Failure::Unreachable(Unreachable::Network), Failure::NoReply] {
+            let mut fixture = fixture();
             let [client, _, outside] = ends(v6);
-            scene.gateway.outbound(&mut segment(client, outside, true));
-            scene.speaker.say(Answer::Failed(client, why));
-            let order = scene.gateway.order();
-            if why == Failure::Silence {
-                assert_eq!(order, None);
+            fixture.gateway.outbound(&mut segment(client, outside, true));
+            fixture.events.send(GatewayEvent::Failed(client, cause));
+            let action = fixture.gateway.next_action();
+            if cause == Failure::NoReply {
+                assert_eq!(action, None);
             } else {
-                let Some(Order::Down(packet)) = order else { panic!("an answer to {why:?}") };
+                let Some(Action::EnterPath(packet)) = action else { panic!("an answer to {cause:?}") };
                 let sliced = SlicedPacket::from_ip(&packet).unwrap();
                 match sliced.transport {
-                    Some(TransportSlice::Tcp(tcp)) => assert!(why == Failure::Refused && tcp.rst() && tcp.acknowledgment_number() == 101),
-                    Some(TransportSlice::Icmpv4(_) | TransportSlice::Icmpv6(_)) => assert_ne!(why, Failure::Refused),
+                    Some(TransportSlice::Tcp(tcp)) => assert!(cause == Failure::Refused && tcp.rst() && tcp.acknowledgment_number() == 101),
+                    Some(TransportSlice::Icmpv4(_) | TransportSlice::Icmpv6(_)) => assert_ne!(cause, Failure::Refused),
                     _ => panic!("no transport"),
                 }
             }
-            scene.requests.try_recv().unwrap();
-            scene.gateway.outbound(&mut segment(client, outside, true));
-            assert!(scene.requests.try_recv().is_ok(), "the client may try again");
+            fixture.requests.try_recv().unwrap();
+            fixture.gateway.outbound(&mut segment(client, outside, true));
+            assert!(fixture.requests.try_recv().is_ok(), "the client may try again");
         }
     }
 }
 
 #[test]
 fn what_is_nobodys_is_counted() {
-    let mut scene = scene();
+    let mut fixture = fixture();
     let [client, _, outside] = ends(false);
-    assert_eq!(scene.gateway.outbound(&mut segment(client, outside, false)), Exit::Taken);
-    assert!(matches!(scene.gateway.order(), Some(Order::Down(_))), "a reset");
-    assert_eq!(count(&scene, "dropped_strays"), 1);
+    assert_eq!(fixture.gateway.outbound(&mut segment(client, outside, false)), Disposition::Consumed);
+    assert!(matches!(fixture.gateway.next_action(), Some(Action::EnterPath(_))), "a reset");
+    assert_eq!(count(&fixture, "dropped_no_connection"), 1);
     let stranger = "100.64.0.9:1".parse().unwrap();
-    assert_eq!(scene.gateway.outbound(&mut segment(stranger, outside, true)), Exit::Taken);
-    assert_eq!(count(&scene, "dropped_foreign"), 1);
+    assert_eq!(fixture.gateway.outbound(&mut segment(stranger, outside, true)), Disposition::Consumed);
+    assert_eq!(count(&fixture, "dropped_foreign_source"), 1);
     for _ in 0..5 {
-        scene.gateway.outbound(&mut datagram(client, outside, 0, b"x").unwrap());
+        fixture.gateway.outbound(&mut datagram(client, outside, 0, b"x").unwrap());
     }
-    assert_eq!(count(&scene, "dropped_busy"), 1, "four wait");
+    assert_eq!(count(&fixture, "dropped_busy"), 1, "four wait");
     let mut fragment = segment(client, outside, true);
     fragment[6] = 0x20;
-    scene.gateway.outbound(&mut fragment);
-    assert_eq!(count(&scene, "dropped_malformed"), 1);
+    fixture.gateway.outbound(&mut fragment);
+    assert_eq!(count(&fixture, "dropped_malformed"), 1);
 }
 
 proptest! {
     #[test]
     fn no_packet_is_too_strange(version in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..90)) {
-        let mut scene = scene();
+        let mut fixture = fixture();
         let mut packet = vec![version];
         packet.extend(rest);
         if packet.len() > 20 {
             packet[9] = TCP;
             packet[12..16].copy_from_slice(&[100, 64, 0, 2]);
         }
-        scene.gateway.outbound(&mut packet);
-        scene.gateway.inbound(&mut packet);
-        scene.gateway.order();
+        fixture.gateway.outbound(&mut packet);
+        fixture.gateway.inbound(&mut packet);
+        fixture.gateway.next_action();
     }
 }

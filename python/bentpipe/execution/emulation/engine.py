@@ -221,8 +221,8 @@ class Emulated:
         reasons = self._lateness()
         if lost := sum(self.done["device_drops"]):
             reasons.append(f"{lost} packets were lost in the queue of a device at the path's ends")
-        if not_taken := self.done["relay"]["not_taken"]:
-            reasons.append(f"{not_taken} packets were not taken by a kernel behind the path")
+        if kernel_rejected := self.done["relay"]["kernel_rejected"]:
+            reasons.append(f"{kernel_rejected} packets were not taken by a kernel behind the path")
         reasons += self._lost_beside()
         if unknown := sum(not flow["is_complete"] for flow in self.done["flows"]):
             why = self.done["closes_unavailable"] or "its records were lost"
@@ -282,15 +282,15 @@ class Emulated:
             )
         elif most_ms is not None and most_ms > (bound_ms := lateness.largest_bound_ms(n)):
             reasons.append(f"one of {n} packets was {most_ms:.3g} ms late (bound {bound_ms:g} ms): the machine stalled")
-        wakings, wakings_late = relay["wakings"], relay["wakings_late"]
-        if lateness.verdict(wakings_late, wakings) == "late":
+        wakeups, wakeups_late = relay["wakeups"], relay["wakeups_late"]
+        if lateness.verdict(wakeups_late, wakeups) == "late":
             reasons.append(
-                f"the relay awoke over {lateness.BOUND_MS:g} ms late {wakings_late} of {wakings} times, {sure} of the "
+                f"the relay awoke over {lateness.BOUND_MS:g} ms late {wakeups_late} of {wakeups} times, {sure} of the "
                 "time, and packets that waited for it came in late: the machine is too busy"
             )
         if n < lateness.ENOUGH:
             return reasons
-        waited_ms = relay["entrance_wait_p99_ms"]
+        waited_ms = relay["ingress_wait_p99_ms"]
         if waited_ms is not None and waited_ms > ENTRANCE_BOUND_MS:
             reasons.append(
                 f"1 % of the packets may have waited {waited_ms:.3g} ms before the path began (bound "
@@ -355,7 +355,7 @@ class Emulated:
     def why_ended(self) -> str | None:
         """Who ended the program, in one line; None: it ended by itself, or there was none."""
         done = self.done or {}
-        reasons = {"profile_ended": "the Profile was over (--at-end stop)", "asked": "it was asked for"}
+        reasons = {"profile_ended": "the Profile was over (--at-end stop)", "requested": "it was requested"}
         if done.get("stopped") not in reasons:
             return None
         how = "asked to end" if done.get("ending") else "asked to end, did not, and was ended"
@@ -480,7 +480,7 @@ def emulate(
         processors = ProcessorTime.now()
         for line in supervisor.lines():
             if line["kind"] == "error":
-                raise (UserError if line.get("users", True) else EmulationError)(line["message"])
+                raise (UserError if line.get("is_user_error", True) else EmulationError)(line["message"])
             result.take(line)
             watch.hear(line)
             if on_line is not None:

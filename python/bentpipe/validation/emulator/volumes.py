@@ -182,7 +182,7 @@ def drops() -> Measured:
     except UserError as error:
         return Measured([Row("BBR: packets lost in a device's queue", "", "0", "0", within=False)], str(error))
     done = stream.emulated.done or {}
-    lost = sum(done["device_drops"]) + done["relay"]["not_taken"]
+    lost = sum(done["device_drops"]) + done["relay"]["kernel_rejected"]
     bps = stream.goodput_bps(SETTLED_S) / PAYLOAD_PER_PACKET
     what = f"BBR at {DROPS_MBPS} Mbit/s ({bps / 1e6:.0f} reached): packets lost outside the path (tx_dropped)"
     # Below its capacity the path, and so the queues of its ends, were never full. What was lost counts at any rate.

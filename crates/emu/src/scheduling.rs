@@ -14,7 +14,7 @@ use thread_priority::{
 };
 
 /// Between looks at how busy the thread was.
-const LOOK: Nanos = Nanos::from_millis(100);
+const CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Share of that above which it does with less [%]: a step, or two where it is nearly all. Chosen here: the way to the end of them, the policy, takes
 /// less of a second than the kernel's 95, from wherever it begins and however busy it is.
@@ -23,11 +23,11 @@ const FULL: u64 = 90;
 
 /// Looks in a row at which it was no busier than that before it tries to do with a step less. Where that was a step too far, the next try waits twice as
 /// long: a load that needs the step would otherwise have another one ten times a second.
-const PATIENCE: u32 = 5;
-const LONGEST_PATIENCE: u32 = 320;
+const PROBE_AFTER: u32 = 5;
+const MAX_PROBE_AFTER: u32 = 320;
 
 /// Share below which it is another load, to which none of that applies [%].
-const CALM: u64 = 30;
+const LIGHT: u64 = 30;
 
 /// How it waits, from what is most exact to what costs least: how long before something is due it stops sleeping and looks at the clock instead, at
 /// most, or the raster of moments until which it sleeps.
@@ -51,9 +51,9 @@ const STEPS: [(Nanos, Nanos); 9] = [
 
 /// The relay's thread: before everything else, as long as that leaves the others something.
 #[derive(Debug)]
-pub struct Urgency {
+pub struct Scheduling {
     /// Whether it may.
-    allowed: bool,
+    is_realtime_allowed: bool,
     /// Whether it does.
     realtime: bool,
     next: Time,
@@ -62,39 +62,39 @@ pub struct Urgency {
     /// Of [`STEPS`].
     step: usize,
     /// Looks in a row at which it was not busy; and how many there are to be before it tries a step less.
-    calm: u32,
-    patience: u32,
+    quiet_checks: u32,
+    probe_after: u32,
     /// Whether the last step was such a try.
-    tried: bool,
+    is_probe: bool,
 }
 
-impl Default for Urgency {
+impl Default for Scheduling {
     fn default() -> Self {
         Self {
-            allowed: false,
+            is_realtime_allowed: false,
             realtime: false,
             next: Time::ZERO,
             last: (Time::ZERO, 0),
             step: 0,
-            calm: 0,
-            patience: PATIENCE,
-            tried: false,
+            quiet_checks: 0,
+            probe_after: PROBE_AFTER,
+            is_probe: false,
         }
     }
 }
 
-impl Urgency {
+impl Scheduling {
     /// How long before something is due it is to be awake.
     #[must_use]
-    pub const fn early(&self) -> Nanos {
+    pub const fn spin(&self) -> Nanos {
         STEPS[self.step].0
     }
 
     /// When to be awake for what is `due`.
     #[must_use]
-    pub const fn alarm(&self, due: Time) -> Time {
+    pub const fn wake_time(&self, due: Time) -> Time {
         match STEPS[self.step] {
-            (early, Nanos(0)) => Time(due.0.saturating_sub(early.0)),
+            (spin, Nanos(0)) => Time(due.0.saturating_sub(spin.0)),
             (_, Nanos(raster)) => Time(due.0.div_ceil(raster).saturating_mul(raster)),
         }
     }
@@ -103,33 +103,33 @@ impl Urgency {
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn claim(&mut self, now: Time) -> Result<(), EmuError> {
-        self.allowed = realtime();
-        self.realtime = self.allowed;
+    pub fn enable(&mut self, now: Time) -> Result<(), EmuError> {
+        self.is_realtime_allowed = realtime();
+        self.realtime = self.is_realtime_allowed;
         self.last = (now, thread_time()?);
-        self.next = now + LOOK;
+        self.next = now + CHECK_INTERVAL;
         Ok(())
     }
 
     /// Whether the kernel allows it.
     #[must_use]
-    pub const fn is_allowed(&self) -> bool {
-        self.allowed
+    pub const fn allows_realtime(&self) -> bool {
+        self.is_realtime_allowed
     }
 
     /// Called often.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn look(&mut self, now: Time) -> Result<(), EmuError> {
+    pub fn update(&mut self, now: Time) -> Result<(), EmuError> {
         if now >= self.next {
-            self.weigh(now, thread_time()?);
+            self.adapt(now, thread_time()?);
         }
         Ok(())
     }
 
     /// By the thread's own time so far [ns].
-    fn weigh(&mut self, now: Time, time: u64) {
+    fn adapt(&mut self, now: Time, time: u64) {
         let (span, spent) = (now.since(self.last.0).0.max(1), time - self.last.1);
         let share = spent.saturating_mul(100) / span;
         if share > BUSY {
@@ -137,30 +137,30 @@ impl Urgency {
             if self.step < last {
                 self.step = last.min(self.step + if share > FULL { 2 } else { 1 });
             } else if self.realtime {
-                self.realtime = !favour();
+                self.realtime = !raise_priority();
             }
-            if self.tried {
-                self.patience = LONGEST_PATIENCE.min(self.patience * 2);
+            if self.is_probe {
+                self.probe_after = MAX_PROBE_AFTER.min(self.probe_after * 2);
             }
-            (self.calm, self.tried) = (0, false);
+            (self.quiet_checks, self.is_probe) = (0, false);
         } else {
-            if self.allowed && !self.realtime {
+            if self.is_realtime_allowed && !self.realtime {
                 self.realtime = realtime(); // which makes it no busier
             }
-            self.calm += 1;
-            if share < CALM {
-                self.patience = PATIENCE;
+            self.quiet_checks += 1;
+            if share < LIGHT {
+                self.probe_after = PROBE_AFTER;
             }
-            if self.calm >= self.patience && self.step > 0 {
-                if self.tried {
-                    self.patience = PATIENCE; // the try before went well
+            if self.quiet_checks >= self.probe_after && self.step > 0 {
+                if self.is_probe {
+                    self.probe_after = PROBE_AFTER; // the try before went well
                 }
                 self.step -= 1;
-                (self.calm, self.tried) = (0, true);
+                (self.quiet_checks, self.is_probe) = (0, true);
             }
         }
         self.last = (now, time);
-        self.next = now + LOOK;
+        self.next = now + CHECK_INTERVAL;
     }
 }
 
@@ -168,7 +168,7 @@ impl Urgency {
 ///
 /// For the ends of a race's flows: a sender that gets no processor for longer than its buffer lasts (two windows) falls silent, and then sends a
 /// window at once, which the path's queue does not hold.
-pub fn favour() -> bool {
+pub fn raise_priority() -> bool {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Max, policy).is_ok()
 }
@@ -190,58 +190,58 @@ mod tests {
     use super::*;
 
     /// A thread whose load is `percent` of a look in each of a few: how it looks at the end.
-    fn works(urgency: &mut Urgency, percent: u64, looks: u32) {
-        for _ in 0..looks {
-            let (now, time) = urgency.last;
-            urgency.weigh(now + LOOK, time + LOOK.0 * percent / 100);
+    fn run_at_load(scheduling: &mut Scheduling, percent: u64, checks: u32) {
+        for _ in 0..checks {
+            let (now, time) = scheduling.last;
+            scheduling.adapt(now + CHECK_INTERVAL, time + CHECK_INTERVAL.0 * percent / 100);
         }
     }
 
-    fn claimed() -> Urgency {
-        let mut urgency = Urgency::default();
-        urgency.claim(Time::ZERO).unwrap();
-        assert_eq!(urgency.is_allowed(), urgency.realtime);
-        urgency
+    fn enabled() -> Scheduling {
+        let mut scheduling = Scheduling::default();
+        scheduling.enable(Time::ZERO).unwrap();
+        assert_eq!(scheduling.allows_realtime(), scheduling.realtime);
+        scheduling
     }
 
     #[test]
     fn a_busy_thread_gives_way_and_comes_back() {
-        let mut urgency = claimed();
+        let mut scheduling = enabled();
         let due = Time(1_000_001);
-        works(&mut urgency, 70, 9);
-        assert_eq!(urgency.alarm(due), Time(due.0 - 70_000), "not busy");
-        works(&mut urgency, 85, 1);
-        assert_eq!(urgency.early(), Nanos::from_micros(35), "it looks at the clock less, first");
-        works(&mut urgency, 85, 3);
-        assert_eq!(urgency.alarm(due), due, "then not at all");
-        works(&mut urgency, 85, 1);
-        assert_eq!(urgency.alarm(due), Time(1_025_000), "then it sleeps for longer");
-        works(&mut urgency, 99, 2);
-        assert_eq!(urgency.alarm(due), Time(1_200_000));
-        assert!(urgency.realtime == urgency.is_allowed(), "all that before the policy");
-        works(&mut urgency, 99, 1);
-        assert!(!urgency.realtime);
-        works(&mut urgency, 70, 1);
-        assert_eq!(urgency.realtime, urgency.is_allowed());
-        assert_eq!(urgency.alarm(due), Time(1_200_000));
-        works(&mut urgency, 70, 8 * PATIENCE);
-        assert_eq!(urgency.early(), Nanos::from_micros(70), "and the way back");
+        run_at_load(&mut scheduling, 70, 9);
+        assert_eq!(scheduling.wake_time(due), Time(due.0 - 70_000), "not busy");
+        run_at_load(&mut scheduling, 85, 1);
+        assert_eq!(scheduling.spin(), Nanos::from_micros(35), "first it spins for less time");
+        run_at_load(&mut scheduling, 85, 3);
+        assert_eq!(scheduling.wake_time(due), due, "then it does not spin");
+        run_at_load(&mut scheduling, 85, 1);
+        assert_eq!(scheduling.wake_time(due), Time(1_025_000), "then it wakes on a raster");
+        run_at_load(&mut scheduling, 99, 2);
+        assert_eq!(scheduling.wake_time(due), Time(1_200_000));
+        assert!(scheduling.realtime == scheduling.allows_realtime(), "before it gives up the real-time policy");
+        run_at_load(&mut scheduling, 99, 1);
+        assert!(!scheduling.realtime);
+        run_at_load(&mut scheduling, 70, 1);
+        assert_eq!(scheduling.realtime, scheduling.allows_realtime());
+        assert_eq!(scheduling.wake_time(due), Time(1_200_000));
+        run_at_load(&mut scheduling, 70, 8 * PROBE_AFTER);
+        assert_eq!(scheduling.spin(), Nanos::from_micros(70), "and back");
     }
 
     #[test]
     fn the_kernel_never_has_to_stop_it() {
-        if !claimed().is_allowed() {
+        if !enabled().allows_realtime() {
             return; // it has no such policy then
         }
         for first in [81, 85, 89, 90, 91, 95, 100] {
             for then in [81, 85, 89, 90, 91, 95, 100] {
                 for after in 0..10 {
-                    let mut urgency = claimed();
+                    let mut scheduling = enabled();
                     let mut loads = Vec::new();
                     for look in 0..12 {
                         let load = if look < after { first } else { then };
-                        loads.push(if urgency.realtime { load } else { 0 });
-                        works(&mut urgency, load, 1);
+                        loads.push(if scheduling.realtime { load } else { 0 });
+                        run_at_load(&mut scheduling, load, 1);
                     }
                     assert!(loads.windows(10).all(|second| second.iter().sum::<u64>() < 950), "{first} {then} {after}: {loads:?}");
                 }
@@ -251,38 +251,38 @@ mod tests {
 
     #[test]
     fn a_step_that_is_needed_is_tried_again_ever_more_rarely() {
-        let mut urgency = claimed();
+        let mut scheduling = enabled();
         // What waking costs halves with each raster: 89 % without, 82 with 25 µs, 57 with 50.
         let share = |step: usize| [99, 99, 99, 99, 89, 82, 57, 45, 39][step];
         let mut needed = Vec::new();
         for _ in 0..1200 {
-            let load = share(urgency.step);
-            works(&mut urgency, load, 1);
-            needed.push(urgency.step == 6);
+            let load = share(scheduling.step);
+            run_at_load(&mut scheduling, load, 1);
+            needed.push(scheduling.step == 6);
         }
         let count = |part: &[bool]| part.iter().filter(|there| **there).count();
         assert!(count(&needed[..200]) > 150);
         assert!(count(&needed[600..]) > 594, "{}", count(&needed[600..]));
-        works(&mut urgency, 5, 6 * PATIENCE);
-        assert_eq!((urgency.step, urgency.patience), (0, PATIENCE));
+        run_at_load(&mut scheduling, 5, 6 * PROBE_AFTER);
+        assert_eq!((scheduling.step, scheduling.probe_after), (0, PROBE_AFTER));
     }
 
     #[test]
     fn what_is_due_at_the_end_of_time_is_no_overflow() {
         for step in 0..STEPS.len() {
-            let urgency = Urgency { step, ..Urgency::default() };
-            assert!(urgency.alarm(Time(u64::MAX)) >= Time(u64::MAX - 200_000));
-            assert_eq!(urgency.alarm(Time::ZERO), Time::ZERO);
+            let scheduling = Scheduling { step, ..Scheduling::default() };
+            assert!(scheduling.wake_time(Time(u64::MAX)) >= Time(u64::MAX - 200_000));
+            assert_eq!(scheduling.wake_time(Time::ZERO), Time::ZERO);
         }
     }
 
     #[test]
     fn it_looks_at_its_time_in_time() {
-        let mut urgency = Urgency::default();
-        urgency.claim(Time::ZERO).unwrap();
-        urgency.look(Time(LOOK.0 - 1)).unwrap();
-        assert_eq!(urgency.last.0, Time::ZERO);
-        urgency.look(Time::ZERO + LOOK).unwrap();
-        assert_eq!(urgency.last.0, Time::ZERO + LOOK);
+        let mut scheduling = Scheduling::default();
+        scheduling.enable(Time::ZERO).unwrap();
+        scheduling.update(Time(CHECK_INTERVAL.0 - 1)).unwrap();
+        assert_eq!(scheduling.last.0, Time::ZERO);
+        scheduling.update(Time::ZERO + CHECK_INTERVAL).unwrap();
+        assert_eq!(scheduling.last.0, Time::ZERO + CHECK_INTERVAL);
     }
 }

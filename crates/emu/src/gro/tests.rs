@@ -1,10 +1,10 @@
 use super::*;
-use crate::segments::Parts;
+use crate::segments::SplitBuffers;
 use etherparse::{PacketBuilder, PacketHeaders};
 use proptest::prelude::*;
 
 const MTU: usize = 1500;
-const ALONE: u8 = 2;
+const SINGLE: u8 = 2;
 
 fn segment(v6: bool, sequence: u32, window: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -16,9 +16,9 @@ fn segment(v6: bool, sequence: u32, window: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn apart(buffer: &[u8]) -> Vec<Vec<u8>> {
-    let (header, packet) = buffer.split_first_chunk().unwrap();
-    let mut parts = Parts::new(0, MTU);
+fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let (header, packet) = bytes.split_first_chunk().unwrap();
+    let mut parts = SplitBuffers::new(0, MTU);
     let count = parts.split(header, 0, &mut packet.to_vec()).unwrap().count;
     (0..count)
         .map(|index| {
@@ -44,28 +44,28 @@ proptest! {
         v6: bool, from: u32, size in 1_usize..1440, count in 1_usize..60, last in 1_usize..1440, step_ns in 0_u64..300
     ) {
         let mut sequence = from;
-        let mut merge = Merge::default();
+        let mut buffer = GroBuffer::default();
         let mut packets = Vec::new();
         for index in 0..count {
             let payload = vec![u8::try_from(index).unwrap(); if index + 1 == count { last.min(size) } else { size }];
             let packet = segment(v6, sequence, 500, &payload);
             sequence = sequence.wrapping_add(u32::try_from(payload.len()).unwrap());
-            if merge.join(&packet, Time(1000 + step_ns * index as u64)) {
+            if buffer.append(&packet, Time(1000 + step_ns * index as u64)) {
                 packets.push(packet);
             } else {
                 break;
             }
         }
-        let joined = packets.len();
-        prop_assert_eq!(joined, merge.count() as usize);
-        let together = usize::try_from(TOGETHER.0.checked_div(step_ns).unwrap_or(u64::MAX).min(1000)).unwrap() + 1;
-        let room = (LONGEST - packets[0].len()) / size + 1;
+        let count_joined = packets.len();
+        prop_assert_eq!(count_joined, buffer.count() as usize);
+        let in_span = usize::try_from(MAX_SPAN.0.checked_div(step_ns).unwrap_or(u64::MAX).min(1000)).unwrap() + 1;
+        let room = (MAX_PACKET - packets[0].len()) / size + 1;
         // A last one that is short may still fit where a full one would not.
-        prop_assert!(joined == count.min(together).min(room) || joined == count.min(together));
-        let got: Vec<_> = apart(merge.finish(ALONE).unwrap()).into_iter().map(but_the_identification).collect();
+        prop_assert!(count_joined == count.min(in_span).min(room) || count_joined == count.min(in_span));
+        let got: Vec<_> = split(buffer.finish(SINGLE).unwrap()).into_iter().map(but_the_identification).collect();
         let sent: Vec<_> = packets.into_iter().map(but_the_identification).collect();
         prop_assert_eq!(got, sent);
-        prop_assert!(merge.is_empty());
+        prop_assert!(buffer.is_empty());
     }
 
     #[test]
@@ -75,53 +75,53 @@ proptest! {
         let mut other = two.clone();
         let at = at % headers;
         other[at] ^= 1 << bit;
-        let mut merge = Merge::default();
-        prop_assert!(merge.join(&one, Time(0)));
+        let mut buffer = GroBuffer::default();
+        prop_assert!(buffer.append(&one, Time(0)));
         let network = headers - 20;
         let written_anew = |at: usize| (!v6 && ((4..6).contains(&at) || (10..12).contains(&at)))
             || (network + 16..network + 18).contains(&at)
             || (at == network + 13 && bit == 3);
-        prop_assert_eq!(merge.join(&other, Time(0)), written_anew(at));
+        prop_assert_eq!(buffer.append(&other, Time(0)), written_anew(at));
     }
 
     #[test]
     fn whatever_comes_is_taken_or_not(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..5), (at, value) in any::<(usize, u8)>(), cut in 0_usize..120) {
-        let mut merge = Merge::default();
+        let mut buffer = GroBuffer::default();
         let mut nearly = segment(false, 1, 1, &[0; 60]);
         let at = at % nearly.len();
         nearly[at] = value;
         nearly.truncate(cut);
         for packet in packets.iter().chain([&nearly]) {
-            let _ = merge.join(packet, Time(0));
+            let _ = buffer.append(packet, Time(0));
         }
-        let _ = merge.finish(ALONE);
+        let _ = buffer.finish(SINGLE);
     }
 }
 
 #[test]
-fn one_packet_goes_in_as_it_came() {
+fn a_single_packet_is_unchanged() {
     let packet = segment(false, 1, 1, &[5; 1000]);
-    let mut merge = Merge::default();
-    assert!(merge.join(&packet, Time(0)));
-    let bytes = merge.finish(ALONE).unwrap();
-    assert_eq!((bytes[0], &bytes[1..HEADER], &bytes[HEADER..]), (ALONE, &[0; HEADER - 1][..], &packet[..]));
-    assert_eq!(merge.finish(ALONE), None);
+    let mut buffer = GroBuffer::default();
+    assert!(buffer.append(&packet, Time(0)));
+    let bytes = buffer.finish(SINGLE).unwrap();
+    assert_eq!((bytes[0], &bytes[1..HEADER], &bytes[HEADER..]), (SINGLE, &[0; HEADER - 1][..], &packet[..]));
+    assert_eq!(buffer.finish(SINGLE), None);
 }
 
 #[test]
 fn out_of_order_bare_and_marked_segments_stay_alone() {
-    let mut merge = Merge::default();
-    assert!(!merge.join(&segment(false, 1, 1, &[]), Time(0)), "an acknowledgement without data");
-    assert!(merge.join(&segment(false, 1000, 1, &[0; 100]), Time(0)));
-    assert!(!merge.join(&segment(false, 900, 1, &[0; 100]), Time(0)), "what comes late");
-    assert!(!merge.join(&segment(false, 1200, 1, &[0; 100]), Time(0)), "what has a hole before it");
-    assert!(!merge.join(&segment(false, 1100, 1, &[0; 101]), Time(0)), "a longer one");
-    assert!(merge.join(&segment(false, 1100, 1, &[0; 99]), Time(0)));
-    assert!(!merge.join(&segment(false, 1199, 1, &[0; 99]), Time(0)), "one behind a short one");
+    let mut buffer = GroBuffer::default();
+    assert!(!buffer.append(&segment(false, 1, 1, &[]), Time(0)), "an acknowledgement without data");
+    assert!(buffer.append(&segment(false, 1000, 1, &[0; 100]), Time(0)));
+    assert!(!buffer.append(&segment(false, 900, 1, &[0; 100]), Time(0)), "an old segment");
+    assert!(!buffer.append(&segment(false, 1200, 1, &[0; 100]), Time(0)), "a segment after a gap");
+    assert!(!buffer.append(&segment(false, 1100, 1, &[0; 101]), Time(0)), "a longer segment");
+    assert!(buffer.append(&segment(false, 1100, 1, &[0; 99]), Time(0)));
+    assert!(!buffer.append(&segment(false, 1199, 1, &[0; 99]), Time(0)), "a segment after a short one");
     let mut marked = segment(false, 1199, 1, &[0; 99]);
     marked[1] |= 3; // CE
-    let mut other = Merge::default();
-    assert!(other.join(&segment(false, 1100, 1, &[0; 99]), Time(0)));
-    assert!(!other.join(&marked, Time(0)));
+    let mut other = GroBuffer::default();
+    assert!(other.append(&segment(false, 1100, 1, &[0; 99]), Time(0)));
+    assert!(!other.append(&marked, Time(0)));
     assert_eq!(PacketHeaders::from_ip_slice(&marked).unwrap().payload.slice().len(), 99);
 }

@@ -5,14 +5,14 @@ use netlink_packet_sock_diag::inet::nlas::TcpInfo;
 
 /// Where a socket is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Life {
+enum SocketState {
     /// There was none.
     #[default]
     None,
     /// In the socket table, at the last look.
-    Lives,
+    Open,
     /// No longer there, and no close was told.
-    Vanished,
+    Missing,
     /// The kernel told its close.
     Closed,
     /// It was reset from this side, which clears its counters (`tcp_disconnect` in Linux' `net/ipv4/tcp.c`): they are as at the last look.
@@ -21,13 +21,13 @@ enum Life {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct End {
-    life: Life,
+pub struct Endpoint {
+    state: SocketState,
     /// The newest socket's.
     last: Option<TcpState>,
     controller: String,
     /// Of all sockets before that.
-    before: Totals,
+    earlier: Totals,
 }
 
 /// What the sockets of an end counted together.
@@ -49,33 +49,33 @@ pub struct Totals {
     pub buffer_limited_s: f64,
 }
 
-impl End {
+impl Endpoint {
     /// Before a look at the socket table: what is not found there has gone.
-    pub fn look_away(&mut self) {
-        if self.life == Life::Lives {
-            self.life = Life::Vanished;
+    pub fn mark_unseen(&mut self) {
+        if self.state == SocketState::Open {
+            self.state = SocketState::Missing;
         }
     }
 
     /// A socket that is in the table.
-    pub fn lives(&mut self, state: TcpState) {
-        self.take(state);
-        self.life = Life::Lives;
+    pub fn record_open(&mut self, state: TcpState) {
+        self.update(state);
+        self.state = SocketState::Open;
     }
 
     /// A socket that the kernel has freed.
-    pub fn closed(&mut self, state: TcpState) {
-        if is_nothing(&state.info) && self.is(&state) {
-            self.life = Life::Reset;
+    pub fn record_close(&mut self, state: TcpState) {
+        if carried_nothing(&state.info) && self.is_same_socket(&state) {
+            self.state = SocketState::Reset;
         } else {
-            self.take(state);
-            self.life = Life::Closed;
+            self.update(state);
+            self.state = SocketState::Closed;
         }
     }
 
-    fn take(&mut self, state: TcpState) {
+    fn update(&mut self, state: TcpState) {
         if let Some(last) = self.last.take_if(|last| last.cookie != state.cookie) {
-            self.before.add(&last.info);
+            self.earlier.add(&last.info);
             self.controller.clear();
         }
         if !state.controller.is_empty() {
@@ -86,31 +86,31 @@ impl End {
 
     /// Whether `state` is its newest socket's.
     #[must_use]
-    pub fn is(&self, state: &TcpState) -> bool {
+    pub fn is_same_socket(&self, state: &TcpState) -> bool {
         self.last.as_ref().is_some_and(|last| last.cookie == state.cookie)
     }
 
     /// Whether what it counts is the last word, or the newest.
     #[must_use]
-    pub const fn is_known(&self) -> bool {
-        matches!(self.life, Life::Lives | Life::Closed)
+    pub const fn has_current_counters(&self) -> bool {
+        matches!(self.state, SocketState::Open | SocketState::Closed)
     }
 
     /// Whether its newest socket is over: the kernel told of its close, or its program has closed it and at most the FIN is on its way.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        let is_left = |last: &TcpState| last.is_orphan && last.info.unacked <= 1 && last.info.notsent_bytes == 0;
-        match self.life {
-            Life::Closed | Life::Reset => true,
-            Life::Lives => self.last.as_ref().is_some_and(is_left),
-            Life::None | Life::Vanished => false,
+    pub fn is_closed(&self) -> bool {
+        let is_orphaned = |last: &TcpState| last.is_orphan && last.info.unacked <= 1 && last.info.notsent_bytes == 0;
+        match self.state {
+            SocketState::Closed | SocketState::Reset => true,
+            SocketState::Open => self.last.as_ref().is_some_and(is_orphaned),
+            SocketState::None | SocketState::Missing => false,
         }
     }
 
     /// Whether a socket has gone without its close.
     #[must_use]
-    pub fn has_vanished(&self) -> bool {
-        self.life == Life::Vanished
+    pub fn is_missing_close(&self) -> bool {
+        self.state == SocketState::Missing
     }
 
     /// The newest socket's record.
@@ -128,7 +128,7 @@ impl End {
     /// Over all its sockets.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let mut totals = self.before.clone();
+        let mut totals = self.earlier.clone();
         self.info().into_iter().for_each(|info| totals.add(info));
         totals
     }
@@ -148,7 +148,7 @@ impl Totals {
 
 /// Whether a socket that closed was never answered, or was reset from its own side.
 #[must_use]
-pub const fn is_nothing(info: &TcpInfo) -> bool {
+pub const fn carried_nothing(info: &TcpInfo) -> bool {
     info.bytes_acked == 0 && info.bytes_received == 0
 }
 

@@ -1,17 +1,17 @@
 //! The gateway's thread. It stays in the machine's own network namespace, as every thread does that does not leave it; all its sockets but the
 //! listening ones are of that network.
 
-use super::answers::{Speaker, channel};
 use super::counters::Counters;
 use super::datagrams::Datagrams;
 use super::destinations::{Destinations, Reach, resolver};
+use super::events::{EventSender, channel};
 use super::proxy::{Proxy, listeners};
-use super::{Gateway, resolver as names};
+use super::{Gateway, resolver as resolver_file};
 use crate::descriptors;
 use crate::error::{EmuError, system};
 use crate::host::Host;
-use crate::interface::{Addresses, shut_off};
-use crate::priority;
+use crate::interface::{Addresses, reject_destination};
+use crate::scheduling;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use tokio::sync::mpsc::{Receiver, channel as requests};
 use tokio::task::{LocalSet, spawn_local};
 
 /// Requests that may wait, as long as a device's queue.
-const ROOM: usize = 20_000;
+const MAX_REQUESTS: usize = 20_000;
 
 /// Most TCP connections, and most flows of datagrams, however many descriptors there are (chosen here: a busy host of one user).
-const MOST: u64 = 4096;
+const MAX_FLOWS: u64 = 4096;
 
 /// What the relay asks of the thread.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub enum Request {
 ///
 /// # Errors
 /// [`EmuError::Controller`]; [`EmuError::System`], [`EmuError::Interface`].
-pub fn open(
+pub fn start(
     host: &Host,
     ends: [Addresses; 2],
     mtu: u16,
@@ -56,34 +56,34 @@ pub fn open(
     let listeners = listeners(host, server, controller)?;
     // The server has no way out, and so no use for names: it is told so at once rather than after the C library's 10 s.
     let end = host.end();
-    host.run(move || shut_off(end, resolver(server)))?;
-    let destinations = Destinations::new(server, names::take_over(server, mtu)?, reach);
+    host.run(move || reject_destination(end, resolver(server)))?;
+    let destinations = Destinations::new(server, resolver_file::install(server, mtu)?, reach);
     let counters = Arc::<Counters>::default();
-    let (speaker, listener) = channel(Arc::clone(&counters))?;
-    let (sender, receiver) = requests(ROOM);
+    let (events, receiver) = channel(Arc::clone(&counters))?;
+    let (sender, requests_rx) = requests(MAX_REQUESTS);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(system("runtime of the gateway"))?;
-    let most = most();
-    counters.places.add_many(u32::try_from(most).unwrap_or(u32::MAX));
+    let max_flows = max_flows();
+    counters.places.add_count(u32::try_from(max_flows).unwrap_or(u32::MAX));
     let proxy = {
-        let (speaker, counters) = (speaker.clone(), Arc::clone(&counters));
-        move || Proxy::new(destinations, speaker, counters, most)
+        let (events, counters) = (events.clone(), Arc::clone(&counters));
+        move || Proxy::new(destinations, events, counters, max_flows)
     };
     let datagrams = {
         let counters = Arc::clone(&counters);
-        move |speaker: Speaker| Datagrams::new(destinations, server, speaker, counters, mtu, most)
+        move |events: EventSender| Datagrams::new(destinations, server, events, counters, mtu, max_flows)
     };
     let work = move || {
-        priority::favour();
-        serve(&runtime, receiver, listeners, proxy, || datagrams(speaker));
+        scheduling::raise_priority();
+        serve(&runtime, requests_rx, listeners, proxy, || datagrams(events));
     };
     thread::Builder::new().name("gateway".to_owned()).spawn(work).map_err(system("thread of the gateway"))?;
-    Ok((Gateway::new(client, server, sender, listener, Arc::clone(&counters)), counters))
+    Ok((Gateway::new(client, server, sender, receiver, Arc::clone(&counters)), counters))
 }
 
 /// Connections take two descriptors and flows one: three quarters of them all, so that the rest of the emulator has some.
-fn most() -> usize {
-    usize::try_from((descriptors::limit() / 4).min(MOST)).unwrap_or(256)
+fn max_flows() -> usize {
+    usize::try_from((descriptors::limit() / 4).min(MAX_FLOWS)).unwrap_or(256)
 }
 
 fn serve(

@@ -1,7 +1,7 @@
 //! Packets of one TCP connection that leave the path together, as one buffer for the receiver's kernel.
 //!
 //! A network card hands over what came within its interrupt moderation in one piece (GRO, LRO), and a kernel that gets a packet at a time from a path
-//! of gigabits spends all its time on that. So what is due within [`TOGETHER`] goes in together, with a header in front that says how long its
+//! of gigabits spends all its time on that. So what is due within [`MAX_SPAN`] goes in together, with a header in front that says how long its
 //! segments are (virtio 1.2, 5.1.6); the kernel's own receive counters see one. On a path below 1.2 Gbit/s no two full packets are due so close, unless the
 //! path itself lets them go together (a grant).
 //!
@@ -15,10 +15,10 @@ use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VirtioNetHdr, c
 
 /// Longest time between the first and the last packet of a buffer. Chosen here: network cards moderate their interrupts to 3 to 50 µs (`ethtool -c`), and
 /// this is less than what 1500 bytes take at 1.2 Gbit/s, above any single Starlink path.
-pub const TOGETHER: Nanos = Nanos::from_micros(10);
+pub const MAX_SPAN: Nanos = Nanos::from_micros(10);
 
 /// Longest IP packet that a length field can tell.
-const LONGEST: usize = 65_535;
+const MAX_PACKET: usize = 65_535;
 
 /// `MF` and the fragment offset (RFC 791).
 const FRAGMENT: u16 = 0x3fff;
@@ -44,7 +44,7 @@ struct Segment {
     headers: usize,
     sequence: u32,
     payload: usize,
-    pushed: bool,
+    has_push: bool,
 }
 
 impl Segment {
@@ -64,21 +64,21 @@ impl Segment {
         let headers = network + usize::from(*tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(FLAGS)?;
         // ECE, CWR and the rest are for one segment alone.
-        let plain = flags & !PSH == ACK && tcp[12] & RESERVED == 0;
+        let is_plain = flags & !PSH == ACK && tcp[12] & RESERVED == 0;
         let sequence = u32::from_be_bytes(*tcp.get(SEQUENCE..)?.first_chunk()?);
-        (plain && headers >= network + 20 && packet.len() > headers).then(|| Self {
+        (is_plain && headers >= network + 20 && packet.len() > headers).then(|| Self {
             v6,
             network,
             headers,
             sequence,
             payload: packet.len() - headers,
-            pushed: flags & PSH != 0,
+            has_push: flags & PSH != 0,
         })
     }
 }
 
 /// A buffer that grows. Empty, or the first packet as it came, or several with the headers of one.
-pub struct Merge {
+pub struct GroBuffer {
     bytes: Vec<u8>,
     first: Option<(Segment, Time)>,
     /// Packets in it.
@@ -86,19 +86,19 @@ pub struct Merge {
     /// The sequence number that comes next.
     next: u32,
     /// Nothing can follow a short or a pushed segment.
-    closed: bool,
+    is_full: bool,
 }
 
-impl Default for Merge {
+impl Default for GroBuffer {
     fn default() -> Self {
-        Self { bytes: Vec::with_capacity(HEADER + LONGEST), first: None, count: 0, next: 0, closed: false }
+        Self { bytes: Vec::with_capacity(HEADER + MAX_PACKET), first: None, count: 0, next: 0, is_full: false }
     }
 }
 
-impl Merge {
+impl GroBuffer {
     /// Takes `packet`, due at `due`, in if it can be with what is here; after it, the packet belongs to the buffer. An empty buffer takes whatever others
     /// may follow.
-    pub fn join(&mut self, packet: &[u8], due: Time) -> bool {
+    pub fn append(&mut self, packet: &[u8], due: Time) -> bool {
         let Some(segment) = Segment::of(packet) else { return false };
         let Some((first, since)) = self.first else {
             self.bytes.clear();
@@ -106,26 +106,26 @@ impl Merge {
             self.bytes.extend_from_slice(packet);
             self.first = Some((segment, due));
             self.count = 1;
-            self.follow(segment, segment.payload);
+            self.expect_next(segment, segment.payload);
             return true;
         };
-        let fits = self.bytes.len() - HEADER + segment.payload <= LONGEST;
-        let follows = !self.closed && segment.sequence == self.next && segment.payload <= first.payload;
-        if !fits || !follows || due.since(since) > TOGETHER || !same_headers(&self.bytes[HEADER..], packet, first, segment) {
+        let fits = self.bytes.len() - HEADER + segment.payload <= MAX_PACKET;
+        let follows = !self.is_full && segment.sequence == self.next && segment.payload <= first.payload;
+        if !fits || !follows || due.since(since) > MAX_SPAN || !same_headers(&self.bytes[HEADER..], packet, first, segment) {
             return false;
         }
         self.bytes.extend_from_slice(&packet[segment.headers..]);
         self.bytes[HEADER + first.network + FLAGS] |= packet[segment.network + FLAGS];
         self.count += 1;
-        self.follow(segment, first.payload);
+        self.expect_next(segment, first.payload);
         true
     }
 
-    fn follow(&mut self, segment: Segment, full: usize) {
+    fn expect_next(&mut self, segment: Segment, full: usize) {
         #[allow(clippy::cast_possible_truncation)] // a packet's
         let payload = segment.payload as u32;
         self.next = segment.sequence.wrapping_add(payload);
-        self.closed = segment.pushed || segment.payload < full;
+        self.is_full = segment.has_push || segment.payload < full;
     }
 
     /// Whether nothing is in it.
@@ -141,19 +141,19 @@ impl Merge {
     }
 
     /// Empties it: the virtio header and what is behind it, for the kernel. `alone` is the header of a packet by itself.
-    pub fn finish(&mut self, alone: u8) -> Option<&[u8]> {
+    pub fn finish(&mut self, single_flags: u8) -> Option<&[u8]> {
         let (first, _) = self.first.take()?;
         if self.count == 1 {
-            self.bytes[0] = alone;
+            self.bytes[0] = single_flags;
         } else {
-            self.complete(first)?;
+            self.write_headers(first)?;
         }
         Some(&self.bytes)
     }
 
     /// The headers of one packet that is as long as all of them.
     #[allow(clippy::cast_possible_truncation)] // all below LONGEST
-    fn complete(&mut self, first: Segment) -> Option<()> {
+    fn write_headers(&mut self, first: Segment) -> Option<()> {
         let (virtio, packet) = self.bytes.split_first_chunk_mut::<HEADER>()?;
         let length = packet.len();
         if first.v6 {

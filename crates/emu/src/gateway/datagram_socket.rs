@@ -17,7 +17,7 @@ use tokio::net::UdpSocket;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// See the module.
-pub struct Outside {
+pub struct DatagramSocket {
     socket: UdpSocket,
     lost: Cell<u32>,
 }
@@ -31,7 +31,7 @@ pub struct Received {
     pub lost: u32,
 }
 
-impl Outside {
+impl DatagramSocket {
     /// To `peer`, for UDP, or for ICMP echoes (a ping socket).
     ///
     /// # Errors
@@ -87,9 +87,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-            let outside = Outside::open(false, peer.local_addr().unwrap()).unwrap();
-            SockRef::from(&outside.socket).set_recv_buffer_size(1).unwrap(); // the kernel's least
-            let own = outside.socket.local_addr().unwrap();
+            let socket = DatagramSocket::open(false, peer.local_addr().unwrap()).unwrap();
+            SockRef::from(&socket.socket).set_recv_buffer_size(1).unwrap(); // the kernel's least
+            let own = socket.socket.local_addr().unwrap();
             let sent = 100_u8;
             for i in 0..sent {
                 peer.send_to(&[i; 500], own).unwrap();
@@ -97,14 +97,14 @@ mod tests {
             let mut buffer = [0; 1000];
             let (mut seen, mut lost) = (0, 0);
             let mut last = 0;
-            while let Ok(received) = outside.take(&mut buffer) {
+            while let Ok(received) = socket.take(&mut buffer) {
                 (seen, lost, last) = (seen + 1, lost + received.lost, buffer[0]);
                 assert_eq!(received.bytes, 500);
             }
             assert!(last < sent - 1, "some had no room");
             // The next one brings the count.
             peer.send_to(&[sent; 500], own).unwrap();
-            lost += outside.receive(&mut buffer).await.unwrap().lost;
+            lost += socket.receive(&mut buffer).await.unwrap().lost;
             assert_eq!((seen + lost, buffer[0]), (u32::from(sent), sent));
         });
     }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 /// What the emulator says at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Account {
+pub struct EmulationResult {
     /// What was done.
     pub experiment: Experiment,
     /// Its flows, in its order.
-    pub flows: Vec<FlowAccount>,
+    pub flows: Vec<FlowResult>,
     /// The Profile's time at which it began.
     pub start: Time,
     /// … and ended.
@@ -27,7 +27,7 @@ pub struct Account {
 /// One flow. Fields as in [`FlowFacts`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // see there
-pub struct FlowAccount {
+pub struct FlowResult {
     /// Its number in the tables as they were sent; `None`: it was never seen. In the Run it has its place in the Experiment.
     pub number: Option<u32>,
     pub start: Time,
@@ -41,7 +41,7 @@ pub struct FlowAccount {
     pub marks: u64,
 }
 
-impl Account {
+impl EmulationResult {
     /// The summary. `samples` have the flows as the Experiment numbers them; of the RTTs the smoothed ones count, as the kernel keeps no
     /// others.
     #[must_use]

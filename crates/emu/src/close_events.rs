@@ -19,13 +19,13 @@ const GROUPS: [u32; 2] = [1, 3];
 const ROOM: usize = 8 << 20;
 
 /// Closes in the namespace in which it was opened, since then.
-pub struct Closes {
+pub struct CloseEvents {
     socket: Socket,
     buffer: Vec<u8>,
     missed: u64,
 }
 
-impl Closes {
+impl CloseEvents {
     /// Listens in the calling thread's namespace.
     ///
     /// # Errors

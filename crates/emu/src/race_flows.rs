@@ -1,13 +1,13 @@
 //! The flows of an Experiment over the kernel's own TCP: one socket at each end, the controller set before it connects.
 //!
-//! The sender works as iperf3's does: it waits until the socket is writable, and then writes until that would block, at most [`WRITES`] pieces. How an
+//! The sender works as iperf3's does: it waits until the socket is writable, and then writes until that would block, at most [`MAX_WRITES`] pieces. How an
 //! application writes decides what the send buffer means: `tcp_sendmsg_locked` looks at its limit only where a new skb begins, so one that blocks in
 //! `write` fills an open window past it (seen: 20 MB in a buffer of 4), and one that tries again on a timer does not wait until a third is free.
 
 use crate::clock::Clock;
 use crate::error::{EmuError, system};
 use crate::host::Host;
-use crate::priority;
+use crate::scheduling;
 use bentpipe_profile::experiment::{Application, FlowSpec};
 use bentpipe_profile::{Direction, Time};
 use nix::errno::Errno;
@@ -25,13 +25,13 @@ use std::time::Duration;
 pub const FIRST_PORT: u16 = 5201;
 
 /// One write or read [bytes]: iperf3's for TCP.
-const PIECE: usize = 1 << 17;
+const CHUNK: usize = 1 << 17;
 
 /// Most pieces written between two looks at whether the socket is writable (iperf3's `multisend`).
-const WRITES: usize = 10;
+const MAX_WRITES: usize = 10;
 
 /// How often a sender that waits for room looks at the clock.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the ends of a flow say while it runs.
 #[derive(Debug, Default)]
@@ -77,19 +77,19 @@ pub fn start(
     };
     let progress = Arc::new(Progress::default());
     let address = SocketAddr::new(addresses[to], FIRST_PORT + index);
-    let heard = Arc::clone(&progress);
+    let receiver_progress = Arc::clone(&progress);
     hosts[to].run(move || {
         let listener = TcpListener::bind(address).map_err(system("bind of a receiver"))?;
-        spawn("receiver", move || receive(&listener, clock, &heard))
+        spawn("receiver", move || receive(&listener, clock, &receiver_progress))
     })?;
     let (flow, begin) = (flow.clone(), Time(begin.0 + flow.start_ns.0));
     let stop = flow.stop_ns.map_or(end, |stop| Time(begin.0 - flow.start_ns.0 + stop.0).min(end));
-    let said = Arc::clone(&progress);
+    let sender_progress = Arc::clone(&progress);
     let sender = move || {
         if let Err(e) = send(&flow, address, clock, begin, stop)
             && e.kind() != std::io::ErrorKind::TimedOut
         {
-            drop(said.failed.set(e.to_string()));
+            drop(sender_progress.failed.set(e.to_string()));
         }
     };
     hosts[from].run(move || spawn("sender", sender))?;
@@ -98,7 +98,7 @@ pub fn start(
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), EmuError> {
     let run = move || {
-        priority::favour();
+        scheduling::raise_priority();
         work();
     };
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(system("thread of a flow"))
@@ -106,9 +106,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), EmuErro
 
 fn receive(listener: &TcpListener, clock: Clock, progress: &Progress) {
     let Ok((mut stream, _)) = listener.accept() else { return };
-    let mut piece = vec![0; PIECE];
+    let mut chunk = vec![0; CHUNK];
     loop {
-        match stream.read(&mut piece) {
+        match stream.read(&mut chunk) {
             Ok(0) => break progress.completed.store(clock.now().0 + 1, Ordering::Relaxed),
             Ok(n) => drop(progress.received_bytes.fetch_add(n as u64, Ordering::Relaxed)),
             Err(_) => break,
@@ -122,7 +122,7 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
     socket.set_tcp_congestion(flow.controller.as_bytes())?;
     socket.connect(&to.into())?;
     socket.set_nonblocking(true)?;
-    let piece = vec![0; PIECE];
+    let chunk = vec![0; CHUNK];
     let write = |mut bytes: u64| -> std::io::Result<bool> {
         while bytes > 0 {
             if clock.now() >= stop {
@@ -131,9 +131,9 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
             if !is_writable(&socket)? {
                 continue;
             }
-            for _ in 0..WRITES {
-                let most = usize::try_from(bytes).unwrap_or(PIECE).min(PIECE);
-                match (&socket).write(&piece[..most]) {
+            for _ in 0..MAX_WRITES {
+                let most = usize::try_from(bytes).unwrap_or(CHUNK).min(CHUNK);
+                match (&socket).write(&chunk[..most]) {
                     Ok(n) => bytes -= n as u64,
                     Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(e) => return Err(e),
@@ -163,11 +163,11 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
     Ok(())
 }
 
-/// Waits until a third of the buffer is free (`sk_stream_is_writeable`), or for [`LOOK`].
+/// Waits until a third of the buffer is free (`sk_stream_is_writeable`), or for [`POLL_INTERVAL`].
 fn is_writable(socket: &Socket) -> std::io::Result<bool> {
-    let wait = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
-    let mut asked = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-    match poll(&mut asked, wait) {
+    let wait = PollTimeout::try_from(POLL_INTERVAL).unwrap_or(PollTimeout::ZERO);
+    let mut poll_fds = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    match poll(&mut poll_fds, wait) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
         Err(e) => Err(e.into()),

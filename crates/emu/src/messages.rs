@@ -1,0 +1,240 @@
+//! What the parent hears: one JSON object a line, each with a `kind`. It is written as it happens, so what came before a sudden end is kept.
+//!
+//! A thread of its own writes, so that a parent which stands still (Ctrl-Z) stops neither the looks at the sockets nor the end of the program. Of the tables
+//! so much waits for it as [`MAX_QUEUED_BYTES`] has room for; the rest is lost and counted.
+
+use crate::capture::CaptureReport;
+use crate::error::{EmuError, system};
+use crate::gateway::counters::Counters;
+use crate::host::Host;
+use crate::interface::Addresses;
+use crate::isolation::Privilege;
+use crate::programs::ExitReason;
+use crate::relay::RelayReport;
+use crate::result::EmulationResult;
+use bentpipe_profile::Time;
+use bentpipe_profile::run::{Column, RunTables};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// Why an emulation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// The program ended, or the time was over.
+    Program,
+    /// The Profile ended, with `--at-end stop`.
+    ProfileEnded,
+    /// The parent requested it.
+    Requested,
+}
+
+/// The last message.
+#[derive(Serialize)]
+pub struct Done<'a> {
+    /// Why the emulation ended.
+    pub stopped: Stopped,
+    /// How the program ended; `None`: no program, or it did not end.
+    pub ending: Option<ExitReason>,
+    /// The relay's measurements.
+    pub relay: RelayReport,
+    /// The gateway's counters; `None`: no gateway.
+    pub gateway: Option<&'a Counters>,
+    /// Outcome of the capture; `None`: no capture.
+    pub capture: Option<CaptureReport>,
+    /// Table rows that were dropped because the parent did not read.
+    pub rows_lost: u64,
+    /// Packets that each device lost before the relay could read them.
+    pub device_drops: [u64; 2],
+    /// The Experiment and its flows' results.
+    #[serde(flatten)]
+    pub result: EmulationResult,
+    /// TCP flows without a sample that may have carried data.
+    pub flows_without_samples: usize,
+    /// Socket records of the kernel that could not be parsed: samples lack these connections.
+    pub sockets_unreadable: u64,
+    /// Largest delay between a race flow's start time and its first packet at the path [ms]; `None`: no race, or no packet.
+    pub start_late_max_ms: Option<f64>,
+    /// How often close events were lost before they were read.
+    pub closes_missed: u64,
+    /// Why this kernel sends no close events; `None`: it does.
+    pub closes_unavailable: Option<&'a str>,
+    /// Endpoints of the observed flows, client first.
+    pub endpoints: Vec<(SocketAddr, SocketAddr)>,
+}
+
+/// Most table data that may wait for the parent [bytes]: about ten minutes of thirty flows. Chosen here.
+const MAX_QUEUED_BYTES: usize = 64 << 20;
+
+/// See the module.
+pub struct MessageWriter {
+    sender: Sender<Vec<u8>>,
+    queued_bytes: Arc<AtomicUsize>,
+    max_queued_bytes: usize,
+    writer: JoinHandle<()>,
+    rows_lost: u64,
+}
+
+impl MessageWriter {
+    /// Writes to `output`. Write errors are ignored: a parent that is gone ends this process through the control pipe.
+    ///
+    /// # Errors
+    /// No thread left.
+    pub fn new(output: impl Write + Send + 'static) -> Result<Self, EmuError> {
+        Self::with_limit(output, MAX_QUEUED_BYTES)
+    }
+
+    fn with_limit(mut output: impl Write + Send + 'static, max_queued_bytes: usize) -> Result<Self, EmuError> {
+        let (sender, queue) = channel::<Vec<u8>>();
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let dequeued = Arc::clone(&queued_bytes);
+        let write = move || {
+            for line in queue {
+                let _ = output.write_all(&line);
+                dequeued.fetch_sub(line.len(), Ordering::Relaxed);
+            }
+        };
+        let writer = thread::Builder::new().name("lines".to_owned()).spawn(write).map_err(system("thread of the message writer"))?;
+        Ok(Self { sender, queued_bytes, max_queued_bytes, writer, rows_lost: 0 })
+    }
+
+    /// Table rows dropped so far because the queue was full.
+    #[must_use]
+    pub const fn rows_lost(&self) -> u64 {
+        self.rows_lost
+    }
+
+    /// Waits until every message is written.
+    pub fn close(self) {
+        drop(self.sender);
+        let _ = self.writer.join();
+    }
+
+    /// Sends `started`: the path is up, and the Profile's clock read `start` when the machine's read `clock_unix_ns`.
+    pub fn started(&mut self, hosts: &[Host; 2], addresses: [Addresses; 2], start: Time, clock_unix_ns: u128, privilege: Privilege) {
+        let ends: Map<String, Value> = hosts
+            .iter()
+            .zip(addresses)
+            .map(|(host, a)| (host.end().to_owned(), json!({"ipv4": a.v4.to_string(), "ipv6": a.v6.to_string()})))
+            .collect();
+        // Column types, so that a table without rows has its columns.
+        for (name, columns) in RunTables::default().named() {
+            let types: Vec<_> = columns.iter().map(|(name, column)| (*name, column_type(column))).collect(); // a list, to keep the order
+            self.send(&json!({"kind": "types", "table": name, "types": types}));
+        }
+        self.send(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "qdisc": hosts[0].qdisc(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
+    }
+
+    /// Sends rows of one of the Run's tables.
+    pub fn table(&mut self, name: &str, columns: &[(&'static str, Column<'_>)]) {
+        if self.queued_bytes.load(Ordering::Relaxed) > self.max_queued_bytes {
+            self.rows_lost += columns.first().map_or(0, |(_, column)| column_length(column)) as u64;
+            return;
+        }
+        let columns: Map<String, Value> = columns
+            .iter()
+            .map(|(name, column)| {
+                let values = match column {
+                    Column::F64(v) => json!(v), // NaN becomes null
+                    Column::U64(v) => json!(v),
+                    Column::I64(v) => json!(v),
+                    Column::Text(v) => json!(v),
+                };
+                ((*name).to_owned(), values)
+            })
+            .collect();
+        self.send(&json!({"kind": "table", "table": name, "columns": columns}));
+    }
+
+    /// Sends `done`, the last message.
+    pub fn done(&mut self, done: &Done<'_>) {
+        match serde_json::to_value(done) {
+            Ok(Value::Object(mut object)) => {
+                object.insert("kind".to_owned(), json!("done"));
+                self.send(&Value::Object(object));
+            }
+            _ => self.error(&EmuError::Internal("the last message cannot be encoded")),
+        }
+    }
+
+    /// Sends `error`: the emulation could not start, or failed.
+    pub fn error(&mut self, error: &EmuError) {
+        self.send(&json!({"kind": "error", "message": error.to_string(), "is_user_error": error.is_user_error()}));
+    }
+
+    fn send(&mut self, value: &Value) {
+        let mut bytes = value.to_string().into_bytes();
+        bytes.push(b'\n');
+        self.queued_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        let _ = self.sender.send(bytes);
+    }
+}
+
+const fn column_length(column: &Column<'_>) -> usize {
+    match column {
+        Column::F64(v) => v.len(),
+        Column::U64(v) => v.len(),
+        Column::I64(v) => v.len(),
+        Column::Text(v) => v.len(),
+    }
+}
+
+const fn column_type(column: &Column<'_>) -> &'static str {
+    match column {
+        Column::F64(_) => "float64",
+        Column::U64(_) => "uint64",
+        Column::I64(_) => "int64",
+        Column::Text(_) => "str",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, Read as _};
+    use std::sync::mpsc::Receiver;
+
+    /// Writes once for each received token.
+    struct Parent(Receiver<()>, io::PipeWriter);
+
+    impl Write for Parent {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stopped_parent_blocks_nothing_and_dropped_rows_are_counted() {
+        let (go, wait) = channel();
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut lines = MessageWriter::with_limit(Parent(wait, writer), 1 << 20).unwrap();
+        let rows = vec![1.0; 1 << 14];
+        let mut tables = 0;
+        while lines.rows_lost() == 0 {
+            lines.table("samples", &[("t_s", Column::F64(&rows))]);
+            tables += 1;
+        }
+        assert_eq!(lines.rows_lost(), 1 << 14);
+        lines.error(&EmuError::Orphaned);
+        drop(go);
+        let received = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).map(|_| text).unwrap()
+        });
+        lines.close();
+        let received = received.join().unwrap();
+        assert_eq!(received.lines().count(), tables);
+        assert!(received.lines().last().unwrap().contains("the parent process is gone"));
+    }
+}
