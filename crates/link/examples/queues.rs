@@ -1,6 +1,6 @@
-//! What each queue discipline costs a packet: `queues [PACKETS]` prints nanoseconds per packet, the best of several rounds in turn.
+//! Benchmark of the queue disciplines: `queues [PACKETS]` prints nanoseconds per packet, the best of several rounds.
 //!
-//! Ten flows send 1500-byte packets at 110 % of 100 Mbit/s in bursts of five, so that every law has something to do; all take part in ECN.
+//! Ten flows send 1500-byte packets at 110 % of 100 Mbit/s in bursts of five, so that every control law acts. All flows support ECN.
 
 use bentpipe_link::packet::{Ecn, Packet};
 use bentpipe_link::server::Server;
@@ -32,7 +32,7 @@ fn disciplines() -> Vec<QueueDiscipline> {
     ]
 }
 
-/// Sends all through a queue before a capacity; how many left.
+/// Send all packets through a queue in front of a capacity. Returns how many left it.
 fn run(discipline: QueueDiscipline, packets: u64) -> u64 {
     let spec = QueueSpec { discipline, limit: QueueLimit::Bytes(Bytes(250_000)) };
     let mut server = Server::new(Some(Series::constant(RATE_BPS)), spec, 1);
@@ -56,7 +56,7 @@ fn main() {
     let mut best = vec![f64::INFINITY; disciplines.len()];
     for _ in 0..ROUNDS {
         for (discipline, best) in disciplines.iter().zip(&mut best) {
-            #[allow(clippy::disallowed_methods)] // measuring is what it is for
+            #[allow(clippy::disallowed_methods)] // a benchmark measures real time
             let start = Instant::now();
             assert!(run(*discipline, packets) > 0, "packets leave");
             *best = best.min(start.elapsed().as_secs_f64() * 1e9 / packets as f64);

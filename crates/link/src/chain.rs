@@ -1,4 +1,4 @@
-//! One direction of a hop: its elements in the order in which packets meet them.
+//! One direction of a hop: its elements in the order in which packets pass them.
 
 use crate::delay::Delay;
 use crate::element::{Element, Exit, PathEvent, Port};
@@ -10,34 +10,34 @@ use crate::server::Server;
 use crate::stages::Stage;
 use bentpipe_profile::{HopDirection, Time};
 
-/// Elements in a row: capacity with its queue, grant schedule, loss, propagation; each only where the hop has it.
+/// Elements in sequence: capacity with its queue, grant schedule, loss, propagation. Each is present only if the hop has it.
 ///
-/// Loss stands behind the queue, since a packet lost on the air has used the capacity; jitter stands there too, since the capacity series is
-/// what a flow gets on average over frames.
+/// Loss comes after the queue, since a packet lost on the air has used the capacity. Jitter comes after the queue too, since the capacity series
+/// is a flow's average over frames.
 pub struct Chain {
     elements: Vec<Box<dyn Element>>,
-    inside: usize,
+    packets: usize,
 }
 
 impl Chain {
-    /// All of one direction. `gated`: events will close this hop, so it needs a place where packets wait. `keys`: of its per-packet
-    /// draws, in the queue and behind it.
+    /// Build all elements of one direction. `interruptible`: events close this hop, so it needs a queue even without a capacity. `keys`: keys of
+    /// the per-packet draws in the queue and behind it.
     #[must_use]
-    pub fn whole(side: &HopDirection, gated: bool, keys: [u64; 2]) -> Self {
+    pub fn full(side: &HopDirection, interruptible: bool, keys: [u64; 2]) -> Self {
         let mut chain = Self::behind_queue(side, keys[1]);
-        if gated || side.capacity.is_some() {
+        if interruptible || side.capacity.is_some() {
             chain.elements.insert(0, Box::new(Server::new(side.capacity.clone(), side.queue, keys[0])));
         }
         chain
     }
 
-    /// Only the capacity and its queue: the part that Profiles share. `key`: of the queue's draws.
+    /// Build only the capacity and its queue: the part of a hop that Profiles share. `key`: key of the queue's draws.
     #[must_use]
     pub fn queue_only(side: &HopDirection, key: u64) -> Self {
-        Self::of(vec![Box::new(Server::new(side.capacity.clone(), side.queue, key))])
+        Self::from_elements(vec![Box::new(Server::new(side.capacity.clone(), side.queue, key))])
     }
 
-    /// All but the capacity and its queue: the part of a shared hop that each Profile has for itself.
+    /// Build everything behind the capacity and its queue: the part of a shared hop that each Profile has for itself.
     #[must_use]
     pub fn behind_queue(side: &HopDirection, key: u64) -> Self {
         let mut elements: Vec<Box<dyn Element>> = Vec::new();
@@ -48,22 +48,23 @@ impl Chain {
             elements.push(Box::new(Loss::new(loss.clone(), key)));
         }
         elements.push(Box::new(Delay::new(side.delay.clone())));
-        Self::of(elements)
+        Self::from_elements(elements)
     }
 
-    /// Any elements in a row (at least one).
+    /// Build a chain of these elements (at least one).
     #[must_use]
-    pub fn of(elements: Vec<Box<dyn Element>>) -> Self {
-        Self { elements, inside: 0 }
+    pub fn from_elements(elements: Vec<Box<dyn Element>>) -> Self {
+        Self { elements, packets: 0 }
     }
 
-    /// Takes a packet at its first element.
+    /// Push a packet into the first element.
     pub fn push(&mut self, port: Port, packet: Packet) {
-        self.inside += 1;
+        self.packets += 1;
         self.elements[0].push(port, packet);
     }
 
-    /// Moves everything that is due by `now` along; what leaves goes to `out`, and where its time went to `stages`, if that is asked for.
+    /// Move every packet that is due by `now` to the next element. Passes packets that leave the chain to `out`, and appends to `stages`, if given,
+    /// how they spent their time.
     pub fn run(&mut self, now: Time, mut stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(Exit, Packet)) {
         let last = self.elements.len() - 1;
         for i in 0..=last {
@@ -76,66 +77,66 @@ impl Chain {
                 if exit == Exit::Out && i < last {
                     self.elements[i + 1].push(Port::In, packet);
                 } else {
-                    self.inside -= 1;
+                    self.packets -= 1;
                     out(exit, packet);
                 }
             }
         }
     }
 
-    /// When something is due next.
+    /// Return when the next packet is due; `None`: no packet is.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         self.elements.iter().filter_map(|e| e.wake_at()).min()
     }
 
-    /// What is inside, and then `arrivals`, as it will leave downstream ([`Element::departures`]).
+    /// Predict when the packets inside, followed by `arrivals`, leave downstream ([`Element::departures`]).
     #[must_use]
     pub fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
         self.elements.iter().fold(arrivals, |arrivals, element| element.departures(arrivals))
     }
 
-    /// What is on its way to another hop's queue, and then `arrivals`, as it will arrive there ([`Element::migrating`]).
+    /// Predict when the packets that migrate to another hop's queue, followed by `arrivals`, arrive there ([`Element::migrating`]).
     #[must_use]
     pub fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
         self.elements[0].migrating(arrivals)
     }
 
-    /// Tells every element.
+    /// Pass the event to every element.
     pub fn on_event(&mut self, event: &PathEvent) {
         self.elements.iter_mut().for_each(|e| e.on_event(event));
     }
 
-    /// The queue that stands first, if one does.
+    /// Return the first element's queue, if it has one.
     #[must_use]
     pub fn queue(&self) -> Option<&Queue> {
         self.elements[0].queue()
     }
 
-    /// Its queue goes on where another's is, whose packets a handover moved here.
+    /// Adopt the AQM state of another hop's queue, whose packets migrate to this hop at a handover.
     pub fn adopt_aqm_state(&mut self, queue: &Queue) {
         self.elements[0].adopt_aqm_state(queue);
     }
 
-    /// Packets inside.
+    /// Return the number of packets inside.
     #[must_use]
-    pub const fn inside(&self) -> usize {
-        self.inside
+    pub const fn packets(&self) -> usize {
+        self.packets
     }
 
-    /// Bytes that wait for capacity.
+    /// Return the bytes that wait for capacity.
     #[must_use]
     pub fn backlog_bytes(&self) -> u64 {
         self.elements.iter().map(|e| e.backlog_bytes()).sum()
     }
 
-    /// The most that [`Chain::backlog_bytes`] was since it was last forgotten.
+    /// Return the largest [`Chain::backlog_bytes`] since [`Chain::reset_peak_backlog`].
     #[must_use]
     pub fn peak_backlog_bytes(&self) -> u64 {
-        self.elements.iter().map(|e| e.peak_backlog_bytes()).sum() // only one holds any
+        self.elements.iter().map(|e| e.peak_backlog_bytes()).sum() // only the server has a backlog
     }
 
-    /// Begins anew with what it is now.
+    /// Set the peak backlog to the current backlog: a new window begins.
     pub fn reset_peak_backlog(&mut self) {
         self.elements.iter_mut().for_each(|e| e.reset_peak_backlog());
     }

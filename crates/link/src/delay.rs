@@ -7,25 +7,25 @@ use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{InFlightFate, Nanos, Series, Time};
 use std::collections::VecDeque;
 
-/// Delays each packet by the series' value when it enters. Within the hop a falling delay never reorders; between hops a handover decides
-/// ([`PathEvent::NotBefore`], or packets of the shorter path arrive first).
+/// Delays each packet by the value of the series at its entry. A falling delay never reorders within the hop. Between hops the handover's
+/// [`PathEvent::NotBefore`] keeps order; without it packets of the shorter path arrive first.
 pub struct Delay {
     series: Series,
     due: Due,
-    flying: VecDeque<Packet>,
-    lost: VecDeque<Packet>,
+    in_flight: VecDeque<Packet>,
+    dropped: VecDeque<Packet>,
     drops: DropCounts,
 }
 
-/// What decides when the next packet leaves.
+/// Computes when the next packet leaves.
 #[derive(Clone, Default)]
 struct Due {
     cursor: Cursor,
-    /// No packet that enters now leaves before the packets that are inside, or before `floor`.
+    /// When the last packet inside leaves. No later packet leaves before it, or before `floor`.
     last: Time,
-    /// The latest of the floors that apply to what enters now.
+    /// Latest of the floors that apply to packets that enter now.
     floor: Time,
-    /// Floors for what follows a route from some number on, in order: (route, floor).
+    /// Floors for packets on a route from some number on, in order: (route, floor).
     floors: VecDeque<(u16, Time)>,
 }
 
@@ -42,27 +42,27 @@ impl Due {
 }
 
 impl Delay {
-    /// By a series of one-way delays [ns].
+    /// Create an element with a series of one-way delays [ns].
     #[must_use]
     pub fn new(series: Series) -> Self {
-        Self { series, due: Due::default(), flying: VecDeque::new(), lost: VecDeque::new(), drops: DropCounts::default() }
+        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: VecDeque::new(), drops: DropCounts::default() }
     }
 }
 
 impl Element for Delay {
     fn push(&mut self, _port: Port, mut packet: Packet) {
         packet.at = self.due.next(&self.series, &packet);
-        self.flying.push_back(packet);
+        self.in_flight.push_back(packet);
     }
 
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
-        if let Some(packet) = self.lost.pop_front() {
+        if let Some(packet) = self.dropped.pop_front() {
             return Some((Exit::Dropped(DropCause::Event), packet));
         }
-        if self.flying.front()?.at > now {
+        if self.in_flight.front()?.at > now {
             return None;
         }
-        self.flying.pop_front().map(|packet| (Exit::Out, packet))
+        self.in_flight.pop_front().map(|packet| (Exit::Out, packet))
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
@@ -70,27 +70,27 @@ impl Element for Delay {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.lost.front().or(self.flying.front()).map(|packet| packet.at)
+        self.dropped.front().or(self.in_flight.front()).map(|packet| packet.at)
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
         let mut due = self.due.clone();
         let arrivals = arrivals.into_iter().map(|packet| Packet { at: due.next(&self.series, &packet), ..packet });
-        self.flying.iter().copied().chain(arrivals).collect()
+        self.in_flight.iter().copied().chain(arrivals).collect()
     }
 
     fn on_event(&mut self, event: &PathEvent) {
         match event {
             PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } => {
                 if fate.in_flight == InFlightFate::Drop {
-                    let gone = self.flying.iter().position(|p| p.at > *at).unwrap_or(self.flying.len());
-                    for mut packet in self.flying.drain(gone..) {
+                    let first_dropped = self.in_flight.iter().position(|p| p.at > *at).unwrap_or(self.in_flight.len());
+                    for mut packet in self.in_flight.drain(first_dropped..) {
                         packet.at = *at;
                         self.drops.count(DropCause::Event);
-                        self.lost.push_back(packet);
+                        self.dropped.push_back(packet);
                     }
-                    // Nothing waits for a dropped packet.
-                    self.due.last = self.flying.back().map_or(Time::ZERO, |packet| packet.at);
+                    // Later packets do not wait for a dropped one.
+                    self.due.last = self.in_flight.back().map_or(Time::ZERO, |packet| packet.at);
                 }
             }
             PathEvent::NotBefore { route, floor } => self.due.floors.push_back((*route, *floor)),
@@ -103,7 +103,7 @@ impl Element for Delay {
     }
 
     fn packets(&self) -> usize {
-        self.flying.len() + self.lost.len()
+        self.in_flight.len() + self.dropped.len()
     }
 }
 
@@ -122,10 +122,10 @@ mod tests {
         out
     }
 
-    /// The delay falls from 100 to 10 ns in an outage that drops what flies: the next packet takes 10 ns, or leaves at the floor that it has to keep.
+    /// The delay falls from 100 to 10 ns in an outage that drops packets in flight. The next packet takes 10 ns, or leaves at its floor.
     #[test]
-    fn a_dropped_packet_holds_nothing_back() {
-        for (floor, wanted) in [(0, 20), (60, 60)] {
+    fn a_dropped_packet_does_not_delay_later_packets() {
+        for (floor, expected) in [(0, 20), (60, 60)] {
             let mut delay = Delay::new(Series::steps("d", &[(Time(0), 100), (Time(5), 10)]).unwrap());
             if floor > 0 {
                 delay.on_event(&PathEvent::NotBefore { route: 0, floor: Time(floor) });
@@ -135,7 +135,7 @@ mod tests {
             let fate = Fate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
             delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate });
             send(&mut delay, 10, 1);
-            assert_eq!(delivered(&mut delay, Time(1000)), [(1, wanted)]);
+            assert_eq!(delivered(&mut delay, Time(1000)), [(1, expected)]);
         }
     }
 }

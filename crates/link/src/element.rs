@@ -1,4 +1,4 @@
-//! Something packets pass through.
+//! The link element: a queue, a delay, a loss process or anything else that packets pass through.
 
 use crate::packet::Packet;
 use crate::queue::Queue;
@@ -10,42 +10,42 @@ use bentpipe_profile::{Fate, Time};
 pub enum Port {
     /// From upstream.
     In,
-    /// Moved here from another hop's queue.
+    /// From another hop's queue, which migrates to this one.
     Migrated,
 }
 
-/// How a packet leaves an element. Every packet that was pushed leaves exactly once.
+/// How a packet leaves an element. Every pushed packet leaves exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Downstream.
     Out,
-    /// To the hop that a handover moved this queue to.
+    /// To the hop that the queue migrates to at a handover.
     Migrate,
-    /// Not at all.
+    /// Dropped.
     Dropped(DropCause),
 }
 
-/// Why a packet was lost.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropCause {
-    /// The queue was full.
+    /// Tail drop: the queue was full.
     QueueFull = 0,
-    /// A loss episode.
+    /// Random loss in a loss episode.
     Loss = 1,
-    /// An event (handover, outage, obstruction, rain) took it.
+    /// An event (handover, outage, obstruction, rain) struck the hop.
     Event = 2,
-    /// There was no path.
+    /// No route: there was no path.
     NoRoute = 3,
-    /// The queue's discipline gave it up before the queue was full.
+    /// AQM drop: the queue's control law dropped it before the queue was full.
     Aqm = 4,
 }
 
 impl DropCause {
-    /// All, in the order of their codes.
+    /// All causes, in the order of their codes.
     pub const ALL: [Self; 5] = [Self::QueueFull, Self::Loss, Self::Event, Self::NoRoute, Self::Aqm];
 
-    /// For tables: `queue`, `loss`, `event`, `no_route`, `aqm`.
+    /// Name in tables: `queue`, `loss`, `event`, `no_route`, `aqm`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,29 +58,29 @@ impl DropCause {
     }
 }
 
-/// Packets lost so far, by cause.
+/// Packets dropped so far, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DropCounts([u64; 5]);
 
 impl DropCounts {
-    /// One more.
+    /// Count one packet.
     pub fn count(&mut self, cause: DropCause) {
         self.0[cause as usize] += 1;
     }
 
-    /// How many for this cause.
+    /// Number of packets dropped for this cause.
     #[must_use]
     pub const fn of(&self, cause: DropCause) -> u64 {
         self.0[cause as usize]
     }
 
-    /// For all causes.
+    /// Number of packets dropped for any cause.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The sum of two.
+    /// Sum of two counts, cause by cause.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = *self;
@@ -93,14 +93,14 @@ impl DropCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MarkCause {
-    /// A control law that would have dropped it (`CoDel`, FQ-CoDel, RED).
+    /// The queue's control law would have dropped it (`CoDel`, FQ-CoDel, RED).
     Law = 0,
-    /// It was beyond a threshold (step).
+    /// The queue or the wait exceeded a threshold (step).
     Threshold = 1,
 }
 
 impl MarkCause {
-    /// All, in the order of their codes.
+    /// All causes, in the order of their codes.
     pub const ALL: [Self; 2] = [Self::Law, Self::Threshold];
 }
 
@@ -109,18 +109,18 @@ impl MarkCause {
 pub struct MarkCounts([u64; 2]);
 
 impl MarkCounts {
-    /// One more.
+    /// Count one packet.
     pub fn count(&mut self, cause: MarkCause) {
         self.0[cause as usize] += 1;
     }
 
-    /// How many for this cause.
+    /// Number of packets marked for this cause.
     #[must_use]
     pub const fn of(&self, cause: MarkCause) -> u64 {
         self.0[cause as usize]
     }
 
-    /// The sum of two.
+    /// Sum of two counts, cause by cause.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = *self;
@@ -129,80 +129,80 @@ impl MarkCounts {
     }
 }
 
-/// What an element hears of the path.
+/// A change of the path that an element has to react to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// The path moved to another hop; this one keeps, loses or hands over what it holds, and what still arrives.
+    /// The path leaves this hop at a handover. The fate applies to packets inside and to packets that still arrive.
     Leave {
         /// When.
         at: Time,
-        /// What becomes of the packets.
+        /// Fate of the packets.
         fate: Fate,
     },
-    /// The hop sends nothing until `until`.
+    /// An interruption: the hop sends nothing from `at` to `until`.
     Close {
-        /// When.
+        /// When the interruption begins.
         at: Time,
-        /// When it retransmits.
+        /// When it ends.
         until: Time,
-        /// What becomes of the packets.
+        /// Fate of the packets inside.
         fate: Fate,
     },
-    /// The path uses the hop, again perhaps: what arrives is served here.
+    /// The path uses the hop (possibly once more): the hop serves arrivals itself.
     Join,
-    /// A queue moves here: what comes over the path itself is not served before `until`, when the last packet of it will be here.
+    /// Another hop's queue migrates to this hop. The hop serves packets from its own route only from `until` on.
     Await {
-        /// When.
+        /// When the last migrated packet has arrived.
         until: Time,
     },
-    /// What follows route number `route` or a newer one may not leave before `floor`: the last packet of the old route.
+    /// Packets on route number `route` or a newer one may not leave before `floor`, so that they do not overtake packets of the old route.
     NotBefore {
         /// Number of the new route.
         route: u16,
-        /// When the hops of the old route are empty, as known then (a later closing of one of them is not foreseen).
+        /// When the old route's hops are empty, as predicted at the handover. A later interruption of one of them is not foreseen.
         floor: Time,
     },
 }
 
-/// Something packets pass through. It never sleeps and never reads a clock.
+/// A link element. It never sleeps and never reads a clock: the driver calls it.
 pub trait Element: Send {
-    /// Takes a packet whose logical time of arrival is `packet.at`. Arrivals come in order of time.
+    /// Accept a packet that arrives at logical time `packet.at`. The driver pushes arrivals in order of time.
     fn push(&mut self, port: Port, packet: Packet);
-    /// The next packet whose time has come, in order of time; its `at` is when it left, not when it was asked for.
+    /// Remove and return the next packet that is due by `now`, in order of time. Its `at` is the logical time at which it left.
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)>;
-    /// When to call `pop` again; `None`: idle until the next `push` or event.
+    /// Return when to call `pop` again. `None`: nothing is due before the next `push` or event.
     fn wake_at(&self) -> Option<Time>;
-    /// What is inside, and then `arrivals` (in order of time), as it will leave downstream if nothing else happens. What would be lost or never leave is
-    /// not in it.
+    /// Predict when the packets inside, followed by `arrivals` (in order of time), leave downstream if no further event happens. Leaves out packets
+    /// that would be dropped or would never leave.
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet>;
-    /// What is on its way to another hop's queue, and then `arrivals` if they follow it, as it will arrive there.
+    /// Predict when the packets that migrate to another hop's queue arrive there. Includes `arrivals` if this hop forwards them to that queue.
     fn migrating(&self, _arrivals: &[Packet]) -> Vec<Packet> {
         Vec::new()
     }
-    /// What the packet that `pop` gave last, which left at `left`, spent its time on in here: parts in order, each with its end.
+    /// Return how the packet that `pop` returned last spent its time in this element: parts in order, each with its end. `left`: when it left.
     fn stages(&self, _left: Time) -> [Option<(Part, Time)>; 2] {
         [None; 2]
     }
-    /// Hears what happens to the path.
+    /// React to a change of the path.
     fn on_event(&mut self, _event: &PathEvent) {}
-    /// Its queue for capacity, if it has one.
+    /// Return the queue in front of the capacity, if this element has one.
     fn queue(&self) -> Option<&Queue> {
         None
     }
-    /// Its queue goes on where another's is, whose packets a handover moved here.
+    /// Adopt the AQM state of another hop's queue, whose packets migrate to this element at a handover.
     fn adopt_aqm_state(&mut self, _queue: &Queue) {}
-    /// What it has lost, by cause.
+    /// Return the packets dropped so far, by cause.
     fn drops(&self) -> &DropCounts;
-    /// Bytes that wait for capacity.
+    /// Return the bytes that wait for capacity.
     fn backlog_bytes(&self) -> u64 {
         0
     }
-    /// The most that [`Element::backlog_bytes`] was since it was last forgotten.
+    /// Return the largest [`Element::backlog_bytes`] since [`Element::reset_peak_backlog`].
     fn peak_backlog_bytes(&self) -> u64 {
         0
     }
-    /// Begins anew with what it is now.
+    /// Set the peak backlog to the current backlog: a new window begins.
     fn reset_peak_backlog(&mut self) {}
-    /// Packets inside.
+    /// Return the number of packets inside.
     fn packets(&self) -> usize;
 }

@@ -1,22 +1,22 @@
-//! Closes and opens a hop: handovers and outages.
+//! Interruptions of a hop by handovers and outages.
 
 use bentpipe_profile::Time;
 
-/// Until when a hop sends nothing. Closings may overlap; the latest end counts.
+/// The end of a hop's interruption. Interruptions may overlap: the latest end counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gate {
     closed_until: Time,
 }
 
 impl Gate {
-    /// Closes until `until`.
+    /// Interrupt the hop until `until`.
     pub fn close(&mut self, until: Time) {
         self.closed_until = self.closed_until.max(until);
     }
 
-    /// When something that is ready at `ready` may begin.
+    /// Return when a transmission that is ready at `ready` may begin.
     #[must_use]
-    pub fn opens(&self, ready: Time) -> Time {
+    pub fn earliest_start(&self, ready: Time) -> Time {
         ready.max(self.closed_until)
     }
 }
@@ -26,11 +26,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_closing_counts() {
+    fn overlapping_interruptions_end_with_the_latest() {
         let mut gate = Gate::default();
         gate.close(Time(50));
         gate.close(Time(20));
-        assert_eq!(gate.opens(Time(10)), Time(50));
-        assert_eq!(gate.opens(Time(60)), Time(60));
+        assert_eq!(gate.earliest_start(Time(10)), Time(50));
+        assert_eq!(gate.earliest_start(Time(60)), Time(60));
     }
 }

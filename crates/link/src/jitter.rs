@@ -1,4 +1,4 @@
-//! A grant schedule: jitter as a function of time.
+//! The grant schedule: jitter as a function of time.
 
 use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
 use crate::packet::Packet;
@@ -7,20 +7,20 @@ use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{InFlightFate, JitterSeries, Time};
 use std::collections::VecDeque;
 
-/// Holds each packet to the end of the closure it falls into (see [`JitterSeries`]). Never reorders.
+/// Delays each packet to the end of the closure that it falls into (see [`JitterSeries`]). Never reorders.
 pub struct Jitter {
     schedule: JitterSeries,
     cursor: Cursor,
     held: VecDeque<Packet>,
-    lost: VecDeque<Packet>,
+    dropped: VecDeque<Packet>,
     drops: DropCounts,
 }
 
 impl Jitter {
-    /// By this schedule.
+    /// Create an element that follows `schedule`.
     #[must_use]
     pub fn new(schedule: JitterSeries) -> Self {
-        Self { schedule, cursor: Cursor::default(), held: VecDeque::new(), lost: VecDeque::new(), drops: DropCounts::default() }
+        Self { schedule, cursor: Cursor::default(), held: VecDeque::new(), dropped: VecDeque::new(), drops: DropCounts::default() }
     }
 }
 
@@ -31,7 +31,7 @@ impl Element for Jitter {
     }
 
     fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
-        if let Some(packet) = self.lost.pop_front() {
+        if let Some(packet) = self.dropped.pop_front() {
             return Some((Exit::Dropped(DropCause::Event), packet));
         }
         if self.held.front()?.at > now {
@@ -45,7 +45,7 @@ impl Element for Jitter {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.lost.front().or(self.held.front()).map(|packet| packet.at)
+        self.dropped.front().or(self.held.front()).map(|packet| packet.at)
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
@@ -58,11 +58,11 @@ impl Element for Jitter {
         if let PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } = event
             && fate.in_flight == InFlightFate::Drop
         {
-            let gone = self.held.iter().position(|p| p.at > *at).unwrap_or(self.held.len());
-            for mut packet in self.held.drain(gone..) {
+            let first_dropped = self.held.iter().position(|p| p.at > *at).unwrap_or(self.held.len());
+            for mut packet in self.held.drain(first_dropped..) {
                 packet.at = *at;
                 self.drops.count(DropCause::Event);
-                self.lost.push_back(packet);
+                self.dropped.push_back(packet);
             }
         }
     }
@@ -72,6 +72,6 @@ impl Element for Jitter {
     }
 
     fn packets(&self) -> usize {
-        self.held.len() + self.lost.len()
+        self.held.len() + self.dropped.len()
     }
 }

@@ -1,21 +1,22 @@
-//! Elements that packets pass through, and the network they form: written once, driven by the simulator's virtual clock and by the emulator's real
-//! one. No I/O, no clock, no ambient randomness; every decision is a function of *logical* time (when the packet should have been there), so a
-//! driver that wakes up late changes nothing but its own lateness.
+//! Link elements and the network they form. The simulator drives them with a virtual clock, the emulator with the real one.
+//!
+//! The crate does no I/O, reads no clock and holds no ambient randomness. Every decision is a function of *logical* time: the time at which the
+//! packet should have been there. A driver that wakes up late therefore changes nothing but its own lateness.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`packet`] | what elements see of a packet |
-//! | [`element`] | the trait: ports, exits, events, drops by cause |
+//! | [`packet`] | a packet's header fields and position, without its content |
+//! | [`element`] | the `Element` trait: ports, exits, events, drops by cause |
 //! | [`server`] | a queue in front of a capacity ([`rate`], [`gate`]) |
-//! | [`queue`] | what waits there: drop-tail, `CoDel`, FQ-CoDel, RED, step |
-//! | [`jitter`] | a grant schedule |
+//! | [`queue`] | queue disciplines: drop-tail, `CoDel`, FQ-CoDel, RED, step |
+//! | [`jitter`] | the grant schedule |
 //! | [`delay`] | propagation |
 //! | [`loss`] | loss episodes |
 //! | [`chain`] | one direction of a hop: its elements in order |
-//! | [`shared`] | which hops of several Profiles are one |
+//! | [`shared`] | hops that several Profiles share |
 //! | [`network`] | chains, routes and events of one or more Profiles |
 //! | [`stats`] | counters and delay distributions, the same in both worlds |
-//! | [`stages`] | where a packet's time went, where that is asked for |
+//! | [`stages`] | time that a packet spent in each part of a hop (optional) |
 //! | [`windows`] | rows of the Run's `links` table |
 
 pub mod chain;
@@ -35,7 +36,7 @@ pub mod stats;
 pub mod windows;
 
 #[cfg(test)]
-mod laws;
+mod properties;
 
 pub use element::{DropCause, DropCounts, Element, Exit, MarkCause, MarkCounts, PathEvent, Port};
 pub use network::{Network, NetworkError, Outcome};

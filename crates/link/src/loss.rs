@@ -1,4 +1,4 @@
-//! Loss episodes.
+//! Random loss in loss episodes.
 
 use crate::element::{DropCause, DropCounts, Element, Exit, Port};
 use crate::packet::Packet;
@@ -7,8 +7,8 @@ use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Series, Time, keyed_u64};
 use std::collections::VecDeque;
 
-/// Loses a packet with the probability of the moment. The draw is keyed by hop, direction and time (and the place among packets of the same
-/// nanosecond), never by how many packets came before: two controllers, and both worlds, meet the same bad moments.
+/// Drops each packet with the current probability. The draw is keyed by hop, direction and time (and by the position among packets of the same
+/// nanosecond), never by the number of earlier packets. Two controllers, and both worlds, therefore meet the same losses.
 pub struct Loss {
     probability: Series,
     cursor: Cursor,
@@ -20,7 +20,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// By a stepped series of probabilities [1e-9]. `key` is the hop's and direction's ([`bentpipe_profile::Streams::key`]).
+    /// Create an element with a stepped series of probabilities [1e-9]. `key`: of hop and direction ([`bentpipe_profile::Streams::key`]).
     #[must_use]
     pub fn new(probability: Series, key: u64) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Loss {
         self.nth_of_instant = if at == self.last { self.nth_of_instant + 1 } else { 0 };
         self.last = at;
         let bits = keyed_u64(self.key ^ self.nth_of_instant.wrapping_mul(0xd6e8_feb8_6659_fd93), at.0);
-        // Scaled to 0 .. LOSS_ONE by the high half of the product.
+        // Scale to 0 .. LOSS_ONE.
         #[allow(clippy::cast_possible_truncation)] // the high half of a 128-bit product
         {
             ((u128::from(bits) * u128::from(LOSS_ONE)) >> 64) as u64
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_percent_is_one_percent() {
+    fn the_loss_rate_equals_the_probability() {
         let n = 200_000;
         let count = lost(Series::constant(LOSS_ONE / 100), (0..n).map(|i| i * 120_000)).len() as f64;
         let sigma = (n as f64 * 0.01 * 0.99).sqrt();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_passes_does_not_change_a_packets_fate() {
+    fn other_packets_do_not_change_whether_a_packet_is_lost() {
         let p = || Series::constant(LOSS_ONE / 10);
         let all = lost(p(), (0..10_000).map(|i| i * 1000));
         let half = lost(p(), (0..5_000).map(|i| i * 2000));
@@ -112,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_one_instant_do_not_share_a_fate() {
+    fn packets_of_one_instant_are_lost_independently() {
         let count = lost(Series::constant(LOSS_ONE / 2), std::iter::repeat_n(7, 1000)).len();
         assert!((400..600).contains(&count), "{count}");
     }
 
     #[test]
-    fn outside_episodes_nothing_is_lost() {
+    fn no_packet_is_lost_outside_episodes() {
         let steps = [(Time(0), 0), (Time(1000), LOSS_ONE), (Time(2000), 0)];
         assert_eq!(lost(Series::steps("l", &steps).unwrap(), [999, 1000, 1999, 2000].into_iter()), [1000, 1999]);
     }

@@ -1,4 +1,4 @@
-//! Chains, routes and events of one or more Profiles: packets go in at one end and come out at the other, or not.
+//! The network of one or more Profiles: chains, routes and events. Packets enter at one end; they leave at the other or are dropped.
 //!
 //! ```text
 //!            send(up)                                              outcome(up)
@@ -6,8 +6,8 @@
 //!   terminal ◀─────── [◂ hop 0] ◀─ [◂ hop 1] ◀─ … ◀─ [◂ hop n] ◀────── server
 //!            outcome(down)        routes: which hops, from when        send(down)
 //! ```
-//! Each `[hop]` is a [`Chain`]. A packet moves with the path for as long as the path uses the hop that the packet stands in; where the
-//! path has left that hop, the packet goes on over the rest of the old route. What events do is in `changes`.
+//! Each `[hop]` is a [`Chain`]. A packet follows the newest route as long as the path still uses the packet's hop. If the path has left that hop,
+//! the packet continues over the rest of the old route. Module `changes` applies events.
 
 mod changes;
 mod path;
@@ -23,66 +23,67 @@ use bentpipe_profile::{Direction, EventKind, Profile, QueueFate, Streams, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Profiles that cannot form one network.
+/// Why Profiles cannot form one network.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// One shared id, two different queues.
-    #[error("hops with shared id {id:?} differ in capacity or queue ({direction}): Profiles that share a hop must agree on it")]
+    /// Two hops with one shared id differ in capacity or queue.
+    #[error("shared id {id:?}: hops differ in capacity or queue ({direction}); expected the same in every Profile that shares the hop")]
     SharedDiffers {
-        /// The id.
+        /// The shared id.
         id: String,
-        /// Where they differ.
+        /// The direction in which they differ.
         direction: &'static str,
     },
-    /// One user's handover would strike the queue that all share.
-    #[error("hop {hop:?} is shared ({id:?}) and events strike it: share hops that no handover or outage names")]
+    /// A handover or outage of one user would strike the queue that all users share.
+    #[error("hop {hop:?} is shared ({id:?}) and events strike it; expected a shared hop that no handover or outage names")]
     SharedWithEvents {
         /// The hop.
         hop: String,
         /// Its shared id.
         id: String,
     },
-    /// More of something than a packet's fields can count.
-    #[error("{what}: {found} are too many; at most {most}")]
+    /// More Profiles, hops or routes than the index fields of a packet can hold.
+    #[error("{items}: {count} given; expected at most {max}")]
     TooMany {
-        /// What.
-        what: &'static str,
+        /// Profiles, hops or routes.
+        items: &'static str,
         /// How many there are.
-        found: usize,
+        count: usize,
         /// The limit.
-        most: usize,
+        max: usize,
     },
 }
 
-/// What became of a packet.
+/// The outcome of a packet that has left the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It reached the other end.
+    /// The packet reached the other end.
     Delivered,
-    /// It was lost.
+    /// The packet was dropped.
     Dropped(DropCause),
 }
 
-/// See the module.
+/// Chains, routes and events of one or more Profiles (see the module).
 pub struct Network {
     chains: Vec<Chain>,
     paths: Vec<Path>,
-    /// Due times of chains; an entry counts only while it is the one in `due`.
+    /// Wake-up times of chains. An entry is valid only while it equals the chain's entry in `due`.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     due: Vec<Time>,
     pushes: u64,
-    /// Where a chain's queue moves to.
+    /// For each chain, the chain that its queue migrates to.
     migrate_to: Vec<u32>,
-    left: Vec<(Exit, Packet)>,
-    /// `None`: not asked for.
+    /// Buffer for the packets that leave a chain.
+    exits: Vec<(Exit, Packet)>,
+    /// Recorded stages; `None`: not recorded.
     stages: Option<Vec<Stage>>,
-    /// Flows from this number on are counted together.
-    counted: u32,
+    /// Flows from this number on share one set of counters.
+    separate_flows: u32,
 }
 
 impl Network {
-    /// The network of these Profiles; `streams` are the run's (per-packet draws are keyed by hop name and direction).
+    /// Build the network of these Profiles. `streams`: random streams of the run. Per-packet draws are keyed by hop name and direction.
     ///
     /// # Errors
     /// [`NetworkError`].
@@ -94,14 +95,14 @@ impl Network {
             due: Vec::new(),
             pushes: 0,
             migrate_to: Vec::new(),
-            left: Vec::new(),
+            exits: Vec::new(),
             stages: None,
-            counted: u32::MAX,
+            separate_flows: u32::MAX,
         };
         let mut shared = SharedHops::default();
-        let limit = |what, found: usize| {
-            let most = usize::from(ABSENT) - 1;
-            if found > most { Err(NetworkError::TooMany { what, found, most }) } else { Ok(()) }
+        let limit = |items, count: usize| {
+            let max = usize::from(ABSENT) - 1;
+            if count > max { Err(NetworkError::TooMany { items, count, max }) } else { Ok(()) }
         };
         limit("Profiles", profiles.len())?;
         for profile in profiles {
@@ -115,26 +116,28 @@ impl Network {
         Ok(network)
     }
 
-    /// Counts the flows from number `flows` on together, as one with that number: many short ones would each need a histogram in each hop.
-    pub const fn count_flows(&mut self, flows: u32) {
-        self.counted = flows;
+    /// Keep separate counters only for flows below number `flows`. All others share one set, under that number: many short flows would each need a
+    /// histogram in each hop.
+    pub const fn set_separate_flows(&mut self, flows: u32) {
+        self.separate_flows = flows;
     }
 
-    /// The number under which flows are counted together; above all of them where none are.
+    /// Return how many flows have counters of their own. The others share one set, under this number.
     #[must_use]
-    pub const fn counted_flows(&self) -> u32 {
-        self.counted
+    pub const fn separate_flows(&self) -> u32 {
+        self.separate_flows
     }
 
+    /// Build the chains and routes of one Profile.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn path<'a>(&mut self, profile: &'a Profile, streams: Streams, shared: &mut SharedHops<'a>) -> Result<Path, NetworkError> {
-        let gated = gated_hops(profile);
+        let interruptible = interruptible_hops(profile);
         let mut hops = Vec::new();
         for (i, hop) in profile.hops().iter().enumerate() {
             let key = |d: Direction| streams.key(&format!("loss/{}/{}", hop.name, d.name()));
             let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
             let chains = if let Some(id) = &hop.shared_id {
-                if gated.contains(&i) {
+                if interruptible.contains(&i) {
                     return Err(NetworkError::SharedWithEvents { hop: hop.name.clone(), id: id.clone() });
                 }
                 let entry =
@@ -142,8 +145,8 @@ impl Network {
                 let exit = Direction::BOTH.map(|d| self.add(Chain::behind_queue(hop.side(d), key(d))));
                 HopChains { entry, exit }
             } else {
-                let entry =
-                    Direction::BOTH.map(|d| self.add(Chain::whole(hop.side(d), gated.contains(&i), [queue_key(&hop.name, d), key(d)])));
+                let entry = Direction::BOTH
+                    .map(|d| self.add(Chain::full(hop.side(d), interruptible.contains(&i), [queue_key(&hop.name, d), key(d)])));
                 HopChains { entry, exit: entry }
             };
             hops.push(chains);
@@ -177,20 +180,20 @@ impl Network {
         self.chains.len() as u32 - 1
     }
 
-    /// Keeps from now on where each packet's time went, until [`Network::take_stages`].
-    pub fn keep_stages(&mut self) {
+    /// Record from now on how each packet spends its time ([`Network::take_stages`]).
+    pub fn record_stages(&mut self) {
         self.stages.get_or_insert_default();
     }
 
-    /// What was kept since it was last taken, in order for each packet; those of a packet are there when its [`Outcome`] is.
+    /// Remove and return the stages recorded since the last call, in order for each packet. A packet's stages are complete when its [`Outcome`] is.
     pub fn take_stages(&mut self) -> impl Iterator<Item = Stage> {
         self.stages.iter_mut().flat_map(|stages| stages.drain(..))
     }
 
-    /// Takes a packet at its end of the path at `packet.at`. `Err`: there is no path now, and the packet is lost.
+    /// Send a packet into its end of the path at `packet.at`. `Err`: there is no route, and the packet is dropped.
     ///
     /// # Errors
-    /// The packet itself, if the route is empty.
+    /// The packet itself, if the current route is empty.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     pub fn send(&mut self, mut packet: Packet) -> Result<(), Packet> {
         let path = &mut self.paths[usize::from(packet.path)];
@@ -208,21 +211,21 @@ impl Network {
         Ok(())
     }
 
-    /// When something is due next.
+    /// Return when the next packet or event is due.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         let chain = self.wakes.peek().map(|Reverse((at, ..))| *at);
         self.paths.iter().filter_map(Path::next_change).chain(chain).min()
     }
 
-    /// Does all that is due by `now`, in order of logical time; what reaches an end, or is lost, is appended to `out`.
+    /// Process everything that is due by `now`, in order of logical time. Appends delivered and dropped packets to `out`.
     pub fn run_until(&mut self, now: Time, out: &mut Vec<(Outcome, Packet)>) {
         loop {
             while let Some(Reverse((at, _, chain))) = self.wakes.peek().copied() {
                 if self.due[chain as usize] == at {
                     break;
                 }
-                self.wakes.pop(); // overtaken by an earlier wake
+                self.wakes.pop(); // superseded by an earlier wake-up
             }
             let chain_at = self.wakes.peek().map(|Reverse((at, ..))| *at);
             let change_at = self.paths.iter().filter_map(Path::next_change).min();
@@ -239,16 +242,16 @@ impl Network {
 
     fn run_chain(&mut self, chain: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
         self.due[chain as usize] = Time::MAX;
-        let mut left = std::mem::take(&mut self.left);
-        self.chains[chain as usize].run(at, self.stages.as_mut(), |exit, packet| left.push((exit, packet)));
+        let mut exits = std::mem::take(&mut self.exits);
+        self.chains[chain as usize].run(at, self.stages.as_mut(), |exit, packet| exits.push((exit, packet)));
         self.reschedule(chain);
-        for (exit, packet) in left.drain(..) {
+        for (exit, packet) in exits.drain(..) {
             match exit {
                 Exit::Out => self.forward(chain, packet, out),
                 Exit::Migrate => {
                     let path = &mut self.paths[usize::from(packet.path)];
                     let hop = path.hop_of(&packet);
-                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.counted), &packet); // it got its mark here
+                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.separate_flows), &packet); // this hop marked it
                     self.migrate(chain, packet);
                 }
                 Exit::Dropped(cause) => {
@@ -256,15 +259,15 @@ impl Network {
                     let hop = path.hop_of(&packet);
                     let stats = &mut path.stats[hop][packet.direction as usize];
                     stats.dropped(cause);
-                    stats.marked(packet.flow.min(self.counted), &packet);
+                    stats.marked(packet.flow.min(self.separate_flows), &packet);
                     out.push((Outcome::Dropped(cause), packet));
                 }
             }
         }
-        self.left = left;
+        self.exits = exits;
     }
 
-    /// A packet left `chain` downstream: into the rest of a shared hop, the next hop, or out of the network.
+    /// Forward a packet that left `chain` downstream: into the rest of a shared hop, the next hop, or out of the network.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn forward(&mut self, chain: u32, mut packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
         let path = &mut self.paths[usize::from(packet.path)];
@@ -276,10 +279,10 @@ impl Network {
             self.reschedule(exit);
             return;
         }
-        path.stats[hop][direction].delivered(packet.flow.min(self.counted), packet.bytes, packet.at.since(packet.hop_entered));
-        path.stats[hop][direction].marked(packet.flow.min(self.counted), &packet);
+        path.stats[hop][direction].delivered(packet.flow.min(self.separate_flows), packet.bytes, packet.at.since(packet.hop_entered));
+        path.stats[hop][direction].marked(packet.flow.min(self.separate_flows), &packet);
         if usize::from(packet.route) != path.current {
-            let route = path.follow(usize::from(packet.route), hop);
+            let route = path.newest_route_from(usize::from(packet.route), hop);
             (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
         }
         let end = path.routes[usize::from(packet.route)].hops.len() as u16 - 1;
@@ -302,13 +305,13 @@ impl Network {
         self.reschedule(chain);
     }
 
-    /// A packet of a moved queue, or one that follows it, arrives at the hop that the event named.
+    /// Deliver a packet of a migrating queue, or one that follows it, to the hop that the event named.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn migrate(&mut self, from: u32, mut packet: Packet) {
         let path = &self.paths[usize::from(packet.path)];
         let to = self.migrate_to[from as usize];
-        let joined = path.hops.iter().position(|hop| hop.entry[packet.direction as usize] == to);
-        if let Some((hop, route)) = joined.and_then(|hop| Some((hop, path.newest_with(hop)?))) {
+        let target = path.hops.iter().position(|hop| hop.entry[packet.direction as usize] == to);
+        if let Some((hop, route)) = target.and_then(|hop| Some((hop, path.newest_route_with(hop)?))) {
             (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
         }
         self.enter(packet, Port::Migrated);
@@ -323,62 +326,62 @@ impl Network {
         }
     }
 
-    /// Statistics of one direction of a Profile's hop.
+    /// Return the statistics of one direction of a Profile's hop.
     pub fn stats_mut(&mut self, path: usize, hop: usize, direction: Direction) -> &mut LinkStats {
         &mut self.paths[path].stats[hop][direction as usize]
     }
 
-    /// Takes over the statistics of a network of the same Profiles, whose counts begin at zero again.
+    /// Add the statistics of an earlier network of the same Profiles to these, and reset its counters to zero.
     pub fn take_stats(&mut self, earlier: &mut Self) {
         for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
-            for (mine, theirs) in path.stats.iter_mut().flatten().zip(before.stats.iter_mut().flatten()) {
-                mine.merge(&std::mem::take(theirs));
+            for (own, added) in path.stats.iter_mut().flatten().zip(before.stats.iter_mut().flatten()) {
+                own.merge(&std::mem::take(added));
             }
-            for (mine, theirs) in path.no_route.iter_mut().zip(&mut before.no_route) {
-                *mine += std::mem::take(theirs);
+            for (own, added) in path.no_route.iter_mut().zip(&mut before.no_route) {
+                *own += std::mem::take(added);
             }
         }
     }
 
-    /// Bytes that wait for a hop's capacity.
+    /// Return the bytes that wait for a hop's capacity.
     #[must_use]
     pub fn backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
         self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].backlog_bytes()
     }
 
-    /// The most of it at any moment since [`Network::begin_window`].
+    /// Return the peak backlog since [`Network::begin_window`].
     #[must_use]
     pub fn peak_backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
         self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].peak_backlog_bytes()
     }
 
-    /// Forgets what waited before; after the rows of a window are written, of all paths.
+    /// Reset every peak backlog. Call it after the rows of a window are recorded for all paths.
     pub fn begin_window(&mut self) {
         self.chains.iter_mut().for_each(Chain::reset_peak_backlog);
     }
 
-    /// Packets that found no route so far.
+    /// Return the packets that found no route so far.
     #[must_use]
     pub fn no_route_drops(&self, path: usize, direction: Direction) -> u64 {
         self.paths[path].no_route[direction as usize]
     }
 
-    /// Hops in use now.
+    /// Return the hops in use now.
     #[must_use]
     pub fn route(&self, path: usize) -> &[u16] {
         let path = &self.paths[path];
         &path.routes[path.current].hops
     }
 
-    /// Packets inside.
+    /// Return the number of packets inside.
     #[must_use]
     pub fn packets(&self) -> usize {
-        self.chains.iter().map(Chain::inside).sum()
+        self.chains.iter().map(Chain::packets).sum()
     }
 }
 
-/// Hops that some event closes, leaves, takes or moves a queue to.
-fn gated_hops(profile: &Profile) -> BTreeSet<usize> {
+/// Return the hops that an event interrupts, leaves, takes or migrates a queue to.
+fn interruptible_hops(profile: &Profile) -> BTreeSet<usize> {
     let mut hops = BTreeSet::new();
     for event in profile.events() {
         hops.insert(event.hop);

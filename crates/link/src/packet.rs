@@ -1,4 +1,4 @@
-//! What elements see of a packet.
+//! A packet as elements see it: header fields, size and position, without its content.
 
 use crate::element::MarkCause;
 use bentpipe_profile::{Direction, Time};
@@ -6,19 +6,19 @@ use bentpipe_profile::{Direction, Time};
 /// Explicit congestion notification, RFC 3168 §5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// The transport does not take part.
+    /// Not-ECT: the transport does not support ECN.
     #[default]
     NotEct,
-    /// It does, and nothing has marked the packet.
+    /// ECT: the transport supports ECN, and the packet is not marked.
     Ect,
-    /// Congestion experienced.
+    /// CE: congestion experienced.
     Ce,
 }
 
-/// A packet on its way. The content stays with the driver, which knows it by `body`.
+/// A packet in the network. The driver keeps the content and identifies it by `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Logical time at which it stands where it stands: its arrival when pushed, its departure when popped.
+    /// Logical time: of its arrival when pushed into an element, of its departure when popped.
     pub at: Time,
     /// When it entered the hop it is in.
     pub hop_entered: Time,
@@ -26,28 +26,28 @@ pub struct Packet {
     pub entered: Time,
     /// Driver's handle to its content.
     pub body: u32,
-    /// Its flow's place in the statistics; several flows may share one.
+    /// Index of its flow in the statistics. Several flows may share one.
     pub flow: u32,
-    /// What tells its flow from others where a queue has to: the same for all its packets.
+    /// Identifies its flow to queues that separate flows. The same for all packets of a flow.
     pub flow_hash: u32,
     /// Size on the wire, IP header included [bytes].
     pub bytes: u32,
-    /// Which Profile of the network it travels on.
+    /// Index of the Profile that it travels on.
     pub path: u16,
-    /// Which of that Profile's routes it follows.
+    /// Index of the route that it follows, in that Profile.
     pub route: u16,
-    /// Where in that route it stands, from the terminal.
+    /// Index of its hop in that route, counted from the terminal.
     pub position: u16,
-    /// Which way it goes.
+    /// Direction of travel.
     pub direction: Direction,
-    /// Congestion notification.
+    /// ECN codepoint.
     pub ecn: Ecn,
-    /// Why it was marked in the hop it is in, if it was.
+    /// Why the current hop marked it; `None`: it did not.
     pub marked: Option<MarkCause>,
 }
 
 impl Packet {
-    /// A packet that enters the path at `at`, of a flow that has its place to itself.
+    /// Create a packet that enters the path at `at`. Its flow shares its index in the statistics with no other.
     #[must_use]
     pub const fn new(at: Time, path: u16, direction: Direction, flow: u32, bytes: u32, body: u32) -> Self {
         Self {

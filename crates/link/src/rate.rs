@@ -1,34 +1,34 @@
-//! When a transmission ends, on a capacity that changes in steps.
+//! Transmission times on a capacity that changes in steps.
 
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::units::NANOS_PER_SEC;
 use bentpipe_profile::{Rate, Series, Time};
 
-/// Turns bytes into time. Exact: a transmission that spans a step sends the right number of bits on either side, and the part of a nanosecond
-/// that integer division loses is carried to the next back-to-back packet, so small packets at high rate do not drift.
+/// Computes when transmissions end, exactly. A transmission that spans a step sends the right number of bits on either side. The fraction of a
+/// nanosecond that integer division loses is carried to the next back-to-back packet, so that small packets at high rate do not drift.
 #[derive(Clone, Debug)]
 pub struct RateClock {
     capacity: Option<Series>,
     cursor: Cursor,
     /// End of the last transmission.
     last_end: Time,
-    /// What its division left over [bit·ns].
+    /// Remainder of its division [bit·ns].
     remainder: u64,
 }
 
 impl RateClock {
-    /// On a stepped capacity [bit/s]; `None` takes no time.
+    /// Create a clock for a stepped capacity [bit/s]. `None`: transmissions take no time.
     #[must_use]
     pub fn new(capacity: Option<Series>) -> Self {
         Self { capacity, cursor: Cursor::default(), last_end: Time::ZERO, remainder: 0 }
     }
 
-    /// Capacity at `at`; `None` where there is no limit.
+    /// Return the capacity at `at`; `None`: unlimited.
     pub fn rate(&mut self, at: Time) -> Option<Rate> {
         self.capacity.as_ref().map(|c| Rate(c.at(&mut self.cursor, at)))
     }
 
-    /// When a transmission of `bytes` that begins at `start` ends; `Time::MAX` if the capacity stays zero.
+    /// Return when a transmission of `bytes` that begins at `start` ends; `Time::MAX` if the capacity stays zero.
     pub fn finish(&mut self, start: Time, bytes: u32) -> Time {
         let Some(capacity) = &self.capacity else {
             return start;
@@ -43,10 +43,10 @@ impl RateClock {
             let change = capacity.next_change(&mut self.cursor, at);
             let sent = change.map_or(u64::MAX, |c| rate.saturating_mul(c.since(at).0));
             if rate > 0 && need <= sent {
-                // Rounded up, so that nothing leaves early; the surplus is the next packet's.
-                let took = need.div_ceil(rate);
-                self.remainder = took * rate - need;
-                self.last_end = Time(at.0 + took);
+                // Rounded up, so that no packet leaves early. The surplus is credited to the next packet.
+                let duration = need.div_ceil(rate);
+                self.remainder = duration * rate - need;
+                self.last_end = Time(at.0 + duration);
                 return self.last_end;
             }
             let Some(change) = change else {

@@ -1,21 +1,21 @@
-//! Which hops of several Profiles are one: a beam's users, flows of different RTTs behind one bottleneck, many origins of a page.
+//! Hops that several Profiles share: users of one beam, flows of different RTTs behind one bottleneck, many origins of one web page.
 
 use crate::network::NetworkError;
 use bentpipe_profile::{Direction, Hop};
 use std::collections::BTreeMap;
 
-/// Hops by their shared id, as they are met.
+/// Shared hops by id, filled while the Profiles are read.
 #[derive(Default)]
 pub struct SharedHops<'a> {
-    /// id → (the first hop that carried it, the chains of its queue, up and down).
+    /// Shared id → (first hop with that id, chains of its queue: up, down).
     first: BTreeMap<&'a str, (&'a Hop, [u32; 2])>,
 }
 
 impl<'a> SharedHops<'a> {
-    /// The chains of the queue that `hop` shares; `make` builds them for the first Profile that names the id.
+    /// Return the chains of the queue that `hop` shares. Calls `make` to build them for the first hop with that id.
     ///
     /// # Errors
-    /// Two hops of one id with another capacity or queue: they cannot be one.
+    /// Two hops with the same id differ in capacity or queue.
     pub fn chains(&mut self, id: &'a str, hop: &'a Hop, make: impl FnOnce() -> [u32; 2]) -> Result<[u32; 2], NetworkError> {
         let (first, chains) = self.first.entry(id).or_insert_with(|| (hop, make()));
         for direction in Direction::BOTH {

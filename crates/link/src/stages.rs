@@ -1,22 +1,22 @@
-//! Where a packet's time in the path went. Kept only where it is asked for ([`crate::Network::keep_stages`]).
+//! The time that a packet spends in each part of a hop. Recorded only after [`crate::Network::record_stages`].
 
 use bentpipe_profile::Time;
 
-/// A part of the time in a hop.
+/// A part of a packet's time in a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// In the queue, until its transmission began: behind other packets, or while the hop was interrupted. Also the move to another hop's queue.
+    /// In the queue, until its transmission begins: behind other packets, or during an interruption. Includes migration to another hop's queue.
     Queue,
-    /// In transmission, at the capacity of the moment.
+    /// In transmission, at the current capacity.
     Transmission,
-    /// Until the grant schedule let it go (the Profile's jitter).
+    /// Waiting for the grant schedule (the Profile's jitter).
     Grant,
-    /// Propagation; also what it was held back there, so that it overtakes nothing at a handover.
+    /// Propagation, including the delay that keeps it from overtaking other packets at a handover.
     Propagation,
 }
 
 impl Part {
-    /// In words.
+    /// Name in packet captures and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,17 +28,17 @@ impl Part {
     }
 }
 
-/// A packet was done with one part of its way. Of one packet they come in order, from when it entered to when it left: none of its time is missing.
+/// One completed part of a packet's time in a hop. The stages of a packet are in order and cover all of its time from entry to exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// The driver's handle to the packet's content.
     pub body: u32,
-    /// The Profile's route that it followed …
+    /// Index of the route that it followed.
     pub route: u16,
-    /// … and its place there: the hop.
+    /// Index of the hop in that route.
     pub position: u16,
-    /// What it was.
+    /// Which part.
     pub part: Part,
-    /// When it ended; it began when the one before did, or when the packet entered.
+    /// When it ended. It began when the previous stage ended, or when the packet entered the path.
     pub until: Time,
 }

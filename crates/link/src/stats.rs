@@ -1,10 +1,10 @@
-//! Counters and delay distributions of one direction of a hop, taken where packets leave it: the same quantity in every world.
+//! Counters and delay distributions of one direction of a hop, taken where packets leave it. They mean the same in every world.
 
 use crate::element::{DropCause, DropCounts, MarkCounts};
 use crate::packet::Packet;
 use bentpipe_profile::Nanos;
 
-/// Sub-buckets per power of two: a quantile is right to 1/64.
+/// Binary logarithm of the sub-buckets per power of two. Quantiles have an error of at most 1/64.
 const SUB_BITS: u32 = 6;
 const SUB: usize = 1 << SUB_BITS;
 /// Buckets up to 2^42 ns (73 minutes).
@@ -26,7 +26,7 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// One more delay.
+    /// Record one delay.
     pub fn record(&mut self, delay: Nanos) {
         self.counts[bucket(delay.0)] += 1;
         self.n += 1;
@@ -34,25 +34,25 @@ impl DelayHistogram {
         self.max_ns = self.max_ns.max(delay.0);
     }
 
-    /// How many.
+    /// Return the number of delays.
     #[must_use]
     pub const fn n(&self) -> u64 {
         self.n
     }
 
-    /// Mean [ms]; NaN if there are none.
+    /// Return the mean [ms]; NaN if there are no delays.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         if self.n == 0 { f64::NAN } else { self.sum_ns as f64 / self.n as f64 / 1e6 }
     }
 
-    /// Largest [ms]; NaN if there are none.
+    /// Return the largest delay [ms]; NaN if there are no delays.
     #[must_use]
     pub fn max_ms(&self) -> f64 {
         if self.n == 0 { f64::NAN } else { self.max_ns as f64 / 1e6 }
     }
 
-    /// The `num/den` quantile [ms], as the middle of its bucket; NaN if there are none.
+    /// Return the `num/den` quantile [ms], as the middle of its bucket; NaN if there are no delays.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // a rank is below n
     pub fn quantile_ms(&self, num: u64, den: u64) -> f64 {
@@ -60,17 +60,17 @@ impl DelayHistogram {
             return f64::NAN;
         }
         let rank = (u128::from(self.n - 1) * u128::from(num) / u128::from(den)) as u64;
-        let mut seen = 0;
+        let mut cumulative = 0;
         for (i, &count) in self.counts.iter().enumerate() {
-            seen += u64::from(count);
-            if seen > rank {
+            cumulative += u64::from(count);
+            if cumulative > rank {
                 return middle(i).min(self.max_ns as f64) / 1e6;
             }
         }
         self.max_ms()
     }
 
-    /// Adds another's delays.
+    /// Add the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
         self.n += other.n;
@@ -78,7 +78,7 @@ impl DelayHistogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Empties it.
+    /// Remove all delays.
     pub fn clear(&mut self) {
         if self.n > 0 {
             self.counts.fill(0);
@@ -106,23 +106,23 @@ fn middle(bucket: usize) -> f64 {
     low as f64 + ((1_u64 << shift) - 1) as f64 / 2.0
 }
 
-/// What passed one direction of a hop.
+/// Statistics of one direction of a hop.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
-    /// Packets that left it downstream.
+    /// Packets delivered downstream.
     pub delivered_packets: u64,
-    /// Bytes that left it downstream.
+    /// Bytes delivered downstream.
     pub delivered_bytes: u64,
-    /// Packets lost in it, by cause.
+    /// Packets dropped, by cause.
     pub drops: DropCounts,
-    /// Packets marked in it, by flow and cause.
+    /// Packets marked, by flow and cause.
     pub marks: Vec<MarkCounts>,
-    /// Time in the hop by flow, since the last [`LinkStats::clear_delays`].
+    /// Time in the hop, by flow, since the last [`LinkStats::clear_delays`].
     pub delays: Vec<DelayHistogram>,
 }
 
 impl LinkStats {
-    /// A packet left downstream.
+    /// Count a packet that left downstream. `inside`: its time in the hop.
     pub fn delivered(&mut self, flow: u32, bytes: u32, inside: Nanos) {
         self.delivered_packets += 1;
         self.delivered_bytes += u64::from(bytes);
@@ -133,12 +133,12 @@ impl LinkStats {
         self.delays[flow].record(inside);
     }
 
-    /// A packet was lost.
+    /// Count a dropped packet.
     pub fn dropped(&mut self, cause: DropCause) {
         self.drops.count(cause);
     }
 
-    /// A packet left, whichever way: counts the mark that it got here, if it got one.
+    /// Count the mark that a leaving packet received in this hop, if any.
     pub fn marked(&mut self, flow: u32, packet: &Packet) {
         let Some(cause) = packet.marked else { return };
         let flow = flow as usize;
@@ -148,7 +148,7 @@ impl LinkStats {
         self.marks[flow].count(cause);
     }
 
-    /// Adds what another direction of a hop counted.
+    /// Add the counters of another direction of a hop.
     pub fn merge(&mut self, other: &Self) {
         self.delivered_packets += other.delivered_packets;
         self.delivered_bytes += other.delivered_bytes;
@@ -156,14 +156,14 @@ impl LinkStats {
         if self.marks.len() < other.marks.len() {
             self.marks.resize_with(other.marks.len(), MarkCounts::default);
         }
-        self.marks.iter_mut().zip(&other.marks).for_each(|(mine, theirs)| *mine = mine.plus(theirs));
+        self.marks.iter_mut().zip(&other.marks).for_each(|(own, added)| *own = own.plus(added));
         if self.delays.len() < other.delays.len() {
             self.delays.resize_with(other.delays.len(), DelayHistogram::default);
         }
-        self.delays.iter_mut().zip(&other.delays).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.delays.iter_mut().zip(&other.delays).for_each(|(own, added)| own.merge(added));
     }
 
-    /// Begins a new window of delays.
+    /// Start a new window of delays.
     pub fn clear_delays(&mut self) {
         self.delays.iter_mut().for_each(DelayHistogram::clear);
     }
@@ -194,8 +194,8 @@ mod tests {
             }
             delays.sort_unstable();
             let exact = delays[usize::try_from((delays.len() as u64 - 1) * q / 100).unwrap()] as f64 / 1e6;
-            let found = h.quantile_ms(q, 100);
-            prop_assert!((found - exact).abs() <= exact / 64.0 + 1e-6, "{found} {exact}");
+            let quantile = h.quantile_ms(q, 100);
+            prop_assert!((quantile - exact).abs() <= exact / 64.0 + 1e-6, "{quantile} {exact}");
             prop_assert!((h.mean_ms() - delays.iter().sum::<u64>() as f64 / delays.len() as f64 / 1e6).abs() < 1e-6);
         }
     }

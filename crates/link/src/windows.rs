@@ -1,4 +1,4 @@
-//! Rows of the Run's `links` table: what each hop carried in a window, the same in both drivers.
+//! Rows of the Run's `links` table: one hop's traffic in one window. Both drivers write them the same way.
 
 use crate::element::{DropCause, MarkCause, MarkCounts};
 use crate::network::Network;
@@ -7,23 +7,24 @@ use bentpipe_profile::run::{Links, NO_ROUTE};
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
 
-/// Length of a window.
+/// Duration of a window.
 pub const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 
-/// Writes the rows of the window that ends at `at` (`t_s` since the run's beginning) for the network's path number `path`, and begins the next of its delays; the driver begins that of the backlogs
-/// ([`Network::begin_window`]) when it has all paths' rows.
+/// Append the rows of the window that ends at `at` for path number `path`, and start the next window of its delays. `t_s`: seconds since the run began.
+///
+/// The driver starts the next window of the backlogs ([`Network::begin_window`]) after it has recorded all paths.
 #[allow(clippy::cast_possible_wrap)] // far fewer than 2^63 flows
 pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
     let route = network.route(path).to_vec();
-    let cross_traffic = network.counted_flows() as usize;
+    let cross_traffic = network.separate_flows() as usize;
     for (index, hop) in profile.hops().iter().enumerate() {
         for direction in Direction::BOTH {
             let backlog = network.backlog_bytes(path, index, direction);
-            let most = network.peak_backlog_bytes(path, index, direction);
+            let peak = network.peak_backlog_bytes(path, index, direction);
             let stats = network.stats_mut(path, index, direction);
             let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
             let in_route = route.iter().any(|&h| usize::from(h) == index);
-            if carried == 0 && most == 0 && !in_route {
+            if carried == 0 && peak == 0 && !in_route {
                 continue;
             }
             let capacity = hop.side(direction).capacity.as_ref().map_or(f64::NAN, |c| c.at(&mut Cursor::default(), at) as f64);
@@ -44,30 +45,30 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
             }
             let all = [(-1, &all)];
             for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (if flow == cross_traffic { -2 } else { flow as i64 }, d))) {
-                let l = &mut *links;
+                let row = &mut *links;
                 let total = flow == -1;
-                l.t_s.push(t_s);
-                l.profile.push(role.to_owned());
-                l.hop.push(hop.name.clone());
-                l.direction.push(direction.name().to_owned());
-                l.flow.push(flow);
-                l.capacity_bps.push(capacity);
-                l.backlog_bytes.push(backlog);
-                l.backlog_max_bytes.push(most);
-                l.delivered_bytes.push(if total { counters.0 } else { 0 });
-                l.drops_queue.push(if total { counters.1 } else { 0 });
-                l.drops_loss.push(if total { counters.2 } else { 0 });
-                l.drops_event.push(if total { counters.3 } else { 0 });
-                l.drops_aqm.push(if total { counters.4 } else { 0 });
+                row.t_s.push(t_s);
+                row.profile.push(role.to_owned());
+                row.hop.push(hop.name.clone());
+                row.direction.push(direction.name().to_owned());
+                row.flow.push(flow);
+                row.capacity_bps.push(capacity);
+                row.backlog_bytes.push(backlog);
+                row.backlog_max_bytes.push(peak);
+                row.delivered_bytes.push(if total { counters.0 } else { 0 });
+                row.drops_queue.push(if total { counters.1 } else { 0 });
+                row.drops_loss.push(if total { counters.2 } else { 0 });
+                row.drops_event.push(if total { counters.3 } else { 0 });
+                row.drops_aqm.push(if total { counters.4 } else { 0 });
                 let marked = if total { Some(&all_marks) } else { usize::try_from(flow).ok().and_then(|flow| marks.get(flow)) };
-                l.drops_no_route.push(0);
-                l.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
-                l.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));
-                l.delay_n.push(delays.n());
-                l.delay_mean_ms.push(delays.mean_ms());
-                l.delay_p50_ms.push(delays.quantile_ms(50, 100));
-                l.delay_p95_ms.push(delays.quantile_ms(95, 100));
-                l.delay_max_ms.push(delays.max_ms());
+                row.drops_no_route.push(0);
+                row.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
+                row.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));
+                row.delay_n.push(delays.n());
+                row.delay_mean_ms.push(delays.mean_ms());
+                row.delay_p50_ms.push(delays.quantile_ms(50, 100));
+                row.delay_p95_ms.push(delays.quantile_ms(95, 100));
+                row.delay_max_ms.push(delays.max_ms());
             }
             stats.clear_delays();
         }
@@ -77,7 +78,7 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
     }
 }
 
-/// Writes the row of packets that found no route, once there were any.
+/// Append the row of packets that found no route, if there were any.
 fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, links: &mut Links) {
     if drops == 0 {
         return;
@@ -89,7 +90,7 @@ fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, links
     links.flow.push(-1);
     links.capacity_bps.push(f64::NAN);
     links.drops_no_route.push(drops);
-    for nothing in [
+    for counter in [
         &mut links.backlog_bytes,
         &mut links.backlog_max_bytes,
         &mut links.delivered_bytes,
@@ -101,7 +102,7 @@ fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, links
         &mut links.marks_threshold,
         &mut links.delay_n,
     ] {
-        nothing.push(0);
+        counter.push(0);
     }
     for unknown in [&mut links.delay_mean_ms, &mut links.delay_p50_ms, &mut links.delay_p95_ms, &mut links.delay_max_ms] {
         unknown.push(f64::NAN);

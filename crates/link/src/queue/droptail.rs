@@ -1,11 +1,11 @@
-//! First in, first out; what does not fit is dropped.
+//! Drop-tail: first in, first out. An arrival that does not fit is dropped.
 
 use super::fits;
 use crate::packet::Packet;
 use bentpipe_profile::{QueueLimit, Rate};
 use std::collections::VecDeque;
 
-/// A drop-tail queue with a limit in bytes, packets or time. The packet in transmission is not in it.
+/// A drop-tail queue with a limit in bytes, packets or time. It does not contain the packet in transmission.
 #[derive(Clone, Debug)]
 pub struct DropTail {
     limit: QueueLimit,
@@ -14,16 +14,16 @@ pub struct DropTail {
 }
 
 impl DropTail {
-    /// An empty queue.
+    /// Create an empty queue.
     #[must_use]
     pub fn new(limit: QueueLimit) -> Self {
         Self { limit, packets: VecDeque::new(), bytes: 0 }
     }
 
-    /// Takes the packet, or gives it back if there is no room. `rate` is the capacity of the moment, for limits in time; `None`: unlimited.
+    /// Enqueue the packet. `rate`: current capacity, for limits in time; `None`: unlimited.
     ///
     /// # Errors
-    /// The packet, when the queue is full.
+    /// The packet itself, if the queue is full.
     pub fn enqueue(&mut self, packet: Packet, rate: Option<Rate>) -> Result<(), Packet> {
         if !fits(self.limit, self.packets.len(), self.bytes, packet.bytes, rate) {
             return Err(packet);
@@ -33,42 +33,42 @@ impl DropTail {
         Ok(())
     }
 
-    /// Gives a packet back its place at the head: it was taken out, but its transmission has not begun.
+    /// Put a packet back at the head: it was removed, but its transmission has not begun.
     pub fn put_back(&mut self, packet: Packet) {
         self.bytes += u64::from(packet.bytes);
         self.packets.push_front(packet);
     }
 
-    /// Packets in the order in which they leave.
+    /// Iterate over the packets in order of departure.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter()
     }
 
-    /// The packet that has waited longest.
+    /// Remove and return the packet that has waited longest.
     pub fn dequeue(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.bytes -= u64::from(packet.bytes);
         Some(packet)
     }
 
-    /// The same as [`DropTail::dequeue`].
+    /// Remove and return the head: the same as [`DropTail::dequeue`].
     pub fn take(&mut self) -> Option<Packet> {
         self.dequeue()
     }
 
-    /// Bytes that wait.
+    /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Packets that wait.
+    /// Return the number of packets that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether nothing waits.
+    /// Return whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()

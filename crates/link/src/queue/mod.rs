@@ -1,4 +1,4 @@
-//! Queues: what waits for a hop's capacity, which of it is marked or given up, and what leaves next.
+//! Queues in front of a hop's capacity: packets that wait, which of them are marked or dropped, and which leaves next.
 //!
 //! | module | discipline |
 //! |---|---|
@@ -6,11 +6,11 @@
 //! | [`codel`] | `CoDel`, RFC 8289 |
 //! | [`fq_codel`] | FQ-CoDel, RFC 8290 |
 //! | [`red`] | RED |
-//! | [`step`] | everything beyond a threshold |
+//! | [`step`] | marks beyond a threshold |
 //!
-//! A packet's `at` is when it arrived, so how long it has waited needs no other stamp. A discipline that would drop a packet marks it instead where it may
-//! and the transport takes part ([`mark`]). Packets come in by [`Queue::enqueue`] and leave exactly once: by [`Queue::dequeue`] to be sent, by
-//! [`Queue::take`] because the hop gives up all it holds, or into the list of what was lost.
+//! A packet's `at` is its arrival, so its waiting time needs no other timestamp. A discipline that would drop a packet marks it instead, if it is set to
+//! mark and the transport supports ECN ([`mark`]). Packets enter by [`Queue::enqueue`] and leave exactly once: by [`Queue::dequeue`] to be sent, by
+//! [`Queue::take`] when an event empties the hop, or into the list of dropped packets.
 
 pub mod codel;
 pub mod droptail;
@@ -27,17 +27,17 @@ use fq_codel::FqCodelQueue;
 use red::RedQueue;
 use step::StepQueue;
 
-/// Packets that a queue gave up, with the reason.
-pub type Lost = Vec<(Packet, DropCause)>;
+/// Packets that a queue dropped, with the cause.
+pub type Dropped = Vec<(Packet, DropCause)>;
 
-/// A queue of any discipline. An enum, since a virtual call for each packet would cost more than drop-tail's own work.
+/// A queue of any discipline. An enum, since a virtual call per packet would cost more than drop-tail itself.
 #[derive(Clone, Debug)]
 pub enum Queue {
     /// First in, first out.
     DropTail(DropTail),
     /// `CoDel`.
     Codel(CodelQueue),
-    /// FQ-CoDel. In a box: the others are a tenth of its size.
+    /// FQ-CoDel. Boxed, since the others are a tenth of its size.
     FqCodel(Box<FqCodelQueue>),
     /// RED.
     Red(RedQueue),
@@ -45,7 +45,7 @@ pub enum Queue {
     Step(StepQueue),
 }
 
-/// Does the same to whichever discipline it is.
+/// Evaluates an expression for the queue of any discipline.
 macro_rules! each {
     ($queue:expr, $q:ident => $do:expr) => {
         match $queue {
@@ -59,7 +59,7 @@ macro_rules! each {
 }
 
 impl Queue {
-    /// An empty queue; `key`: of what it draws (RED's marks, FQ-CoDel's hash).
+    /// Create an empty queue. `key`: key of its draws (RED's marks, FQ-CoDel's hash).
     #[must_use]
     pub fn new(spec: &QueueSpec, key: u64) -> Self {
         let fifo = DropTail::new(spec.limit);
@@ -72,84 +72,84 @@ impl Queue {
         }
     }
 
-    /// Whether a packet that finds the line free need not be shown to it: it would come out at once, and leave nothing behind. RED averages over all
-    /// arrivals, also those.
+    /// Return whether a packet that finds an idle link may bypass the queue: it would leave at once and change no state. RED averages over all
+    /// arrivals, including these.
     #[must_use]
     pub const fn allows_bypass(&self) -> bool {
         !matches!(self, Self::Red(_))
     }
 
-    /// Takes a packet that arrived at `packet.at`. `rate`: capacity of the moment; `None`: unlimited.
-    pub fn enqueue(&mut self, packet: Packet, rate: Option<Rate>, lost: &mut Lost) {
+    /// Enqueue a packet that arrives at `packet.at`. `rate`: current capacity; `None`: unlimited.
+    pub fn enqueue(&mut self, packet: Packet, rate: Option<Rate>, dropped: &mut Dropped) {
         match self {
             Self::DropTail(q) => {
                 if let Err(packet) = q.enqueue(packet, rate) {
-                    lost.push((packet, DropCause::QueueFull));
+                    dropped.push((packet, DropCause::QueueFull));
                 }
             }
-            Self::Codel(q) => q.enqueue(packet, rate, lost),
-            Self::FqCodel(q) => q.enqueue(packet, rate, lost),
-            Self::Red(q) => q.enqueue(packet, rate, lost),
-            Self::Step(q) => q.enqueue(packet, rate, lost),
+            Self::Codel(q) => q.enqueue(packet, rate, dropped),
+            Self::FqCodel(q) => q.enqueue(packet, rate, dropped),
+            Self::Red(q) => q.enqueue(packet, rate, dropped),
+            Self::Step(q) => q.enqueue(packet, rate, dropped),
         }
     }
 
-    /// The packet to send next, at `now`.
-    pub fn dequeue(&mut self, now: Time, lost: &mut Lost) -> Option<Packet> {
+    /// Return the packet to send next, at `now`.
+    pub fn dequeue(&mut self, now: Time, dropped: &mut Dropped) -> Option<Packet> {
         match self {
             Self::DropTail(q) => q.dequeue(),
-            Self::Codel(q) => q.dequeue(now, lost),
-            Self::FqCodel(q) => q.dequeue(now, lost),
+            Self::Codel(q) => q.dequeue(now, dropped),
+            Self::FqCodel(q) => q.dequeue(now, dropped),
             Self::Red(q) => q.dequeue(now),
-            Self::Step(q) => q.dequeue(now, lost),
+            Self::Step(q) => q.dequeue(now, dropped),
         }
     }
 
-    /// The next packet, whatever the discipline thinks of it.
+    /// Remove and return the next packet, without the discipline.
     pub fn take(&mut self) -> Option<Packet> {
         each!(self, q => q.take())
     }
 
-    /// Gives a packet back its place at the head: it was taken out, but its transmission has not begun.
+    /// Put a packet back at the head: it was removed, but its transmission has not begun.
     pub fn put_back(&mut self, packet: Packet) {
         each!(self, q => q.put_back(packet));
     }
 
-    /// Packets that wait; of FQ-CoDel queue by queue, else in the order in which they leave.
+    /// Iterate over the packets: FQ-CoDel's queue by queue, others' in order of departure.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         each!(self, q => Box::new(q.iter()) as Box<dyn Iterator<Item = &Packet>>)
     }
 
-    /// Bytes that wait.
+    /// Return the bytes that wait.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         each!(self, q => q.bytes())
     }
 
-    /// Packets that wait.
+    /// Return the number of packets that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         each!(self, q => q.len())
     }
 
-    /// Whether nothing waits.
+    /// Return whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Goes on where `other` is: a handover moved its packets here, and the queue is the same machine's as before. Of another discipline: begins anew.
+    /// Adopt the AQM state of `other`, whose packets migrate here at a handover. Keeps its own state if the disciplines differ.
     pub fn adopt_aqm_state(&mut self, other: &Self) {
         match (self, other) {
             (Self::Codel(to), Self::Codel(from)) => to.adopt_aqm_state(from),
             (Self::FqCodel(to), Self::FqCodel(from)) => to.adopt_aqm_state(from),
             (Self::Red(to), Self::Red(from)) => to.adopt_aqm_state(from),
-            _ => {} // the others remember nothing but their packets
+            _ => {} // drop-tail and step have no state but their packets
         }
     }
 }
 
-/// Whether a queue of `packets` and `bytes` has room for one of `more` bytes.
+/// Return whether a queue of `packets` and `bytes` has room for a packet of `more` bytes.
 fn fits(limit: QueueLimit, packets: usize, bytes: u64, more: u32, rate: Option<Rate>) -> bool {
     let bytes = bytes + u64::from(more);
     match limit {
@@ -159,7 +159,7 @@ fn fits(limit: QueueLimit, packets: usize, bytes: u64, more: u32, rate: Option<R
     }
 }
 
-/// Marks the packet, if its transport takes part (RFC 3168 §5); whether it is marked now.
+/// Mark the packet, if its transport supports ECN (RFC 3168 §5). Returns whether it is marked now.
 fn mark(packet: &mut Packet, cause: MarkCause) -> bool {
     if packet.ecn == Ecn::Ect {
         packet.ecn = Ecn::Ce;
@@ -173,7 +173,7 @@ mod testing {
     use super::*;
     use bentpipe_profile::{Codel, Direction, Nanos};
 
-    /// The RFCs' parameters.
+    /// The parameters that the RFCs recommend.
     pub const RFC: Codel = Codel { target_ns: Nanos::from_millis(5), interval_ns: Nanos::from_millis(100), ecn: true };
 
     /// A packet of 1500 bytes that arrives at `at`.

@@ -1,21 +1,21 @@
 //! RED: arrivals are marked or dropped with a probability that rises linearly with the average length of the queue.
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993; Linux `net/sched/sch_red.c` and
-//! `include/net/red.h`, 6.18 (not its adaptive variant). The average is of bytes; what is marked is spread evenly (§7, method 2): a number is drawn
-//! uniformly when the last mark was made, and the mark comes when the probabilities since then add up to it. It is drawn by the time of a packet, so what
-//! else passes does not change it.
+//! `include/net/red.h`, 6.18 (not its adaptive variant). The average is of bytes. Marks are spread evenly (§7, method 2): at each mark a threshold is
+//! drawn uniformly, and the next mark comes when the probabilities since then add up to it. The draw is keyed by a packet's time, so that other packets do
+//! not change it.
 
 use super::droptail::DropTail;
-use super::{Lost, mark};
+use super::{Dropped, mark};
 use crate::element::{DropCause, MarkCause};
 use crate::packet::Packet;
 use bentpipe_profile::queue::PROBABILITY_ONE;
 use bentpipe_profile::{Bytes, QueueLimit, Rate, Red, Time, keyed_u64};
 
-/// A typical packet, by whose time an idle line forgets [bytes] (`avpkt` in the examples of tc-red(8)).
+/// Typical packet size, by which the average decays on an idle link [bytes] (`avpkt` in the examples of tc-red(8)).
 const TYPICAL_BYTES: u64 = 1000;
-/// Longest idle span that is computed, in packets: after it nothing is left of any average.
-const MOST_IDLE: u64 = 1 << 32;
+/// Longest idle time that is computed, in typical packets: after it every average is zero.
+const MAX_IDLE_PACKETS: u64 = 1 << 32;
 
 /// A queue under RED.
 #[derive(Clone, Debug)]
@@ -23,130 +23,131 @@ pub struct RedQueue {
     spec: Red,
     fifo: DropTail,
     key: u64,
-    memory: Memory,
+    state: State,
 }
 
+/// State of the RED control law.
 #[derive(Clone, Copy, Debug)]
-struct Memory {
-    /// Average length [2^-weight_log bytes].
+struct State {
+    /// Average queue length [2^-weight_log bytes].
     average: u64,
-    /// When the queue ran empty; `None`: it is not.
+    /// When the queue became empty; `None`: it is not empty.
     idle_since: Option<Time>,
     /// Packets since the last mark, while the average is between the thresholds.
     since_mark: Option<u64>,
-    /// What their probabilities must add up to [1e-9].
-    wanted: u64,
+    /// Sum of their probabilities at which the next mark comes [1e-9].
+    threshold: u64,
 }
 
 impl RedQueue {
-    /// An empty queue; `key`: of its draws.
+    /// Create an empty queue. `key`: key of its draws.
     #[must_use]
     pub fn new(spec: Red, fifo: DropTail, key: u64) -> Self {
-        Self { spec, fifo, key, memory: Memory { average: 0, idle_since: Some(Time::ZERO), since_mark: None, wanted: 0 } }
+        Self { spec, fifo, key, state: State { average: 0, idle_since: Some(Time::ZERO), since_mark: None, threshold: 0 } }
     }
 
-    /// Takes the packet, marked or not, or gives it up.
-    pub fn enqueue(&mut self, mut packet: Packet, rate: Option<Rate>, lost: &mut Lost) {
-        self.average(packet.at, rate);
-        if self.decide(packet.at, rate) && !(self.spec.ecn && mark(&mut packet, MarkCause::Law)) {
-            lost.push((packet, DropCause::Aqm));
+    /// Enqueue the packet, marked or not, or drop it.
+    pub fn enqueue(&mut self, mut packet: Packet, rate: Option<Rate>, dropped: &mut Dropped) {
+        self.update_average(packet.at, rate);
+        if self.should_mark(packet.at, rate) && !(self.spec.ecn && mark(&mut packet, MarkCause::Law)) {
+            dropped.push((packet, DropCause::Aqm));
             return;
         }
         if let Err(packet) = self.fifo.enqueue(packet, rate) {
-            lost.push((packet, DropCause::QueueFull));
+            dropped.push((packet, DropCause::QueueFull));
         }
     }
 
-    /// An arrival moves the average, as if small packets had met an empty queue while it was idle.
-    fn average(&mut self, at: Time, rate: Option<Rate>) {
+    /// Update the average at an arrival. An idle time counts as if typical packets had found an empty queue.
+    fn update_average(&mut self, at: Time, rate: Option<Rate>) {
         let log = self.spec.weight_log;
-        let memory = &mut self.memory;
-        if let Some(since) = memory.idle_since.take() {
-            let each = rate.map_or(0, |rate| rate.time_for(Bytes(TYPICAL_BYTES)).0);
-            let packets = at.since(since).0.checked_div(each).unwrap_or(MOST_IDLE).min(MOST_IDLE);
-            memory.average = decayed(memory.average, log, packets);
+        let state = &mut self.state;
+        if let Some(since) = state.idle_since.take() {
+            let packet_time = rate.map_or(0, |rate| rate.time_for(Bytes(TYPICAL_BYTES)).0);
+            let packets = at.since(since).0.checked_div(packet_time).unwrap_or(MAX_IDLE_PACKETS).min(MAX_IDLE_PACKETS);
+            state.average = decayed(state.average, log, packets);
         } else {
-            memory.average = memory.average + self.fifo.bytes() - (memory.average >> log);
+            state.average = state.average + self.fifo.bytes() - (state.average >> log);
         }
     }
 
-    /// Whether this packet is marked, or dropped.
-    fn decide(&mut self, at: Time, rate: Option<Rate>) -> bool {
-        let (min, max) = (length(self.spec.min, rate), length(self.spec.max, rate));
-        let average = self.memory.average >> self.spec.weight_log;
-        let memory = &mut self.memory;
+    /// Return whether this packet is marked or dropped.
+    fn should_mark(&mut self, at: Time, rate: Option<Rate>) -> bool {
+        let (min, max) = (threshold_bytes(self.spec.min, rate), threshold_bytes(self.spec.max, rate));
+        let average = self.state.average >> self.spec.weight_log;
+        let state = &mut self.state;
         if average == 0 || average < min {
-            memory.since_mark = None;
+            state.since_mark = None;
             return false;
         }
         if average >= max {
-            memory.since_mark = None;
+            state.since_mark = None;
             return true;
         }
-        let Some(before) = memory.since_mark else {
-            (memory.since_mark, memory.wanted) = (Some(0), draw(self.key, at));
+        let Some(before) = state.since_mark else {
+            (state.since_mark, state.threshold) = (Some(0), draw(self.key, at));
             return false;
         };
         let count = before + 1;
         let probability = u128::from(self.spec.max_probability_ppb) * u128::from(average - min) / u128::from(max - min);
-        let due = u128::from(count) * probability >= u128::from(memory.wanted);
-        memory.since_mark = Some(if due { 0 } else { count });
+        let due = u128::from(count) * probability >= u128::from(state.threshold);
+        state.since_mark = Some(if due { 0 } else { count });
         if due {
-            memory.wanted = draw(self.key, at);
+            state.threshold = draw(self.key, at);
         }
         due
     }
 
-    /// The packet to send at `now`.
+    /// Return the packet to send at `now`.
     pub fn dequeue(&mut self, now: Time) -> Option<Packet> {
         let packet = self.fifo.dequeue();
         if packet.is_none() {
-            self.memory.idle_since.get_or_insert(now);
+            self.state.idle_since.get_or_insert(now);
         }
         packet
     }
 
-    /// The next packet.
+    /// Remove and return the head.
     pub fn take(&mut self) -> Option<Packet> {
         self.fifo.dequeue()
     }
 
-    /// Gives a packet back its place at the head.
+    /// Put a packet back at the head.
     pub fn put_back(&mut self, packet: Packet) {
         self.fifo.put_back(packet);
     }
 
-    /// Packets in the order in which they leave.
+    /// Iterate over the packets in order of departure.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         self.fifo.iter()
     }
 
-    /// Bytes that wait.
+    /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.fifo.bytes()
     }
 
-    /// Packets that wait.
+    /// Return the number of packets that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// Whether nothing waits.
+    /// Return whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fifo.is_empty()
     }
 
-    /// Takes over another's average.
+    /// Adopt the average of another queue.
     pub const fn adopt_aqm_state(&mut self, other: &Self) {
-        self.memory = other.memory;
+        self.state = other.state;
     }
 }
 
-/// A threshold in bytes at the capacity of the moment.
-fn length(threshold: QueueLimit, rate: Option<Rate>) -> u64 {
+/// Convert a threshold to bytes at the current capacity.
+fn threshold_bytes(threshold: QueueLimit, rate: Option<Rate>) -> u64 {
     match threshold {
         QueueLimit::Bytes(bytes) => bytes.0,
         QueueLimit::TimeNs(span) => rate.map_or(u64::MAX, |rate| rate.bytes_in(span).0),
@@ -154,7 +155,7 @@ fn length(threshold: QueueLimit, rate: Option<Rate>) -> u64 {
     }
 }
 
-/// Uniform in 0 … 1 [1e-9].
+/// Draw uniformly from 0 … 1 [1e-9].
 fn draw(key: u64, at: Time) -> u64 {
     #[allow(clippy::cast_possible_truncation)] // the high half of a 128-bit product
     {
@@ -162,7 +163,7 @@ fn draw(key: u64, at: Time) -> u64 {
     }
 }
 
-/// `average · (1 − 2^−log)^packets`, by squaring, in 2^-32.
+/// Return `average · (1 − 2^−log)^packets`, by squaring, in units of 2^-32.
 fn decayed(average: u64, log: u32, packets: u64) -> u64 {
     const ONE: u128 = 1 << 32;
     let (mut factor, mut base, mut left) = (ONE, ONE - (ONE >> log), packets);
@@ -173,7 +174,7 @@ fn decayed(average: u64, log: u32, packets: u64) -> u64 {
         base = base * base / ONE;
         left >>= 1;
     }
-    #[allow(clippy::cast_possible_truncation)] // no more than it was
+    #[allow(clippy::cast_possible_truncation)] // at most the average before
     {
         (u128::from(average) * factor / ONE) as u64
     }
@@ -197,26 +198,26 @@ mod tests {
         }
     }
 
-    /// Holds the queue at `packets` for 20,000 arrivals; how far apart its marks come.
+    /// Hold the queue at `packets` for 20,000 arrivals. Returns the numbers of packets between marks.
     fn gaps(packets: usize, ecn: Ecn) -> Vec<usize> {
         let mut queue = RedQueue::new(spec(), DropTail::new(QueueLimit::Packets(1000)), 3);
-        let (mut lost, mut gaps, mut gap) = (Lost::new(), Vec::new(), 0);
+        let (mut dropped, mut gaps, mut gap) = (Dropped::new(), Vec::new(), 0);
         for n in 0..25_000_u64 {
             let at = Time(n * 1_000_000);
             while queue.len() < packets {
                 queue.fifo.put_back(packet(at, 0, Ecn::NotEct));
             }
-            queue.memory.idle_since = None;
-            queue.enqueue(packet(at, 0, ecn), RATE, &mut lost);
+            queue.state.idle_since = None;
+            queue.enqueue(packet(at, 0, ecn), RATE, &mut dropped);
             let marked = queue.iter().last().is_some_and(|p| p.at == at && p.marked.is_some());
             gap += 1;
-            if marked || !lost.is_empty() {
+            if marked || !dropped.is_empty() {
                 if n > 5000 {
                     gaps.push(gap);
                 }
                 gap = 0;
             }
-            lost.clear();
+            dropped.clear();
             while queue.len() > packets {
                 queue.take();
             }
@@ -225,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn below_the_minimum_nothing_and_above_the_maximum_everything() {
+    fn nothing_is_marked_below_the_minimum_and_everything_above_the_maximum() {
         assert!(gaps(9, Ecn::Ect).is_empty());
         assert!(gaps(31, Ecn::Ect).len() == 19_999);
     }
 
     #[test]
-    fn between_them_the_share_of_marks_rises_linearly_and_marks_are_spread_evenly() {
+    fn between_the_thresholds_the_mark_rate_rises_linearly_and_marks_are_spread_evenly() {
         for (packets, probability) in [(15, 0.025), (20, 0.05), (29, 0.095)] {
             for ecn in [Ecn::Ect, Ecn::NotEct] {
                 let gaps = gaps(packets, ecn);
@@ -244,16 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_the_queue_slowly_and_an_idle_line_forgets() {
+    fn the_average_follows_the_queue_slowly_and_decays_on_an_idle_link() {
         let mut queue = RedQueue::new(spec(), DropTail::new(QueueLimit::Packets(1000)), 3);
-        let mut lost = Lost::new();
-        (0..10).for_each(|i| queue.enqueue(packet(Time(i), 0, Ecn::Ect), RATE, &mut lost));
-        let after = queue.memory.average;
+        let mut dropped = Dropped::new();
+        (0..10).for_each(|i| queue.enqueue(packet(Time(i), 0, Ecn::Ect), RATE, &mut dropped));
+        let after = queue.state.average;
         assert_eq!(after >> 9, (0..10_u64).map(|n| n * 1500).sum::<u64>() / 512, "1/512 of each length");
         while queue.dequeue(Time(100)).is_some() {}
-        // 512 packets of 1000 bytes at 12 Mbit/s later a factor of e is gone.
-        queue.average(Time(100 + 512 * 666_667), RATE);
-        let left = queue.memory.average as f64 / after as f64;
+        // After 512 packets of 1000 bytes at 12 Mbit/s the average has decayed by a factor of e.
+        queue.update_average(Time(100 + 512 * 666_667), RATE);
+        let left = queue.state.average as f64 / after as f64;
         assert!((left - 1.0 / std::f64::consts::E).abs() < 0.01, "{left}");
     }
 }

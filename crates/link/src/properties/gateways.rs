@@ -1,13 +1,13 @@
-//! Laws of handovers after which old and new route differ in more than one hop.
+//! Properties of handovers after which old and new route differ in more than one hop.
 
-use super::{MS, drive, hop, in_order, profile, queues, side, tail};
+use super::{MS, drive, hop, ordered_groups, profile, queues, side, tail};
 use crate::*;
 use bentpipe_profile::*;
 use proptest::prelude::*;
 
-/// Handovers around three pairs of a satellite (10 Mbit/s) and a gateway of its own, whose leg to the common last hop takes `legs` [ms]; `gaps`: time to
-/// the next one and its interruption [ms].
-fn from_gateway_to_gateway(legs: [u64; 3], gaps: &[(u64, u64)], migration_ms: Option<u64>, limit: QueueSpec) -> Profile {
+/// Build handovers between three satellites (10 Mbit/s), each with its own gateway. `legs`: delay from each gateway to the common last hop [ms]. `gaps`:
+/// time to the next handover and its interruption [ms].
+fn gateway_handovers(legs: [u64; 3], gaps: &[(u64, u64)], migration_ms: Option<u64>, limit: QueueSpec) -> Profile {
     let satellites = [4, 25, 11].map(|delay_ms| side(&[delay_ms], &[10], 0, true, limit));
     let wires = [legs[0], legs[1], legs[2], 3].map(|delay_ms| side(&[delay_ms], &[], 0, false, limit));
     let names = ["sat:a", "sat:b", "sat:c", "gateway:a", "gateway:b", "gateway:c", "pop"];
@@ -23,7 +23,7 @@ fn from_gateway_to_gateway(legs: [u64; 3], gaps: &[(u64, u64)], migration_ms: Op
         let fate = Fate { queue, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
         events.push(Event {
             at_ns: Time(at),
-            // A queue that is kept drains as it was known to at the handover: no closing after it.
+            // A queue that is kept drains as predicted at the handover: no interruption comes after it.
             interruption_ns: Nanos::from_millis(if migration_ms.is_some() { interruption_ms } else { 0 }),
             hop: pair,
             kind: EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop },
@@ -36,10 +36,10 @@ fn from_gateway_to_gateway(legs: [u64; 3], gaps: &[(u64, u64)], migration_ms: Op
     profile(hops, routes, events)
 }
 
-/// What is on its way to the old satellite follows the queue that migrates, and over the longer leg the new route waits for neither too short nor too long.
+/// Packets on their way to the old satellite follow the queue that migrates. The new route waits exactly as long as needed over the longer leg.
 #[test]
 fn stragglers_of_the_old_gateway_follow_the_queue_that_migrates() {
-    let p = from_gateway_to_gateway([10, 2, 2], &[(30, 0)], Some(0), tail(QueueLimit::Packets(100)));
+    let p = gateway_handovers([10, 2, 2], &[(30, 0)], Some(0), tail(QueueLimit::Packets(100)));
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
     let mut out = Vec::new();
     for (body, at) in (0..).zip([14, 15, 16, 20, 25, 29, 35].map(|at| at * MS)) {
@@ -58,11 +58,11 @@ fn network_packets(network: &mut Network, hop: usize) -> u64 {
     network.stats_mut(0, hop, Direction::Down).delivered_packets
 }
 
-/// Packets that still reach a hop which the path has left meet what its queue met.
+/// Packets that still reach a hop after the path has left it share the fate of its queue.
 #[test]
 fn stragglers_share_the_fate_of_the_queue() {
-    for (queue, wanted) in [(QueueFate::Keep, [1, 0, 0]), (QueueFate::Drop, [0, 0, 1])] {
-        let with = from_gateway_to_gateway([10, 2, 2], &[(30, 0)], Some(0), tail(QueueLimit::Packets(100)));
+    for (queue, expected) in [(QueueFate::Keep, [1, 0, 0]), (QueueFate::Drop, [0, 0, 1])] {
+        let with = gateway_handovers([10, 2, 2], &[(30, 0)], Some(0), tail(QueueLimit::Packets(100)));
         let mut events = with.events().to_vec();
         (events[0].up.queue, events[0].down.queue) = (queue, queue);
         let p = profile(with.hops().to_vec(), with.routes().to_vec(), events);
@@ -72,27 +72,27 @@ fn stragglers_share_the_fate_of_the_queue() {
         network.send(Packet::new(Time(25 * MS), 0, Direction::Down, 0, 1500, 0)).unwrap();
         network.run_until(Time(200 * MS), &mut out);
         let lost = u64::from(out[0].0 == Outcome::Dropped(DropCause::Event));
-        assert_eq!([network_packets(&mut network, 0), network_packets(&mut network, 1), lost], wanted, "{queue:?}");
+        assert_eq!([network_packets(&mut network, 0), network_packets(&mut network, 1), lost], expected, "{queue:?}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Nothing overtakes where the gateway changes with the satellite, so that old and new route differ in more than one hop. No handover comes before the
-    /// packets of the one before it have left the old gateway's leg.
+    /// No packet overtakes another if the gateway changes with the satellite, so that old and new route differ in more than one hop. Each handover comes
+    /// after the packets of the previous one have left the old gateway's leg.
     #[test]
     fn handovers_between_gateways_keep_order(
         legs in [1_u64..30, 1_u64..30, 1_u64..30], gaps in prop::collection::vec((45_u64..120, 0_u64..90), 1..8),
         migration_ms in prop_oneof![Just(None), Just(Some(0)), (0_u64..10).prop_map(Some)], limit in queues(),
         sends in prop::collection::vec((0_u64..500 * MS, 60_u32..1500), 1..400),
     ) {
-        let p = from_gateway_to_gateway(legs, &gaps, migration_ms, limit);
+        let p = gateway_handovers(legs, &gaps, migration_ms, limit);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         let out = drive(&mut network, &sends, 0);
         prop_assert_eq!(network.packets(), 0);
         prop_assert_eq!(out.len(), sends.len());
-        for (direction, flow) in in_order(limit) {
+        for (direction, flow) in ordered_groups(limit) {
             let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
             let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && mine(p)).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");

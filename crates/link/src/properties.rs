@@ -1,4 +1,4 @@
-//! Laws that hold for any network and any traffic.
+//! Properties that hold for any network and any traffic.
 
 mod gateways;
 
@@ -41,12 +41,12 @@ fn hop(name: &str, side: &HopDirection) -> Hop {
     Hop { name: name.to_owned(), shared_id: None, up: side.clone(), down: side.clone() }
 }
 
-/// Whether the packet's transport knows ECN: every other pair of packets'.
-const fn takes_part(body: u32) -> bool {
+/// Return whether the packet's transport supports ECN: every other pair of packets.
+const fn supports_ecn(body: u32) -> bool {
     (body / 2).is_multiple_of(2)
 }
 
-/// Sends `(time, bytes)` both ways and drives the network to its end, waking `late` after each due time.
+/// Send `(time, bytes)` in both directions and run the network until it is empty, waking `late` after each due time.
 fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome, Packet)> {
     let mut out = Vec::new();
     let mut sends: Vec<_> = sends.to_vec();
@@ -55,7 +55,7 @@ fn drive(network: &mut Network, sends: &[(u64, u32)], late: u64) -> Vec<(Outcome
         network.run_until(Time(at), &mut out);
         let direction = if body % 3 == 0 { Direction::Up } else { Direction::Down };
         let mut packet = Packet::new(Time(at), 0, direction, u32::try_from(body % 2).unwrap(), bytes, u32::try_from(body).unwrap());
-        packet.ecn = if takes_part(packet.body) { Ecn::Ect } else { Ecn::NotEct };
+        packet.ecn = if supports_ecn(packet.body) { Ecn::Ect } else { Ecn::NotEct };
         if let Err(packet) = network.send(packet) {
             out.push((Outcome::Dropped(DropCause::NoRoute), packet));
         }
@@ -100,8 +100,8 @@ fn two_hop_handover(fate: Fate, interruption_ms: u64, limit: QueueSpec, loss: u6
     )
 }
 
-/// Handovers between two satellites of 10 Mbit/s and different delay; `gaps`: time to the next one and its interruption [ms].
-fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueSpec) -> Profile {
+/// Build handovers between two satellites of 10 Mbit/s and different delay. `gaps`: time to the next handover and its interruption [ms].
+fn back_and_forth(gaps: &[(u64, u64)], migrates: bool, limit: QueueSpec) -> Profile {
     let (near, far) = (side(&[4], &[10], 0, true, limit), side(&[25], &[10], 0, true, limit));
     let (mut routes, mut events) = (vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], Vec::new());
     let (mut at, mut hop) = (0, 0);
@@ -109,12 +109,12 @@ fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueSpec) -> Profile
         at += gap * MS;
         let to_hop = 1 - hop;
         let migration = Migration { to_hop, delay_ns: Nanos::ZERO, rate_bps: Rate::from_mbps(100_000) };
-        let queue = if moves { QueueFate::Migrate(migration) } else { QueueFate::Keep };
+        let queue = if migrates { QueueFate::Migrate(migration) } else { QueueFate::Keep };
         let fate = Fate { queue, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
         events.push(Event {
             at_ns: Time(at),
-            // A queue that is kept drains as it was known to at the handover: no closing after it.
-            interruption_ns: Nanos::from_millis(if moves { interruption_ms } else { 0 }),
+            // A queue that is kept drains as predicted at the handover: no interruption comes after it.
+            interruption_ns: Nanos::from_millis(if migrates { interruption_ms } else { 0 }),
             hop,
             kind: EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop },
             up: fate,
@@ -123,12 +123,12 @@ fn back_and_forth(gaps: &[(u64, u64)], moves: bool, limit: QueueSpec) -> Profile
         routes.push(RouteEntry { at_ns: Time(at), hops: vec![to_hop] });
         hop = to_hop;
     }
-    profile(vec![crate::laws::hop("sat:a", &near), crate::laws::hop("sat:b", &far)], routes, events)
+    profile(vec![crate::properties::hop("sat:a", &near), crate::properties::hop("sat:b", &far)], routes, events)
 }
 
-/// One is sent to its last bit as the handover comes, one waits behind it and moves: over the shorter way it must not overtake.
+/// The transmission of one packet ends at the handover; another waits behind it and migrates. It must not overtake on the shorter path.
 #[test]
-fn what_was_sent_at_the_instant_of_a_handover_is_not_overtaken() {
+fn a_packet_sent_at_the_instant_of_a_handover_is_not_overtaken() {
     let p = back_and_forth(&[(10, 5), (100, 5)], true, tail(QueueLimit::Packets(10)));
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
     let mut out = Vec::new();
@@ -162,13 +162,13 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
-/// Among which packets order is kept: all of a direction; where flows have queues of their own, those of each flow.
-fn in_order(queue: QueueSpec) -> Vec<(Direction, Option<u32>)> {
+/// Return the groups of packets that keep their order: all of a direction, or those of each flow if flows have separate queues.
+fn ordered_groups(queue: QueueSpec) -> Vec<(Direction, Option<u32>)> {
     let flows = if matches!(queue.discipline, QueueDiscipline::FqCodel(_)) { vec![Some(0), Some(1)] } else { vec![None] };
     Direction::BOTH.into_iter().flat_map(|direction| flows.iter().map(move |&flow| (direction, flow))).collect()
 }
 
-/// A queue of any discipline. Limits, thresholds and waits are such that a few hundred packets meet them.
+/// Generate queues of any discipline. A few hundred packets reach their limits, thresholds and waiting times.
 fn queues() -> impl Strategy<Value = QueueSpec> {
     let codel = || {
         (1_u64..20, 0_u64..40, any::<bool>()).prop_map(|(target_ms, more_ms, ecn)| Codel {
@@ -211,7 +211,7 @@ proptest! {
         prop_assert!(out.iter().all(|(_, p)| p.at >= p.entered));
     }
 
-    /// Nothing overtakes in a hop (of its own flow), and with `clamp` nothing overtakes across a handover either.
+    /// No packet overtakes another of its flow within a hop, and with `Clamp` none does across a handover.
     #[test]
     fn clamped_paths_never_reorder(
         limit in queues(), in_flight in prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)], gap in 0_u64..60,
@@ -221,34 +221,34 @@ proptest! {
         let p = two_hop_handover(fate, gap, limit, 0);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         let out = drive(&mut network, &sends, 0);
-        for (direction, flow) in in_order(limit) {
+        for (direction, flow) in ordered_groups(limit) {
             let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
             let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && mine(p)).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");
         }
     }
 
-    /// The same over any sequence of handovers, back and forth and one upon the other; and none is left inside.
+    /// The same for any sequence of handovers, and no packet stays inside.
     #[test]
     fn any_sequence_of_clamped_handovers_keeps_order(
-        gaps in prop::collection::vec((1_u64..120, 0_u64..90), 1..8), moves in any::<bool>(), limit in queues(),
+        gaps in prop::collection::vec((1_u64..120, 0_u64..90), 1..8), migrates in any::<bool>(), limit in queues(),
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
-        let p = back_and_forth(&gaps, moves, limit);
+        let p = back_and_forth(&gaps, migrates, limit);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         let out = drive(&mut network, &sends, 0);
         prop_assert_eq!(network.packets(), 0);
         prop_assert_eq!(out.len(), sends.len());
-        for (direction, flow) in in_order(limit) {
+        for (direction, flow) in ordered_groups(limit) {
             let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
             let order: Vec<_> = out.iter().filter(|(o, p)| *o == Outcome::Delivered && mine(p)).map(|(_, p)| p.body).collect();
             prop_assert!(order.is_sorted(), "{order:?}");
         }
     }
 
-    /// Over handovers that move the queue, no more is sent than the hops in use could send outside interruptions.
+    /// Over handovers that migrate the queue, the hops in use send no more than their capacity outside interruptions.
     #[test]
-    fn handovers_do_not_invent_capacity(gaps in prop::collection::vec((20_u64..120, 5_u64..90), 1..8), n in 100_u64..600) {
+    fn handovers_do_not_add_capacity(gaps in prop::collection::vec((20_u64..120, 5_u64..90), 1..8), n in 100_u64..600) {
         let p = back_and_forth(&gaps, true, tail(QueueLimit::Packets(10_000)));
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
         for body in 0..n {
@@ -266,7 +266,7 @@ proptest! {
         prop_assert!(last <= n * 1_200_000 + (closed + 30) * MS + 8 * 1_200_000, "{last}");
     }
 
-    /// A driver that wakes up late changes nothing: decisions depend on logical time alone.
+    /// A driver that wakes up late changes no result: decisions depend on logical time alone.
     #[test]
     fn lateness_changes_nothing(
         fate in fates(), limit in queues(), late in 1_u64..5 * MS,
@@ -282,9 +282,9 @@ proptest! {
         prop_assert_eq!(run(0), run(late));
     }
 
-    /// Only what takes part in ECN is marked, each packet at most once, and every mark is counted where it was made, for its flow.
+    /// Only ECT packets are marked, each at most once. Every mark is counted for its flow at the hop that made it.
     #[test]
-    fn marks_are_counted_once_and_only_on_packets_that_take_part(
+    fn marks_are_counted_once_and_only_on_ect_packets(
         fate in fates(), queue in queues(), sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, 10, queue, 50_000_000);
@@ -299,21 +299,21 @@ proptest! {
             }
             prop_assert_eq!(marked, counted);
         }
-        prop_assert!(out.iter().all(|(_, p)| p.ecn == Ecn::NotEct || takes_part(p.body)));
+        prop_assert!(out.iter().all(|(_, p)| p.ecn == Ecn::NotEct || supports_ecn(p.body)));
     }
 
-    /// Where a packet's time went adds up to all of it, part by part, and asking changes nothing.
+    /// The stages of a packet add up to its time in the network, and recording them changes no result.
     #[test]
     fn stages_add_up_to_the_time_inside(
         fate in fates(), limit in queues(), gap in 0_u64..60, late in 0_u64..5 * MS,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..300),
     ) {
         let p = two_hop_handover(fate, gap, limit, 50_000_000);
-        let unasked = drive(&mut Network::new(&[&p], Streams::new(1)).unwrap(), &sends, late);
+        let unrecorded = drive(&mut Network::new(&[&p], Streams::new(1)).unwrap(), &sends, late);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
-        network.keep_stages();
+        network.record_stages();
         let out = drive(&mut network, &sends, late);
-        prop_assert_eq!(&unasked, &out);
+        prop_assert_eq!(&unrecorded, &out);
         let stages: Vec<_> = network.take_stages().collect();
         for (outcome, packet) in &out {
             let mine: Vec<_> = stages.iter().filter(|stage| stage.body == packet.body).collect();
@@ -325,9 +325,9 @@ proptest! {
         prop_assert_eq!(network.take_stages().count(), 0);
     }
 
-    /// Over any busy stretch a hop sends what its capacity allows, to the packet.
+    /// While a hop is busy it sends exactly at its capacity.
     #[test]
-    fn capacity_is_neither_lost_nor_invented(bytes in 60_u32..1500, n in 50_u64..400) {
+    fn a_busy_hop_sends_exactly_at_its_capacity(bytes in 60_u32..1500, n in 50_u64..400) {
         let only = side(&[0], &[7], 0, false, tail(QueueLimit::Packets(10_000)));
         let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
@@ -362,7 +362,7 @@ fn profiles_that_share_a_hop_share_its_queue() {
         network.run_until(at, &mut out);
     }
     let delivered: Vec<_> = out.iter().filter(|(o, _)| *o == Outcome::Delivered).collect();
-    // One in transmission and five waiting, whoever they belong to; each keeps its own delay.
+    // One packet in transmission and five waiting, of either Profile. Each Profile keeps its own delay.
     assert_eq!(delivered.len(), 6);
     for (_, p) in delivered {
         let sent = 1_200_000 * (u64::from(p.body) + 1);
@@ -374,14 +374,14 @@ fn profiles_that_share_a_hop_share_its_queue() {
     assert!(matches!(Network::new(&[&a, &c], Streams::new(1)), Err(NetworkError::SharedDiffers { .. })));
 }
 
-/// Two packets at once, 1 ms each at 12 Mbit/s: the second waits for the first; both fly 10 ms, then over a wire without a queue.
+/// Two packets arrive at once and take 1 ms each at 12 Mbit/s. The second waits for the first. Both propagate 10 ms, then over a wire without a queue.
 #[test]
-fn stages_tell_waiting_from_sending_and_flying() {
+fn stages_separate_queueing_transmission_and_propagation() {
     use crate::stages::Part::{Propagation, Queue, Transmission};
     let (air, wire) = (side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9))), side(&[3], &[], 0, false, tail(QueueLimit::Packets(9))));
     let p = profile(vec![hop("air", &air), hop("wire", &wire)], vec![RouteEntry { at_ns: Time(0), hops: vec![0, 1] }], vec![]);
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
-    network.keep_stages();
+    network.record_stages();
     for body in 0..2 {
         network.send(Packet::new(Time(0), 0, Direction::Up, 0, 1500, body)).unwrap();
     }
@@ -393,9 +393,9 @@ fn stages_tell_waiting_from_sending_and_flying() {
     assert_eq!(second, [(0, Queue, 1), (0, Transmission, 2), (0, Propagation, 12), (1, Propagation, 15)]);
 }
 
-/// A burst that comes and goes within a window is seen in it, and in no other.
+/// A burst that begins and ends within a window appears in its peak backlog, and in no other window's.
 #[test]
-fn the_most_that_waited_in_a_window_is_known() {
+fn the_peak_backlog_of_each_window_is_recorded() {
     let air = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9)));
     let p = profile(vec![hop("air", &air)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
     let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
@@ -414,13 +414,13 @@ fn the_most_that_waited_in_a_window_is_known() {
         network.begin_window();
     }
     let up: Vec<_> = (0..links.t_s.len()).filter(|&i| links.direction[i] == "up" && links.flow[i] < 0).collect();
-    // One of them is in transmission; at the end of the third window one of three has gone, one is in transmission.
+    // One packet is in transmission. At the end of the third window one of three has left and one is in transmission.
     assert_eq!(up.iter().map(|&i| links.backlog_max_bytes[i]).collect::<Vec<_>>(), [5 * 1500, 0, 2 * 1500]);
     assert_eq!(up.iter().map(|&i| links.backlog_bytes[i]).collect::<Vec<_>>(), [0, 0, 1500]);
 }
 
 #[test]
-fn a_path_that_is_not_there_loses_what_is_sent() {
+fn packets_sent_without_a_route_are_dropped_and_counted() {
     let only = side(&[1], &[], 0, false, tail(QueueLimit::Packets(5)));
     let routes = vec![RouteEntry { at_ns: Time(0), hops: vec![] }, RouteEntry { at_ns: Time(MS), hops: vec![0] }];
     let p = profile(vec![hop("h", &only)], routes, vec![]);
@@ -446,7 +446,7 @@ fn a_path_that_is_not_there_loses_what_is_sent() {
 }
 
 #[test]
-fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
+fn an_outage_holds_arrivals_and_drops_packets_in_flight() {
     let only = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(100)));
     let fate = Fate { queue: QueueFate::Keep, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
     let outage =
@@ -457,18 +457,18 @@ fn an_outage_holds_what_arrives_and_drops_what_the_fate_says() {
     let sends: Vec<_> = (0..12).map(|i| (i, 1500)).collect();
     let out = drive(&mut network, &sends, 0);
     let lost = out.iter().filter(|(o, _)| *o == Outcome::Dropped(DropCause::Event)).count();
-    // By 5 ms all that go up and four that go down have left the queue and fly.
+    // By 5 ms all upward packets and four downward ones have left the queue and are in flight.
     assert_eq!(lost, 4 + 4);
     let first_after = out.iter().filter(|(o, _)| *o == Outcome::Delivered).map(|(_, p)| p.at.0).min().unwrap();
     assert_eq!(first_after / MS, 105 + 1 + 10);
 }
 
 #[test]
-fn a_queue_that_moves_is_not_dropped_for_want_of_room() {
+fn a_migrating_queue_is_not_tail_dropped() {
     for limit in [QueueLimit::Packets(20), QueueLimit::Bytes(Bytes(30_000)), QueueLimit::TimeNs(Nanos::from_millis(24))] {
         let p = back_and_forth(&[(5, 50)], true, tail(limit));
         let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
-        // One in service and twenty waiting before the handover, twenty more after it: the queue of the new hop takes those.
+        // One packet in transmission and twenty waiting before the handover; twenty more arrive after it at the new hop's queue.
         let sends: Vec<_> = (0..21).map(|i| (i, 1500)).chain((0..20).map(|i| (6 * MS + i, 1500))).collect();
         let mut out = Vec::new();
         for (body, &(at, bytes)) in sends.iter().enumerate() {
