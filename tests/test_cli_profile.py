@@ -34,11 +34,11 @@ def dumbbell(tmp_path: Path) -> Path:
 
 
 def test_a_preset_is_the_librarys(dumbbell: Path) -> None:
-    wanted = preset_profile("dumbbell:rate=100mbit,rtt=40ms,queue=1bdp", 60.0)
-    assert read_profile(dumbbell).content_hash() == wanted.content_hash()
+    expected = preset_profile("dumbbell:rate=100mbit,rtt=40ms,queue=1bdp", 60.0)
+    assert read_profile(dumbbell).content_hash() == expected.content_hash()
 
 
-def test_show_says_what_is_there(dumbbell: Path) -> None:
+def test_show_prints_the_summary(dumbbell: Path) -> None:
     summary = json.loads(run("show", dumbbell, "--json"))
     assert set(summary) == {
         "name",
@@ -80,11 +80,11 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--preset", "dumbell"], "dumbbell"),
         (["--preset", "dumbbell:rate=fast"], "rate"),
-        (["--preset", "dumbbell", "--duration", "0"], "duration: 0 s; wanted more than 0"),
+        (["--preset", "dumbbell", "--duration", "0"], "duration: 0 s; expected more than 0"),
         (["--preset", "dumbbell", "--duration", "-5"], "duration: -5 s"),
         (["--preset", "dumbbell", "--start", "soon"], "--start: 'soon' is not a time"),
         (["--preset", "dumbbell", "--site", "melbourne"], "--site cannot be given with it"),
@@ -92,8 +92,8 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
         ([], "--site and --to are needed"),
         (["--site", "melborne", "--to", "london"], "melbourne"),
         (["--site", "99,0", "--to", "london"], "latitude"),
-        (["--site", "40.44", "-79.99", "--to", "london"], "wanted --site 40.44,-79.99"),
-        (["--site", "melbourne", "--to", "48.86", "2.35"], "wanted --to 48.86,2.35"),
+        (["--site", "40.44", "-79.99", "--to", "london"], "expected --site 40.44,-79.99"),
+        (["--site", "melbourne", "--to", "48.86", "2.35"], "expected --to 48.86,2.35"),
         (
             ["--site", "melbourne", "--to", "london", "--constellation", "starlink"],
             "known: starlink-s1, starlink-gen1, ",
@@ -101,8 +101,8 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
         (["--site", "melbourne", "--to", "london", "--seed", "-1"], "--seed"),
     ],
 )
-def test_what_cannot_be_made_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
-    assert said in run("make", *arguments, "-o", tmp_path / "x.parquet", code=2)
+def test_an_impossible_profile_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in run("make", *arguments, "-o", tmp_path / "x.parquet", code=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,7 +148,7 @@ WRITTEN = "csv, hypatia, leoreplayer, mahimahi, netem, starrynet"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "--to FORMAT and --from FORMAT"),
         (["--to", "csv", "--from", "csv"], "--to FORMAT and --from FORMAT"),
@@ -169,8 +169,8 @@ WRITTEN = "csv, hypatia, leoreplayer, mahimahi, netem, starrynet"
         (["--from", "mahimahi", "--delay", "20ms", "--queue", "1bdp"], "x"),
     ],
 )
-def test_what_cannot_be_converted_is_said_in_one_line(dumbbell: Path, arguments: list[str], said: str) -> None:
-    assert said in run("convert", dumbbell, *arguments, code=2)
+def test_an_impossible_conversion_is_one_line(dumbbell: Path, arguments: list[str], message: str) -> None:
+    assert message in run("convert", dumbbell, *arguments, code=2)
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +180,9 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> None:
-    found = json.loads(run("show", computed, "--json"))["geometry"]
-    satellites = found["satellites"]
+def test_show_prints_the_inputs_of_a_computed_path(computed: Path) -> None:
+    geometry = json.loads(run("show", computed, "--json"))["geometry"]
+    satellites = geometry["satellites"]
     assert (satellites["kind"], satellites["name"], satellites["satellites"]) == (
         "constellation",
         "starlink-gen1",
@@ -191,7 +191,7 @@ def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> Non
     assert satellites["epoch"] == "2026-05-10T00:00:00Z"
     assert [shell["altitude_km"] for shell in satellites["shells"]] == [550, 540, 570, 560, 560]
     assert {shell["phasing_basis"] for shell in satellites["shells"]} == {"chosen"}
-    assert found["rules"] == {
+    assert geometry["rules"] == {
         "policy": "starlink-like",
         "schedule_seed": 3,
         "min_elevation_deg": 25.0,
@@ -200,12 +200,12 @@ def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> Non
         "slot_s": 15.0,
         "slot_phase_s": 12.0,
     }
-    assert sum(gateway["slots"] for gateway in found["gateways"]) == 5
-    (pop,) = found["pops"]
+    assert sum(gateway["slots"] for gateway in geometry["gateways"]) == 5
+    (pop,) = geometry["pops"]
     assert (pop["name"], pop["to"], pop["basis"], pop["slots"]) == ("MEL", "london", "table", 5)
     assert "melbourne - london" in pop["detail"]
     text = run("show", computed)
-    for said in (
+    for fragment in (
         "4408 of starlink-gen1",
         "starlink-like, seed 3, from 25° up",
         "550 km 53°",
@@ -213,7 +213,7 @@ def test_show_says_what_a_computed_path_was_computed_from(computed: Path) -> Non
         "(table: melbourne - london",
         "3 in use at once, ",
     ):
-        assert said in text
+        assert fragment in text
     assert "{" not in text
 
 
@@ -225,18 +225,18 @@ def test_a_great_circle_is_named_once(tmp_path: Path) -> None:
     assert "great-circle: great circle" not in text
 
 
-def test_what_was_not_asked_for_is_said(tmp_path: Path) -> None:
+def test_an_assumed_start_and_equal_places_are_noted(tmp_path: Path) -> None:
     path = str(tmp_path / "M.parquet")
     at = ["profile", "make", "--site", "melbourne", "--duration", "2", "-o", path, "--to"]
     silent = RUN.invoke(app, [*at, "sydney", "--start", "2026-05-10T09:00:00Z"]).stderr
     assert "--start" not in silent
     assert "one place" not in silent
-    said = RUN.invoke(app, [*at, "melbourne"]).stderr
-    assert "no --start given: it begins at 2026-05-10T09:00:00Z" in said
-    assert "--site and --to are one place" in said
+    notes = RUN.invoke(app, [*at, "melbourne"]).stderr
+    assert "no --start given: the Profile begins at 2026-05-10T09:00:00Z" in notes
+    assert "--site and --to are one place" in notes
 
 
-def test_mahimahi_says_the_medians_that_show_says_and_comes_back_by_its_name(computed: Path, tmp_path: Path) -> None:
+def test_mahimahi_notes_the_medians_of_show_and_keeps_its_name(computed: Path, tmp_path: Path) -> None:
     medians = [json.loads(run("show", computed, "--json"))[side]["delay_ms"]["median"] for side in ("up", "down")]
     result = RUN.invoke(app, ["profile", "convert", str(computed), "--to", "mahimahi", "-o", str(tmp_path / "lyon")])
     assert f"are {medians[0]:.2f} ms up and {medians[1]:.2f} ms down" in result.stderr
@@ -245,7 +245,7 @@ def test_mahimahi_says_the_medians_that_show_says_and_comes_back_by_its_name(com
     assert json.loads(run("show", back, "--json"))["name"] == "lyon"
 
 
-def test_show_lists_slots_when_asked(computed: Path) -> None:
+def test_show_lists_slots_on_request(computed: Path) -> None:
     rows = json.loads(run("show", computed, "--slots", "--json"))["slots"]
     assert [row["start"][-9:] for row in rows] == ["09:00:00Z", "09:00:12Z", "09:00:27Z", "09:00:42Z", "09:00:57Z"]
     assert {row["pop"] for row in rows} == {"MEL"}
@@ -262,6 +262,6 @@ def test_places_by_coordinates_make_a_plain_name(tmp_path: Path) -> None:
     assert read_profile(path).name == "40.44N79.99W-frankfurt"
 
 
-def test_mahimahi_is_told_both_delays(computed: Path, tmp_path: Path) -> None:
+def test_mahimahi_notes_both_delays(computed: Path, tmp_path: Path) -> None:
     result = RUN.invoke(app, ["profile", "convert", str(computed), "--to", "mahimahi", "-o", str(tmp_path / "t")])
     assert re.search(r"one-way delays are \d+\.\d\d ms up and \d+\.\d\d ms down", result.stderr)

@@ -27,7 +27,7 @@ def run(*arguments: object, code: int = 0) -> str:
     return lines[0].removeprefix("error: ")
 
 
-def test_sky_is_a_list_of_who_is_up() -> None:
+def test_sky_lists_the_satellites_above() -> None:
     rows = json.loads(run("sky", "--site", "melbourne", "--at", START, "--json"))
     assert rows
     for row in rows:
@@ -54,7 +54,7 @@ def rows_of(text: str) -> int:
     return len([line for line in text.splitlines() if line.strip()]) - 1
 
 
-def test_route_csv_and_json_say_the_same() -> None:
+def test_route_csv_and_json_agree() -> None:
     at = ("route", "--constellation", "starlink-s1", *ENDS, "--start", START, "--duration", 3, "--step", 0.5)
     text = run(*at, "--csv")
     assert text.startswith("t_s,rtt_ms,hops,satellites\n0,")
@@ -91,7 +91,7 @@ def test_an_unreachable_end_is_an_empty_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["sky", "--site", "melbourne", "--at", "noon"], "--at: 'noon' is not a time"),
         (["sky", "--site", "nowhere", "--at", START], "nowhere"),
@@ -109,14 +109,14 @@ def test_an_unreachable_end_is_an_empty_cell() -> None:
         (["route", *ENDS, "--start", START, "--isl", "grid:7x7"], "grid:7x7"),
         (["route", *ENDS, "--start", START, "--json", "--csv"], "--json and --csv"),
         (["route", *ENDS, "--elements", "none.tle"], "--start"),
-        (["sky", "--site", "40.44 -79.99", "--at", START], "wanted 40.44,-79.99"),
+        (["sky", "--site", "40.44 -79.99", "--at", START], "expected 40.44,-79.99"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
-    assert said in run(*arguments, code=2)
+def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
+    assert message in run(*arguments, code=2)
 
 
-def test_the_start_of_routes_is_said_where_nobody_gave_one() -> None:
+def test_an_assumed_start_of_routes_is_noted() -> None:
     given = RUN.invoke(app, ["route", *ENDS, "--duration", "1", "--csv", "--start", START])
     default = RUN.invoke(app, ["route", *ENDS, "--duration", "1", "--csv"])
     assert default.stdout == given.stdout != ""

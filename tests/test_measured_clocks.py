@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.measurements.profile import profile_from
-from bentpipe.measurements.runs.importing import import_files
-from bentpipe.measurements.runs.opening import opened
+from bentpipe.measurements.runs.imports import import_files
+from bentpipe.measurements.runs.analysis_input import opened
 from bentpipe.measurements.runs.store import read_measured
 from bentpipe.measurements.serving.inputs import read_maps, read_pings
 from bentpipe.profiles.build import Points
@@ -150,7 +150,7 @@ def test_what_was_measured_beside_the_pings_is_the_capacity():
     made = made_with(other_day, second, first)
     assert at(made, 2.0, 6.5, 15.0, 26.5, 35.0) == [None, 20, None, 40, None]
     assert "capacity down: c.json, b.json" in made.notes
-    assert "capacity down: 1 other(s) passed over: not known to be of the time of the pings" in made.notes
+    assert "capacity down: 1 other(s) ignored: not known to overlap the pings" in made.notes
     recipe = json.loads(made.profile.metadata_json())["provenance"]["recipe"]
     assert recipe["capacity"] == ["c.json", "b.json"]
     # At one time the first counts.
@@ -167,7 +167,7 @@ def test_nothing_is_beside_pings_without_a_clock():
     for known in (True, False):
         made = made_with(captured(START_S + 5, 20, "b"), clock_known=known)
         assert at(made, 2.0, 6.5) == ([None, 20] if known else [20, 20])
-        assert any("measured beside the pings" in note for note in made.notes) == known
+        assert any("measured at the time of the pings" in note for note in made.notes) == known
 
 
 def test_a_runs_tests_beside_its_pings_go_before_those_of_another_day(tmp_path):
@@ -184,4 +184,4 @@ def test_a_runs_tests_beside_its_pings_go_before_those_of_another_day(tmp_path):
     (tmp_path / "in" / "ping.csv").write_bytes(counting)
     no_clock = profile_from(import_files([tmp_path / "in"], tmp_path / "other").run.path)
     assert at(no_clock, 2.0, 11.5, 30.0) == [5, 5, 5]
-    assert "capacity down: 1 other(s) passed over" in no_clock.notes
+    assert "capacity down: 1 other(s) ignored" in no_clock.notes

@@ -137,7 +137,7 @@ def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
     [
         ({"error": "unable to connect"}, "the test failed: 'unable to connect'"),
         (iperf3([]), "no interval"),
-        (iperf3([(0, 1, -1)]), "intervals[0].streams[0].bits_per_second: -1 is out of place"),
+        (iperf3([(0, 1, -1)]), "intervals[0].streams[0].bits_per_second: -1 is out of range"),
         (iperf3([(0, 1, 1), (0.5, 1.5, 1)]), "intervals[1].streams[0]: from 0.5 to 1.5"),
         (iperf3([(1, 1, 1)]), "intervals[0].streams[0]: from 1 to 1"),
         ({"start": 5, "intervals": []}, "start"),
@@ -238,10 +238,10 @@ def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
         ("", "is not a CSV table"),
         ("a,b\n1,2\n", ":1: has no column t_s"),
         ("t_s,hop,direction,kind,value\n", "has no row"),
-        ("t_s,hop,direction,kind,value\n0,a,up,delay_s,x\n", ":2: value is 'x'; wanted a number"),
+        ("t_s,hop,direction,kind,value\n0,a,up,delay_s,x\n", ":2: value is 'x'; expected a number"),
         (
             "t_s,hop,direction,kind,value,valid\n0,a,up,delay_s,1,perhaps\n",
-            ":2: valid is 'perhaps'; wanted true or false",
+            ":2: valid is 'perhaps'; expected true or false",
         ),
         ("t_s,hop,direction,kind,value\n5,a,sideways,delay_s,1\n", "direction 'sideways' is unknown"),
         ("t_s,hop,direction,kind,value\n0,a,up,delay_s,1\n", "the last t_s: 0 s"),
@@ -420,7 +420,7 @@ def test_gaps_come_back_as_gaps(tmp_path: Path, with_a_gap: Profile, name: str) 
 @pytest.mark.parametrize("name", ["leoreplayer", "netem", "mahimahi"])
 def test_formats_without_gaps_say_what_they_filled(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
     written = write_as(name, with_a_gap, tmp_path / "out")
-    assert [note for note in written.notes if note.startswith("for 3.000 of 10.000 s of the Profile nothing says")]
+    assert [note for note in written.notes if note.startswith("the delay is unknown for 3.000 of 10.000 s of the Profile")]
     assert len(set(written.notes)) == len(written.notes)
     whole = write_as(name, preset_profile("dumbbell:rate=12mbit", 10.0), tmp_path / "whole")
     assert not [note for note in whole.notes if "gaps" in note]

@@ -216,7 +216,7 @@ def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
         ({"loss": "idel"}, "unknown loss process 'idel'; did you mean 'idle'"),
         ({"constellation": "starlink-s2"}, "starlink-s1"),
         ({"elements": "none.tle", "start_unix_ns": START}, "none.tle: no such file"),
-        ({"elements": "none.tle", "constellation": "geo", "start_unix_ns": START}, "wanted one of them"),
+        ({"elements": "none.tle", "constellation": "geo", "start_unix_ns": START}, "expected one of them"),
         ({"parameters": {"no_such_parameter": 1}}, "no_such_parameter"),
     ],
 )
@@ -297,7 +297,7 @@ def test_an_unreadable_provenance_is_one_line() -> None:
         metadata = json.loads(made.metadata_json())
         metadata["provenance"]["recipe"] = hurt
         for read in (geometry, slots):
-            with pytest.raises(UserError, match="its provenance does not read"):
+            with pytest.raises(UserError, match="the provenance does not read"):
                 read(metadata)
 
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.measurements.profile import profile_from
-from bentpipe.measurements.runs.importing import import_files
+from bentpipe.measurements.runs.imports import import_files
 from bentpipe.measurements.runs.store import Source, write_measured
 from bentpipe.plots.profile import profile_figure
-from bentpipe.profiles.measured.agreement import given_back, regular_times, seen
+from bentpipe.profiles.measured.agreement import simulated_ping_stats, regular_times, ping_stats
 from bentpipe.profiles.measured.capacity import read_capacity
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 from bentpipe.profiles.parquet import read_profile, write_profile
@@ -63,15 +63,15 @@ def made(series):
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 0.9])
 def test_a_ping_over_it_sees_what_was_measured(made, series, shift):
-    was, now = seen(series), given_back(made.profile, regular_times(made.probes, made.profile, shift))
+    was, now = ping_stats(series), simulated_ping_stats(made.profile, regular_times(made.probes, made.profile, shift))
     for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
         assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key
     assert now.run == pytest.approx(was.run, rel=0.10)
 
 
 def test_the_same_loss_as_a_coin_a_packet_does_not_pass(made, series):
-    was = seen(series)
-    coin = given_back(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
+    was = ping_stats(series)
+    coin = simulated_ping_stats(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
     assert coin.loss == pytest.approx(was.loss, rel=0.10)
     assert coin.run < 0.9 * was.run
 
@@ -105,7 +105,7 @@ def test_victoria_is_given_back_within_five_percent(number):
     rows = rows.with_columns(pl.col("unix_ns") - (pl.col("rtt_ms") * 1e6).cast(pl.Int64))
     for silent_is_lost in (False, True):
         made = profile_from_pings(rows, FromPings(silent_is_lost=silent_is_lost))
-        was, now = seen(made.probes.table()), given_back(made.profile, regular_times(made.probes, made.profile))
+        was, now = ping_stats(made.probes.table()), simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
         assert (was.loss > 0) is silent_is_lost
         for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
             assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key
@@ -204,9 +204,9 @@ def test_silences_may_be_loss_if_the_user_says_so():
     sent_s = np.concatenate([np.arange(50) * 0.1, 6 + np.arange(50) * 0.1])
     rows = table(sent_s, np.full(100, 30.0))
     lost = profile_from_pings(rows, FromPings(silent_is_lost=True))
-    assert seen(lost.probes.table()).longest_run == 10
-    assert given_back(lost.profile, np.arange(0, 11, 0.1) + 0.01).longest_run == 10
-    assert given_back(profile_from_pings(rows).profile, np.arange(0, 11, 0.1) + 0.01).loss == 0
+    assert ping_stats(lost.probes.table()).longest_run == 10
+    assert simulated_ping_stats(lost.profile, np.arange(0, 11, 0.1) + 0.01).longest_run == 10
+    assert simulated_ping_stats(profile_from_pings(rows).profile, np.arange(0, 11, 0.1) + 0.01).loss == 0
 
 
 def test_a_burst_is_a_bad_interval_of_its_length_in_both_directions():
@@ -233,7 +233,7 @@ def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():
         loss = view.loss(direction)
         assert loss.widths_s()[loss.value == 1].max() < 0.016
     assert view.loss("up").mean() + view.loss("down").mean() == pytest.approx(38 / 2000, rel=0.05)
-    now = given_back(made.profile, regular_times(made.probes, made.profile, 0.3))
+    now = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile, 0.3))
     assert now.loss == pytest.approx(38 / 2000, rel=0.3)
 
 
@@ -244,8 +244,8 @@ def test_capacity_as_a_rate_for_either_direction():
     wanted = FromPings(capacities=[read_capacity("down=100mbit"), read_capacity("15mbit")])
     made = profile_from_pings(even(), wanted)
     view = PathView(made.profile)
-    assert any("holds 1000 packets: no measurement knows" in note for note in made.notes)
-    assert not any("no measurement knows" in note for note in profile_from_pings(even()).notes)
+    assert any("holds 1000 packets: an assumption, not measured" in note for note in made.notes)
+    assert not any("not measured" in note for note in profile_from_pings(even()).notes)
     assert view.capacity("down").value.tolist() == [100e6]
     assert view.capacity("up").value.tolist() == [15e6]
 
@@ -345,9 +345,9 @@ def test_it_names_the_files_that_it_is_made_of(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fast", "'fast' is no file, and no rate such as 100mbit"),
-        ("left=1mbit", "'left=1mbit': before = stands up or down"),
-        ("100", "'100' is no file, and no rate"),
+        ("fast", "'fast' is neither a file nor a rate such as 100mbit"),
+        ("left=1mbit", "'left=1mbit': expected up or down before ="),
+        ("100", "'100' is neither a file nor a rate"),
     ],
 )
 def test_what_is_no_capacity_is_said(text, said):
@@ -379,14 +379,14 @@ def refused(rows, **options) -> str:
 
 
 def test_what_cannot_be_a_profile_is_said_in_a_line():
-    assert "only 3 of 3 probes were answered; wanted at least 10 replies" in refused(even(3))
+    assert "only 3 of 3 probes were answered; expected at least 10 replies" in refused(even(3))
     assert "every probe was lost" in refused(table(np.arange(50), np.full(50, np.nan)))
-    assert "rtt_ms is 180000 at 2024-12-18T18:00:00Z; wanted at most 60000" in refused(even(rtt_ms=180_000.0))
-    assert "wanted 0 ms or more" in refused(even(rtt_ms=-1.0))
-    assert "they span 110.0 days; wanted at most 31" in refused(table(np.arange(20) * 5e5, np.full(20, 9.0)))
+    assert "rtt_ms is 180000 at 2024-12-18T18:00:00Z; expected at most 60000" in refused(even(rtt_ms=180_000.0))
+    assert "expected 0 ms or more" in refused(even(rtt_ms=-1.0))
+    assert "they span 110.0 days; expected at most 31" in refused(table(np.arange(20) * 5e5, np.full(20, 9.0)))
     assert "the table has no rows" in refused(even(0))
     assert "no column 'rtt_ms'" in refused(even().drop("rtt_ms"))
-    assert "split: 1.5; wanted 0 to 1" in refused(even(), split=1.5)
+    assert "split: 1.5; expected 0 to 1" in refused(even(), split=1.5)
 
 
 def test_several_series_are_named_and_one_can_be_chosen():
@@ -475,7 +475,7 @@ def test_the_command_line_takes_logs_and_says_what_is_wrong(tmp_path):
     assert was["loss"] == 0.05
     for arguments, said in (
         ([str(tmp_path / "none")], "no such file"),
-        ([str(log), "--silent", "maybe"], "wanted gap or lost"),
+        ([str(log), "--silent", "maybe"], "expected gap or lost"),
         ([str(log), "--target", "x"], "no probe with target 'x'"),
     ):
         bad = run(app, ["profile", "from", *arguments, "-o", str(out)])

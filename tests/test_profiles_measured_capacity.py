@@ -14,7 +14,7 @@ from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.measurements.profile import profile_from
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
-from bentpipe.profiles.measured.agreement import agreement, disagreement, given_back
+from bentpipe.profiles.measured.agreement import agreement, disagreement, simulated_ping_stats
 from bentpipe.profiles.measured.capacity import Capacity, read_capacity
 from bentpipe.profiles.measured.envelope import envelope
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
@@ -132,7 +132,7 @@ def test_a_quantile_that_is_not_given_back_is_said(tmp_path):
     """A capacity that is the path's own, closed for half a second out of four, is taken as it is."""
     made = profile_from_pings(even(400), FromPings(capacities=[closed([0.0, 3.5], [50e6, 0.0], 4.0)]))
     (line,) = disagreement(agreement(made))
-    assert "the delay is not given back within 5 %" in line
+    assert "the Profile's delay differs by more than 5 %" in line
     trace = tmp_path / "bw.txt"
     trace.write_text("".join(f"{ms}\n" for ms in [*range(1, 3000), 4000]))
     even(400).write_parquet(tmp_path / "pings.parquet")
@@ -147,7 +147,7 @@ def test_a_quantile_that_is_not_given_back_is_said(tmp_path):
     ]
     said = run(app, [*arguments, "--json"])
     assert said.exit_code == 0, said.output
-    assert any("not given back within 5 %" in note for note in json.loads(said.stdout)["notes"])
+    assert any("delay differs by more than 5 %" in note for note in json.loads(said.stdout)["notes"])
 
 
 def test_a_capacity_that_would_repeat_for_ever_is_refused():
@@ -171,7 +171,7 @@ def test_a_capacity_that_ends_at_0_is_an_outage(at_s):
     assert view.loss("up").value.max() == 0
     # A probe in the last step is lost; those before it are as they were.
     sent_s = np.arange(40) * 0.1 + 0.01
-    now = given_back(made.profile, sent_s)
+    now = simulated_ping_stats(made.profile, sent_s)
     assert now.loss == pytest.approx((sent_s + 0.015 >= at_s).mean(), abs=0.03)
     assert now.median_ms == pytest.approx(30, abs=0.1)
 
@@ -180,11 +180,11 @@ def test_an_end_that_was_not_measured_is_no_outage():
     one = Capacity(None, Points.of([0.0, 2.0, 3.0], [5e6, 0.0, 0.0], [True, False, False]), 4.0, None, "x")
     made = profile_from_pings(even(40), FromPings(capacities=[one]))
     assert not any("outage" in note for note in made.notes)
-    assert given_back(made.profile, np.arange(40) * 0.1).loss == 0
+    assert simulated_ping_stats(made.profile, np.arange(40) * 0.1).loss == 0
 
 
 def test_a_capacity_of_0_from_beginning_to_end_is_refused():
-    with pytest.raises(UserError, match="is 0 wherever pings are"):
+    with pytest.raises(UserError, match="is 0 at all times of the pings"):
         profile_from_pings(even(40), FromPings(capacities=[closed([0.0], [0.0], 4.0)]))
 
 

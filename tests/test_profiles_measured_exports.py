@@ -87,7 +87,7 @@ def test_starrynet_has_delay_and_handovers(short, tmp_path):
     moved = [step for step, line in enumerate(lines) if line[1] and line[3]]
     assert len(moved) == len(PathView(short).handovers()) > 20
     assert set(np.diff(moved)) == {15}
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         write_as("starrynet", short, folder)
 
 

@@ -11,7 +11,7 @@ from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots.style import HANDOVER, SLOT, styled, widened
 from bentpipe.profiles.origin import slot_starts_s
-from bentpipe.profiles.path import PathView, Steps, held, moves
+from bentpipe.profiles.path import PathView, Steps, changes_hop, held
 from bentpipe.profiles.show import MAX_SAMPLES
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
@@ -189,7 +189,7 @@ def _background(axes: Axes, view: PathView) -> None:
 def _handovers(view: PathView) -> tuple[list[float], list[float]]:
     """When the path moves to another hop, and when it is reconfigured and stays [s]."""
     events = view.handovers()
-    moved, stayed = ([e["at_ns"] / 1e9 for e in events if moves(e) is wanted] for wanted in (True, False))
+    moved, stayed = ([e["at_ns"] / 1e9 for e in events if changes_hop(e) is wanted] for wanted in (True, False))
     return moved, stayed
 
 

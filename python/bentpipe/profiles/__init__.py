@@ -1,9 +1,9 @@
-"""Profiles: made from presets or orbits, read and written, summarised, and converted from and to what others use.
+"""Profiles: make them from presets or orbits, read, write and summarise them, and convert other tools' formats.
 
-- `preset_profile`: static and published paths by name. `make_profile`: a terminal behind a constellation.
-- `read_profile`, `write_profile`: one Parquet file, whole or not at all.
-- `summarise`: what ``bentpipe profile show`` prints. `PathView`: end-to-end series over time.
-- `convert`: mahimahi, netem, CSV, ping, irtt, iperf3, Hypatia.
+- `preset_profile`: a static or published path by name. `make_profile`: a terminal behind a constellation.
+- `read_profile`, `write_profile`: one Parquet file, written atomically.
+- `summarise`: the summary that ``bentpipe profile show`` prints. `PathView`: end-to-end series over time.
+- `convert`: mahimahi, netem, CSV, iperf3, Hypatia, LeoReplayer, StarryNet.
 """
 
 from __future__ import annotations

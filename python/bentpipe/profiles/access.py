@@ -1,4 +1,4 @@
-"""The access model: from a serving schedule and its geometry to a Profile."""
+"""The access model: computes a Profile from a serving schedule and its geometry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from bentpipe.scenarios.tables import unknown_name
 
 
 def default_parameters() -> dict[str, Any]:
-    """The frozen table of parameters; what is fitted: `bentpipe/validation/access_model/README.md`."""
+    """Return the default parameters of the access model.
+
+    `bentpipe/validation/access_model/README.md` says which of them are fitted.
+    """
     table: dict[str, Any] = json.loads(_native.access_parameters())
     return table
 
@@ -20,7 +23,7 @@ def default_parameters() -> dict[str, Any]:
 def loss_process(name: str) -> dict[str, Any]:
     """Return the parameters under `loss` of a named loss process: `loaded` (the default) or `idle`.
 
-    `loaded` is that of a path that a flow fills, `idle` that of one that carries pings.
+    `loaded` is the loss of a path that a flow fills; `idle` is the loss of a path that carries only pings.
 
     Raises:
         UserError: An unknown name.
@@ -32,7 +35,7 @@ def loss_process(name: str) -> dict[str, Any]:
 
 
 def with_loss_process(parameters: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """Return `parameters` over those of a loss process; unchanged for None.
+    """Return `parameters` with the `loss` entries of a loss process as defaults; unchanged for None.
 
     Raises:
         UserError: An unknown name.
@@ -50,15 +53,15 @@ def build_profile(
     seed: int,
     origin: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """A Profile from a serving schedule and its ground legs.
+    """Compute a Profile from a serving schedule and its ground legs.
 
     Args:
-        name: Its name.
-        schedule: JSON, as `bentpipe.orbit.schedule` gives it.
-        ground: JSON: what each gateway of the schedule has behind it.
-        parameters: Those that differ from `default_parameters`.
-        seed: Decides everything that is drawn.
-        origin: Which satellites, by which rules, for the provenance; see `bentpipe.profiles.origin`.
+        name: The Profile's name.
+        schedule: Serving schedule as JSON, from `bentpipe.orbit.schedule`.
+        ground: Ground legs as JSON: PoP and fibre delays behind each gateway of the schedule.
+        parameters: Parameters that differ from `default_parameters`.
+        seed: Seed of all random draws.
+        origin: Satellites and selection rules, for the provenance; see `bentpipe.profiles.origin`.
 
     Raises:
         UserError: An unknown parameter, one out of its range, or a schedule with holes.

@@ -1,4 +1,4 @@
-"""Profiles from arrays: what presets and converters have in common."""
+"""Build single-hop Profiles from arrays, for presets and converters."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.table import DIRECTIONS, KINDS
 from bentpipe.scenarios.units import QueueLimit
 
-#: Longest Profile made or read here [s]: 31 days. Chosen here, to catch slips of the keyboard; a delay every 10 ms
+#: Longest Profile made or read here [s]: 31 days. Chosen here, to catch typing errors; a delay every 10 ms
 #: for that long is 270 million rows.
 MAX_DURATION_S = 31 * 86_400.0
 
-#: Limit of a queue that a measurement says nothing about. 1000 packets is what Linux gives a network device
+#: Default queue limit where a measurement does not give one. 1000 packets is what Linux gives a network device
 #: (`txqueuelen`).
 DEFAULT_QUEUE = "1000packets"
 
 
 @dataclass(frozen=True)
 class Points:
-    """One series: times [s since the start], values (unit by kind) and whether each is known until the next."""
+    """A series of points.
+
+    Attributes:
+        t_s: Times [s since the start].
+        value: Values; the unit depends on the kind of the series.
+        valid: Whether the value is known from this point to the next.
+    """
 
     t_s: NDArray[np.float64]
     value: NDArray[np.float64]
@@ -36,12 +42,12 @@ class Points:
 
     @classmethod
     def constant(cls, value: float) -> Points:
-        """`value` for ever."""
+        """Return a series with one value for all times."""
         return cls(np.zeros(1), np.full(1, value, np.float64), np.ones(1, bool))
 
     @classmethod
     def of(cls, t_s: ArrayLike, value: ArrayLike, valid: ArrayLike | None = None) -> Points:
-        """Points from anything array-like; `valid` is everywhere true if not given."""
+        """Return a series from array-likes; `valid` defaults to true everywhere."""
         times = np.ascontiguousarray(t_s, np.float64)
         known = np.ones(times.shape, bool) if valid is None else np.ascontiguousarray(valid, bool)
         return cls(times, np.ascontiguousarray(value, np.float64), known)
@@ -53,9 +59,9 @@ class Side:
 
     Attributes:
         delay_s: One-way delay [s].
-        capacity_bps: Capacity [bit/s]; None: never the bottleneck.
-        loss_probability: Probability that a packet passing at this moment is lost; None: never.
-        queue: Limit as in the metadata: ``{"bytes": n}``, ``{"packets": n}`` or ``{"time_ns": n}``.
+        capacity_bps: Capacity [bit/s]; None: no limit.
+        loss_probability: Probability that a packet which passes at this time is lost; None: no loss.
+        queue: Queue limit as in the metadata: ``{"bytes": n}``, ``{"packets": n}`` or ``{"time_ns": n}``.
     """
 
     delay_s: Points
@@ -64,7 +70,7 @@ class Side:
     queue: Mapping[str, int] = field(default_factory=lambda: {"packets": 1000})
 
     def series(self) -> list[tuple[str, Points]]:
-        """Kind and points of every series there is."""
+        """Return kind and points of each series that is set."""
         kinds = [
             ("delay_s", self.delay_s),
             ("capacity_bps", self.capacity_bps),
@@ -83,7 +89,7 @@ class Provenance:
     recipe: Any = None
 
     def as_json(self) -> dict[str, Any]:
-        """As in the metadata. Nothing is drawn here, so there is no seed."""
+        """Return the entry of the metadata. The seed is None, because nothing is random here."""
         return {
             "kind": self.kind,
             "description": self.description,
@@ -106,10 +112,10 @@ def single_hop_profile(
     down: Side,
     events: Sequence[Mapping[str, Any]] = (),
 ) -> Profile:
-    """A path of one hop in use all the time; `events` as in the metadata.
+    """Build a Profile with one hop that is in use all the time; `events` as in the metadata.
 
     Raises:
-        UserError: What the Profile refuses (times that do not increase, negative values, …).
+        UserError: The series are invalid (times that do not increase, negative values, …).
     """
     queues = {
         f"{direction}_queue": {"discipline": "drop_tail", "limit": dict(side.queue)}
@@ -139,20 +145,24 @@ def single_hop_profile(
     )
 
 
-def duration_to_ns(duration_s: float, what: str = "duration") -> int:
-    """Nanoseconds of a duration. Raises `UserError` unless it is above zero and at most `MAX_DURATION_S`."""
+def duration_to_ns(duration_s: float, label: str = "duration") -> int:
+    """Convert a duration to nanoseconds.
+
+    Raises:
+        UserError: It is not above zero, or longer than `MAX_DURATION_S`; the message begins with `label`.
+    """
     if not math.isfinite(duration_s) or duration_s <= 0:
-        raise UserError(f"{what}: {duration_s:g} s; wanted more than 0")
+        raise UserError(f"{label}: {duration_s:g} s; expected more than 0")
     if duration_s > MAX_DURATION_S:
-        raise UserError(f"{what}: {duration_s:g} s is too long; wanted at most {MAX_DURATION_S:g} s (31 days)")
+        raise UserError(f"{label}: {duration_s:g} s is too long; expected at most {MAX_DURATION_S:g} s (31 days)")
     return max(1, round(duration_s * 1e9))
 
 
 def queue_limit(limit: QueueLimit, rate_bps: int | None = None, rtt_ns: int | None = None) -> dict[str, int]:
-    """`limit` as in the metadata; ``bdp`` needs the rate and the RTT of its direction.
+    """Return a queue limit as in the metadata; ``bdp`` needs the rate and the RTT of its direction.
 
     Raises:
-        UserError: ``bdp`` where rate and RTT vary.
+        UserError: The limit is in ``bdp``, and rate or RTT is not given.
     """
     if limit.kind == "bdp":
         if rate_bps is None or rtt_ns is None:

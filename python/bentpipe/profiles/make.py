@@ -1,7 +1,7 @@
-"""A terminal behind a constellation, from geometry to a Profile.
+"""Compute the Profile of a terminal behind a constellation.
 
-Who serves the terminal slot by slot comes from `bentpipe.orbit`, the fibre from each gateway to the server from
-`bentpipe.scenarios`, and the access model over both is native.
+`bentpipe.orbit` chooses the serving satellite of each slot, `bentpipe.scenarios` gives the fibre delay from each
+gateway to the server, and the native access model computes delay, capacity and loss.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from bentpipe.scenarios.places import PlaceLike, as_place
 from bentpipe.scenarios.shells import load_constellation
 from bentpipe.scenarios.sites import Place
 
-#: Part of the progress that choosing satellites takes; the access model takes the rest.
+#: Share of the progress that the serving schedule takes; the access model takes the rest.
 _SCHEDULE_SHARE = 0.8
 
 
 class BorrowedModelWarning(UserWarning):
-    """The satellites are not Starlink's, but everything else of the access model is."""
+    """The constellation is not Starlink, but the rest of the access model is Starlink's."""
 
 
 class UnpublishedRouteWarning(UserWarning):
-    """No published route leads from a PoP in use to the server: its delay is that of a stretched great circle."""
+    """No route from a PoP to the server is published: the delay is that of a stretched great circle."""
 
 
 class OutageWarning(UserWarning):
-    """Nobody serves the terminal for part of the time."""
+    """No satellite serves the terminal for part of the time."""
 
 
 def make_profile(
@@ -66,45 +66,54 @@ def make_profile(
     parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
-    """The path from a terminal at `site` to a server at `to`, over the satellites that serve it.
+    """Compute the path from a terminal at `site` to a server at `to`, over the satellites that serve the terminal.
 
-    Gateways are the packaged ones of Starlink, whatever the constellation, unless `gateways` names a list. A terminal
-    keeps its PoP, whichever gateway serves it: the one that the site names, otherwise the one with the least fibre
-    delay from the terminal.
+    The packaged Starlink gateways are used for every constellation, unless `gateways` names a list. The terminal keeps
+    one PoP over all gateways: the PoP of the site if it has one, otherwise the PoP with the least fibre delay from the
+    terminal.
 
     Args:
         site: The terminal: a known name, ``"lat,lon[,alt_m]"``, ``(lat, lon)``, ``(lat, lon, alt_m)`` or a `Place`.
-        to: The server: likewise.
-        start_unix_ns: When it begins [ns since 1970, UTC]. Needed with `elements`; otherwise
+        to: The server, in the same forms.
+        start_unix_ns: Start [ns since 1970, UTC]. Required with `elements`; default:
             `bentpipe.times.DEFAULT_START_UTC`.
-        duration_s: How long it lasts [s].
-        elements: A file of orbital elements (TLE or OMM, plain or gzipped); the terminal's lowest elevation and angle
-            from the geostationary arc are then those of the shells of `bentpipe.orbit.DEFAULT_SKY`.
-        constellation: Built-in shells instead; by default `bentpipe.orbit.DEFAULT_SKY`.
-        gateways: A gateway list of your own, a TOML file in the form of ``scenarios/gateways/starlink.toml``. The
-            gateways in reach and the file's hash are kept in the Profile's recipe.
-        policy: How the scheduler chooses a satellite for a slot; by default `bentpipe.orbit.DEFAULT_POLICY`.
-        seed: Decides everything that is drawn.
-        name: The Profile's name; by default ``SITE-TO``.
-        loss: The loss process: ``loaded`` (the default), of a path that a flow fills, or ``idle``.
-        parameters: Parameters of the access model that differ from `bentpipe.profiles.access.default_parameters`; those
-            under ``loss`` replace those of the loss process.
+        duration_s: Duration [s], above 0 and at most 31 days.
+        elements: A file of orbital elements (TLE or OMM, plain or gzipped). Minimum elevation and exclusion angle
+            around the geostationary arc are then those of `bentpipe.orbit.DEFAULT_SKY`.
+        constellation: A built-in constellation; default: `bentpipe.orbit.DEFAULT_SKY`. Not together with `elements`.
+        gateways: Your own gateway list, a TOML file in the form of ``scenarios/gateways/starlink.toml``. The recipe of
+            the Profile stores the gateways in reach and the hash of the file.
+        policy: Scheduling policy; default: `bentpipe.orbit.DEFAULT_POLICY`.
+        seed: Seed of all random draws, 0 to 2^64 - 1.
+        name: The Profile's name; default: ``SITE-TO``.
+        loss: Loss process: ``loaded`` (the default), for a path that a flow fills, or ``idle``.
+        parameters: Access model parameters that differ from `bentpipe.profiles.access.default_parameters`; entries
+            under ``loss`` override the loss process.
         on_progress: Called with the fraction done, 0 to 1.
 
+    Returns:
+        The Profile: delays [ms], capacities [bit/s], loss and handovers from the start on; the same for the same
+        arguments.
+
     Warns:
-        bentpipe.orbit.StaleElementsWarning: `elements` are days away from the asked time.
-        BorrowedModelWarning: `constellation` is not Starlink; Starlink's gateways and radio access are taken for it.
-        UnpublishedRouteWarning: The way from a PoP to the server is only a stretched great circle.
-        OutageWarning: Nobody serves the terminal for part of the time: an outage in the Profile.
+        bentpipe.orbit.StaleElementsWarning: The epochs of `elements` are days away from the start.
+        BorrowedModelWarning: `constellation` is not Starlink; gateways and radio access are Starlink's all the same.
+        UnpublishedRouteWarning: The delay from a PoP to the server is that of a stretched great circle.
+        OutageWarning: No satellite serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
-        UserError: An unknown place, constellation, policy or loss process, an unreadable file, a duration that is not
-            above zero.
+        UserError: An unknown place, constellation, policy or loss process; an unreadable file; a duration or seed out
+            of range.
+
+    Example:
+        >>> path = make_profile("melbourne", "sydney", duration_s=30.0, seed=1)
+        >>> path.name, path.duration_s
+        ('melbourne-sydney', 30.0)
     """
     terminal, server = as_place(site), as_place(to)
     duration_ns = duration_to_ns(duration_s)
     if not 0 <= seed < 2**64:
-        raise UserError(f"seed: {seed}; wanted 0 to 2^64 - 1")
+        raise UserError(f"seed: {seed}; expected 0 to 2^64 - 1")
     if start_unix_ns is None:
         start_unix_ns = default_start_unix_ns(elements)
     satellites = load_satellites(elements, constellation, start_unix_ns)
@@ -162,17 +171,17 @@ def _warn_of_outages(schedule: str, terminal: Place) -> None:
     unserved_s = sum(slot["end_ns"] - slot["start_ns"] for slot in slots if slot["serving"] is None) / 1e9
     if unserved_s > 0:
         of_s = slots[-1]["end_ns"] / 1e9
-        way_out = "" if unserved_s < of_s else "; `bentpipe sites` shows coverage, --gateways FILE adds gateways"
+        hint = "" if unserved_s < of_s else "; `bentpipe sites` shows coverage, --gateways FILE adds gateways"
         warnings.warn(
-            f"{terminal.name}: no satellite that a gateway sees serves it for {unserved_s:g} of {of_s:g} s: an outage"
-            f"{way_out}",
+            f"{terminal.name}: no satellite in view of a gateway serves it for {unserved_s:g} of {of_s:g} s: an outage"
+            f"{hint}",
             OutageWarning,
             stacklevel=3,
         )
 
 
 def _warn_of_unpublished_routes(schedule: str, exits: Sequence[tuple[Gateway, Pop]], server: Place) -> None:
-    """Only of PoPs in use, and not around one city, where the great circle is all that is wanted."""
+    """Warn of PoPs in use whose delay to the server is that of a great circle, unless both are in one city."""
     used = {slot["serving"]["gateway"] for slot in json.loads(schedule)["slots"] if slot["serving"] is not None}
     to = (server.lat_deg, server.lon_deg)
     for pop in {pop.code: pop for gateway, pop in exits if gateway.label in used}.values():
@@ -187,7 +196,7 @@ def _warn_of_unpublished_routes(schedule: str, exits: Sequence[tuple[Gateway, Po
 
 
 def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[Gateway, Pop]]:
-    """The gateways that a satellite over the terminal can see, each with the terminal's PoP."""
+    """Return the gateways that a satellite above the terminal can reach, each with the terminal's PoP."""
     here = (terminal.lat_deg, terminal.lon_deg)
     pop = pop_by_code(terminal.pop) if terminal.pop else nearest_pop(*here)
     near = [g for g in ground.gateways if great_circle_km(here, (g.lat_deg, g.lon_deg)) <= reach_km]
@@ -195,7 +204,7 @@ def _exits(ground: GatewayList, terminal: Place, reach_km: float) -> list[tuple[
 
 
 def _ground_legs(exits: Sequence[tuple[Gateway, Pop]], server: Place) -> dict[str, Any]:
-    """Each gateway's way to the server, as the native module takes it."""
+    """Return PoP and fibre delays from each gateway to the server, in the form of the native module."""
     from_pop = {
         pop.code: fibre_one_way_ms((pop.lat_deg, pop.lon_deg), (server.lat_deg, server.lon_deg)) for _, pop in exits
     }
@@ -220,5 +229,5 @@ def _fibre(gateway: Gateway, pop: Pop) -> FibreDelay:
 
 
 def _place(gateway: Gateway) -> Place:
-    """Where a gateway stands; the list has no heights, and 1 km of them is 3 µs of light."""
+    """Return the position of a gateway. The list has no heights; light takes 3 µs for 1 km."""
     return Place(name=gateway.label, lat_deg=gateway.lat_deg, lon_deg=gateway.lon_deg)

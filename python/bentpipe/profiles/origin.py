@@ -1,7 +1,7 @@
-"""Where a computed Profile comes from: written into its provenance, and read out of it again.
+"""Origin of a computed Profile: written to its provenance, and read from it.
 
 The provenance's recipe (``docs/reference/profile-format.md``) holds the serving schedule with its geometry, the ground
-legs, the access model's parameters and the *origin*: which satellites, by which rules.
+legs, the access model's parameters and the *origin*: the satellites and the selection rules.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bentpipe.scenarios.ground import Gateway, GatewayList
 from bentpipe.scenarios.shells import load_constellation
 from bentpipe.times import format_utc
 
-#: How the detail of a plain great circle begins (`bentpipe.scenarios.fibre`).
+#: Prefix of the detail of a great-circle delay (`bentpipe.scenarios.fibre`).
 _GREAT_CIRCLE = "great circle "
-#: What a shell's `phasing_basis` means to a reader.
+#: Text for each `phasing_basis` of a shell.
 _PHASING = {"filing": "as filed", "chosen": "not in the filing, chosen here"}
 
 
 def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dict[str, Any]:
-    """What is to be known of a file of elements: its name, its hash, whose and of when its elements are."""
+    """Return the origin of a file of elements: name, hash, number of satellites, and first and last epoch."""
     epochs = satellites.elements()["epoch_unix_ns"]
     return {
         "elements": {
@@ -42,14 +42,14 @@ def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dic
 
 
 def constellation_source(name: str, start_unix_ns: int) -> dict[str, Any]:
-    """The same of a built-in constellation: its filing, its epoch, and altitude, inclination and phasing by shell."""
-    found = load_constellation(name)
+    """Return the origin of a built-in constellation: filing, epoch, and altitude, inclination and phasing by shell."""
+    constellation = load_constellation(name)
     return {
         "constellation": {
             "name": name,
-            "source": found.source,
-            "satellites": found.satellites,
-            "epoch_unix_ns": elements.built_in_epoch_unix_ns(found, start_unix_ns),
+            "source": constellation.source,
+            "satellites": constellation.satellites,
+            "epoch_unix_ns": elements.built_in_epoch_unix_ns(constellation, start_unix_ns),
             "shells": [
                 {
                     "name": shell.name,
@@ -60,16 +60,16 @@ def constellation_source(name: str, start_unix_ns: int) -> dict[str, Any]:
                     "phasing": shell.phasing,
                     "phasing_basis": shell.phasing_basis,
                 }
-                for shell in found.shells
+                for shell in constellation.shells
             ],
         }
     }
 
 
 def gateways_source(ground: GatewayList, in_reach: Sequence[Gateway]) -> dict[str, Any] | None:
-    """Return a user's gateway list as the recipe keeps it: its file, its hash and the gateways in reach.
+    """Return the recipe's entry for a user's gateway list: file, hash and gateways in reach.
 
-    None for the packaged list, which every bentpipe of that version has.
+    None for the packaged list, which is part of every bentpipe of that version.
     """
     if ground.file is None:
         return None
@@ -83,24 +83,24 @@ def gateways_source(ground: GatewayList, in_reach: Sequence[Gateway]) -> dict[st
 
 
 def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a Profile's geometry was computed from, ready for JSON; None unless the access model made it.
+    """Return the inputs of a computed Profile's geometry, ready for JSON; None unless the access model made it.
 
     Returns:
-        ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if nobody said),
+        ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if not stored),
         ``gateway_list`` (as `gateways_source`; None for the packaged list),
         ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many), ``gateways`` and
-        ``pops`` in use: each with its one-way fibre delay towards the server, what the delay rests on, and the slots
-        it serves.
+        ``pops`` in use: each with its one-way fibre delay [ms] towards the server, the basis of the delay, and the
+        number of slots.
 
     Raises:
-        UserError: The recipe is not what this bentpipe writes.
+        UserError: The recipe is not in the form that this bentpipe writes.
     """
     recipe = _recipe(metadata)
     if recipe is None:
         return None
     try:
         schedule, origin = recipe["schedule"], recipe.get("origin")
-        found = {
+        inputs = {
             "satellites": None if origin is None else _readable(origin["satellites"]),
             "gateway_list": None if origin is None else origin.get("gateways"),
             "rules": {
@@ -115,18 +115,18 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
             "slots": len(schedule["slots"]),
             **_ground(recipe),
         }
-        as_facts(found)  # whoever edited it: what cannot be put into words is refused here
+        geometry_facts(inputs)  # refuse an edited recipe that cannot be displayed
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _unreadable(metadata, error) from None
-    return found
+    return inputs
 
 
 def slots(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Who serves, slot by slot: empty unless the access model made the Profile.
+    """Return the serving satellite of each slot; empty unless the access model made the Profile.
 
     Returns:
         A list of ``{t_s, start, lasts_s, norad_id, satellite, gateway, pop, elevation_deg, candidates}``; the elevation
-        is that at the slot's middle; who serves is None in an outage.
+        is that at the slot's middle. In an outage satellite, gateway, PoP and elevation are None.
 
     Raises:
         UserError: As `geometry`.
@@ -141,7 +141,7 @@ def slots(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def slot_starts_s(metadata: Mapping[str, Any]) -> list[float]:
-    """When slots begin [s]; empty unless the access model made the Profile. Raises as `geometry`."""
+    """Return the begin of each slot [s]; empty unless the access model made the Profile. Raises as `geometry`."""
     recipe = _recipe(metadata)
     try:
         return [] if recipe is None else [slot["start_ns"] / 1e9 for slot in recipe["schedule"]["slots"]]
@@ -149,9 +149,9 @@ def slot_starts_s(metadata: Mapping[str, Any]) -> list[float]:
         raise _unreadable(metadata, error) from None
 
 
-def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """`geometry` for people: pairs of key and value."""
-    rules = found["rules"]
+def geometry_facts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Format the result of `geometry` for display, as key-value pairs."""
+    rules = inputs["rules"]
     policy = rules["policy"] if rules["schedule_seed"] is None else f"{rules['policy']}, seed {rules['schedule_seed']}"
     angles = f"from {rules['min_elevation_deg']:g}° up"
     if rules["gateway_min_elevation_deg"] is not None:
@@ -159,10 +159,10 @@ def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     if rules["gso_exclusion_deg"]:
         angles += f", {rules['gso_exclusion_deg']:g}° from the geostationary arc"
     facts = [
-        ("satellites", _satellites(found["satellites"])),
+        ("satellites", _satellites(inputs["satellites"])),
         ("chosen by", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
     ]
-    if (listed := found["gateway_list"]) is not None:
+    if (listed := inputs["gateway_list"]) is not None:
         facts.append(
             (
                 "gateway list",
@@ -171,14 +171,13 @@ def as_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
             )
         )
     for kind, key in (("gateway", "gateways"), ("PoP", "pops")):
-        for leg in found[key]:
-            # A great circle's detail says what it is.
+        for leg in inputs[key]:
             plain = leg["detail"].startswith(_GREAT_CIRCLE)
-            basis = leg["detail"] if plain else f"{leg['basis']}: {leg['detail']}" if leg["basis"] else "basis not said"
+            basis = leg["detail"] if plain else f"{leg['basis']}: {leg['detail']}" if leg["basis"] else "basis unknown"
             facts.append(
                 (
                     kind,
-                    f"{leg['name']} in {leg['slots']} of {found['slots']} slots; "
+                    f"{leg['name']} in {leg['slots']} of {inputs['slots']} slots; "
                     f"to {leg['to']} {leg['one_way_ms']:.2f} ms ({basis})",
                 )
             )
@@ -192,12 +191,12 @@ def _recipe(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _unreadable(metadata: Mapping[str, Any], error: Exception) -> UserError:
     return UserError(
-        f"{metadata['name']}: its provenance does not read ({type(error).__name__}: {error}); make the Profile again"
+        f"{metadata['name']}: the provenance does not read ({type(error).__name__}: {error}); make the Profile again"
     )
 
 
 def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
-    """The source of the satellites with its kind beside its facts, and epochs as UTC."""
+    """Return the origin of the satellites as one flat dictionary with `kind`, and epochs in UTC."""
     ((kind, facts),) = source.items()
     readable = {"kind": kind}
     for key, value in facts.items():
@@ -207,7 +206,7 @@ def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ground(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Gateways and PoPs in use with their way towards the server, most used first."""
+    """Return the gateways and PoPs in use with their fibre delays towards the server, most used first."""
     ground, served = recipe["ground"], recipe["schedule"]["slots"]
     uses: dict[str, int] = {}
     for slot in served:
@@ -226,8 +225,8 @@ def _ground(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leg(name: str, to: str, delay_ns: int, fibre: Mapping[str, str] | None, count: int) -> dict[str, Any]:
-    said = fibre or {"basis": "", "detail": ""}
-    delay = {"one_way_ms": delay_ns / 1e6, "basis": said["basis"], "detail": said["detail"]}
+    source = fibre or {"basis": "", "detail": ""}
+    delay = {"one_way_ms": delay_ns / 1e6, "basis": source["basis"], "detail": source["detail"]}
     return {"name": name, "to": to, **delay, "slots": count}
 
 
@@ -239,27 +238,27 @@ def _slot(slot: Mapping[str, Any], recipe: Mapping[str, Any], start_unix_ns: int
         "lasts_s": (slot["end_ns"] - slot["start_ns"]) / 1e9,
     }
     if serving is None:
-        who = dict.fromkeys(("norad_id", "satellite", "gateway", "pop", "elevation_deg"))
+        satellite = dict.fromkeys(("norad_id", "satellite", "gateway", "pop", "elevation_deg"))
     else:
         middle = float(np.asarray(serving["elevation_deg"])[len(serving["elevation_deg"]) // 2])
-        who = {
+        satellite = {
             "norad_id": serving["norad_id"],
             "satellite": serving["name"],
             "gateway": serving["gateway"],
             "pop": recipe["ground"]["gateways"][serving["gateway"]]["pop"],
             "elevation_deg": round(middle, 1),
         }
-    return row | who | {"candidates": slot["candidates"]}
+    return row | satellite | {"candidates": slot["candidates"]}
 
 
 def _satellites(source: Mapping[str, Any] | None) -> str:
     if source is None:
-        return "not said"
+        return "unknown"
     if source["kind"] == "elements":
-        late = f", {source['superseded']} other element sets left out" if source["superseded"] else ""
+        superseded = f", {source['superseded']} other element sets left out" if source["superseded"] else ""
         return (
             f"{source['satellites']} of {source['file']} (SHA-256 {source['sha256'][:16]}…), epochs "
-            f"{source['first_epoch']} to {source['last_epoch']}{late}"
+            f"{source['first_epoch']} to {source['last_epoch']}{superseded}"
         )
     shells = "; ".join(
         f"{shell['altitude_km']:g} km {shell['inclination_deg']:g}° {shell['planes']} x "

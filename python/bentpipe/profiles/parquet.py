@@ -1,6 +1,6 @@
-"""A Profile as one Parquet file: the long table, with everything else as JSON in the file's key-value metadata.
+"""Read and write a Profile as one Parquet file: the long table, and JSON in the file's key-value metadata.
 
-``docs/reference/profile-format.md`` describes the file. It is readable by Polars, pandas and DuckDB without bentpipe.
+``docs/reference/profile-format.md`` describes the file. Polars, pandas and DuckDB read it without bentpipe.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bentpipe.files import atomic_write, read_bytes
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 
 #: Newest metadata format this build reads. The native module writes it, or 1 where all queues are drop-tail; a test
-#: holds the two together.
+#: checks that both agree.
 FORMAT = 2
-#: How much a Profile may hold. Chosen here: 4 million rows take 0.7 GB of memory; a computed Profile of a day has 40
+#: Size limit of a Profile. Chosen here: 4 million rows take 0.7 GB of memory; a computed Profile of a day has 40
 #: million in 160 MB.
 BOUND = Bound(4_000_000, 0.5)
 #: Keys in the file's metadata.
@@ -30,16 +30,24 @@ HASH_KEY = "bentpipe.hash"
 
 _MAGIC = b"PAR1"
 _AGAIN = "the file is damaged, make it again"
-#: What our writer's library says of itself in the footer (Parquet's `created_by`).
+#: Name that the writer's library leaves in the footer (Parquet's `created_by`).
 _CREATED_BY = b"Polars"
 
 
 def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
-    """Writes `profile` to `path`: whole, or not at all.
+    """Write a Profile to a Parquet file, atomically: after a failure the old file is unchanged.
 
     Raises:
         UserError: `path` cannot be written (no such directory, no permission), or the Profile has too many rows.
         StoreError: The disk is full or fails.
+
+    Example:
+        >>> import tempfile
+        >>> from bentpipe.profiles import preset_profile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_profile(preset_profile("dumbbell", 10.0), f"{folder}/P.parquet")
+        ...     read_profile(f"{folder}/P.parquet").duration_s
+        10.0
     """
     buffer = io.BytesIO()
     metadata = {PROFILE_KEY: profile.metadata_json(), HASH_KEY: profile.content_hash()}
@@ -57,16 +65,22 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """The Profile in `path`, checked against its content hash.
+    """Read a Profile from a Parquet file, and check its checksum and content hash.
+
+    Args:
+        path: A file that `write_profile` or ``bentpipe profile make`` wrote.
 
     Raises:
-        UserError: One line that says what is wrong: no such file, not Parquet, not a Profile, a newer format, damaged.
+        UserError: The file is missing, not Parquet, not a Profile, of a newer format, or damaged; one line says which.
+
+    Example:
+        See `write_profile`.
     """
     data = read_bytes(path)
     if not data:
-        raise UserError(f"{path}: is empty; wanted a Profile (Parquet)")
+        raise UserError(f"{path}: is empty; expected a Profile (Parquet)")
     if not data.startswith(_MAGIC):
-        raise UserError(f"{path}: is not a Parquet file; wanted a Profile, as `bentpipe profile make` writes it")
+        raise UserError(f"{path}: is not a Parquet file; expected a Profile, as `bentpipe profile make` writes it")
     if not data.endswith(_MAGIC) or len(data) < 12:
         raise UserError(f"{path}: the Parquet file is cut short ({len(data)} bytes): {_AGAIN}")
     if not _checksum_holds(data):
@@ -74,7 +88,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             raise UserError(
                 f"{path}: is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)"
             )
-        _say_if_newer_or_rewritten(path, data)
+        _refuse_newer_or_rewritten(path, data)
         raise UserError(f"{path}: its bytes do not match their checksum: {_AGAIN}")
     stored = guarded(
         lambda: pl.read_parquet_metadata(io.BytesIO(data)),
@@ -95,12 +109,12 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
 
 def _footer_start(data: bytes) -> int:
-    """Where the footer begins: its length stands in the four bytes before the last magic."""
+    """Return the offset of the footer; its length is in the four bytes before the last magic."""
     return max(0, len(data) - 8 - int.from_bytes(data[-8:-4], "little"))
 
 
 def _checksum_holds(data: bytes) -> bool:
-    """Whether the bytes are those that were written.
+    """Return whether the file is undamaged.
 
     Polars reads some damaged files without complaint and prints a panic's back-trace for others, so nothing is
     decoded before this holds. The checksum (SHA-256 of the file without it) stands just before the footer, where
@@ -111,29 +125,32 @@ def _checksum_holds(data: bytes) -> bool:
     return start > 0 and hashlib.sha256(data[:start] + data[end:]).digest() == data[start:end]
 
 
-def _say_if_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> None:
-    """What else than damage explains a file without our checksum. Searches the footer, and leaves Polars out of it."""
+def _refuse_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> None:
+    """Raise if a file without our checksum is of a newer format or was rewritten by another program.
+
+    This searches the footer as bytes, because Polars may fail on a damaged file.
+    """
     footer = data[_footer_start(data) : -8]
-    _, found, after = footer.partition(PROFILE_KEY.encode())
+    _, key, after = footer.partition(PROFILE_KEY.encode())
     text = after[after.find(b"{") :].decode("utf-8", "replace")
     try:
         metadata, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return
-    if found and isinstance(metadata, dict) and "format" in metadata:
+    if key and isinstance(metadata, dict) and "format" in metadata:
         _check_format(path, json.dumps(metadata))
         if _CREATED_BY not in footer:
             raise UserError(
-                f"{path}: was rewritten by another program, and what proves a Profile whole is gone; use the file as "
-                "it was, or write its table and metadata as csv and convert that (docs/reference/converters.md)"
+                f"{path}: was rewritten by another program, which dropped the checksum; use the original file, "
+                "or write its table and metadata as csv and convert that (docs/reference/converters.md)"
             )
 
 
 def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
-    """Tells a newer file from a damaged one before its table is looked at."""
+    """Refuse a newer format before the table is read, so that it does not look like damage."""
     try:
-        found = json.loads(metadata)["format"]
+        version = json.loads(metadata)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{path}: its metadata is not a Profile's JSON: {_AGAIN}") from None
-    if isinstance(found, int) and found > FORMAT:
-        raise UserError(f"{path}: has format {found}, this bentpipe reads up to {FORMAT}: install a newer bentpipe")
+    if isinstance(version, int) and version > FORMAT:
+        raise UserError(f"{path}: has format {version}, this bentpipe reads up to {FORMAT}: install a newer bentpipe")

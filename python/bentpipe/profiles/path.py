@@ -1,4 +1,4 @@
-"""A Profile seen end to end: what the hops in use offer together, as stepped series over time."""
+"""End-to-end series of a Profile over time: capacity, loss and RTT over all hops in use."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Steps:
-    """A value that holds from each time to the next, the last one to `end_s`.
+    """A step function of time: each value holds until the next time, the last one until `end_s`.
 
     Attributes:
         t_s: Increasing times [s since the start], the first 0.
-        value: As many values.
+        value: One value for each time.
         end_s: The Profile's duration [s].
     """
 
@@ -33,42 +33,52 @@ class Steps:
     end_s: float
 
     def widths_s(self) -> Floats:
-        """How long each value holds [s]."""
+        """Return how long each value holds [s]."""
         return np.diff(self.t_s, append=self.end_s)
 
     def cumulative(self) -> tuple[Floats, Floats]:
-        """Times (with the end) and the integral of the value from 0 to each of them."""
+        """Return the times, with the end, and the integral of the value from 0 to each of them."""
         return np.append(self.t_s, self.end_s), np.concatenate([[0.0], np.cumsum(self.value * self.widths_s())])
 
     def means(self, edges_s: Floats) -> Floats:
-        """The mean value between neighbouring `edges_s` (increasing, within the span)."""
+        """Return the mean value between neighbouring `edges_s` [s], which increase and lie within the span."""
         times, integral = self.cumulative()
         between: Floats = np.diff(np.interp(edges_s, times, integral)) / np.diff(edges_s)
         return between
 
     def mean(self) -> float:
-        """The mean over the whole span."""
+        """Return the mean over the whole span."""
         return float(np.average(self.value, weights=self.widths_s()))
 
     def quantiles(self, q: list[float]) -> Floats:
-        """Values not exceeded for the fractions `q` of the time."""
+        """Return the values that are not exceeded for the fractions `q` of the time."""
         order = np.argsort(self.value, kind="stable")
-        held = np.cumsum(self.widths_s()[order])
-        places = np.searchsorted(held, np.asarray(q) * held[-1] * (1 - 1e-12))
+        elapsed = np.cumsum(self.widths_s()[order])
+        places = np.searchsorted(elapsed, np.asarray(q) * elapsed[-1] * (1 - 1e-12))
         picked: Floats = self.value[order][np.minimum(places, len(order) - 1)]
         return picked
 
 
 class PathView:
-    """End-to-end series of a Profile.
+    """End-to-end series of a Profile: capacity, loss, RTT, routes and handovers over time.
 
     Attributes:
-        metadata: The Profile's metadata, decoded; see ``docs/reference/profile-format.md``.
-        duration_s: How long it lasts [s].
+        profile: The Profile.
+        metadata: The decoded metadata of the Profile; see ``docs/reference/profile-format.md``.
+        duration_s: Duration [s].
+
+    Example:
+        >>> import numpy as np
+        >>> from bentpipe.profiles import preset_profile
+        >>> view = PathView(preset_profile("dumbbell:rate=100mbit,rtt=40ms", 60.0))
+        >>> view.capacity("down").mean() / 1e6
+        100.0
+        >>> view.rtt_ms(np.array([1.0])).tolist()
+        [40.0]
     """
 
     def __init__(self, profile: Profile) -> None:
-        """Takes `profile` apart into its series, once."""
+        """Split `profile` into its series."""
         self.profile = profile
         self.metadata: dict[str, Any] = json.loads(profile.metadata_json())
         self.duration_s = profile.duration_s
@@ -84,34 +94,34 @@ class PathView:
             if event["interruption_ns"] > 0:
                 start = event["at_ns"] / 1e9
                 end = min(start + event["interruption_ns"] / 1e9, self.duration_s)
-                self._interruptions.setdefault(_struck(event), []).append((start, end))
+                self._interruptions.setdefault(_interrupted_hop(event), []).append((start, end))
 
     def points(self, hop: int, direction: Direction, kind: str) -> Points | None:
-        """One series as it stands in the Profile; None if the hop has none of that kind."""
+        """Return one series of a hop as stored in the Profile; None if the hop has none of that kind."""
         return self._series.get((hop * 2 + DIRECTIONS.index(direction)) * len(KINDS) + KINDS.index(kind))
 
     def routes(self) -> list[tuple[float, float, list[int]]]:
-        """From when [s], to when [s], and the hops in use; an empty list of hops is no path."""
+        """Return begin [s], end [s] and hops in use of each route; an empty list of hops is no path."""
         entries = self.metadata["routes"]
         starts = [entry["at_ns"] / 1e9 for entry in entries]
         ends = [*starts[1:], self.duration_s]
         return [(a, b, entry["hops"]) for a, b, entry in zip(starts, ends, entries, strict=True) if b > a]
 
     def interruptions(self, hop: int) -> list[tuple[float, float]]:
-        """When `hop` sends nothing: from and to [s].
+        """Return begin and end [s] of each time in which `hop` sends nothing.
 
-        A handover interrupts the hop taken, any other event the hop it strikes.
+        A handover interrupts the new hop; any other event interrupts its own hop.
         """
         return self._interruptions.get(hop, [])
 
     def handovers(self) -> list[dict[str, Any]]:
-        """The events of the metadata's kind handover: the path `moves` to another hop, or is reconfigured and stays."""
+        """Return the events of kind handover: changes of hop (`changes_hop`) and reconfigurations without one."""
         return [event for event in self.metadata["events"] if is_handover(event)]
 
     def capacity(self, direction: Direction) -> Steps:
-        """The smallest capacity along the path [bit/s].
+        """Return the smallest capacity along the path [bit/s].
 
-        Infinite where no hop limits it, 0 where there is no path or a hop in use is interrupted.
+        It is infinite where no hop has a limit, and 0 where there is no path or a hop in use is interrupted.
         """
 
         def combine(hops: list[int], at: Floats) -> Floats:
@@ -127,20 +137,20 @@ class PathView:
         return self._steps(direction, ["capacity_bps"], combine, interruptions=True)
 
     def loss(self, direction: Direction) -> Steps:
-        """The probability that a packet passing now is lost on some hop; 1 where there is no path."""
+        """Return the probability that some hop loses a packet that passes now; 1 where there is no path."""
 
         def combine(hops: list[int], at: Floats) -> Floats:
-            kept = np.ones(at.shape)
+            delivered = np.ones(at.shape)
             for hop in hops:
                 points = self.points(hop, direction, "loss_probability")
                 if points is not None:
-                    kept *= 1.0 - held(points.t_s, points.value, at)
-            return 1.0 - kept if hops else np.ones(at.shape)
+                    delivered *= 1.0 - held(points.t_s, points.value, at)
+            return 1.0 - delivered if hops else np.ones(at.shape)
 
         return self._steps(direction, ["loss_probability"], combine)
 
     def valid(self, direction: Direction) -> Steps:
-        """1 where every series in use is known, 0 in gaps."""
+        """Return 1 where every series in use is known, and 0 in gaps."""
         kinds = ["delay_s", "capacity_bps", "loss_probability"]
 
         def combine(hops: list[int], at: Floats) -> Floats:
@@ -155,13 +165,13 @@ class PathView:
         return self._steps(direction, kinds, combine)
 
     def rtt_ms(self, t_s: Floats) -> Floats:
-        """RTT of a lone small packet sent at `t_s` from the terminal [ms]; NaN where there is no path.
+        """Return the RTT [ms] of a lone small packet that leaves the terminal at each of `t_s` [s]; NaN: no path.
 
-        It turns round at once; past the Profile's end the last delay holds.
+        The far end replies at once. After the end of the Profile the last delay holds.
         """
         up = self.profile.delay_ms("up", t_s)
-        back_s = np.minimum(t_s + np.nan_to_num(up) / 1e3, self.duration_s)
-        total: Floats = up + self.profile.delay_ms("down", back_s)
+        reply_s = np.minimum(t_s + np.nan_to_num(up) / 1e3, self.duration_s)
+        total: Floats = up + self.profile.delay_ms("down", reply_s)
         return total
 
     def _steps(
@@ -172,7 +182,7 @@ class PathView:
         *,
         interruptions: bool = False,
     ) -> Steps:
-        """`combine` of the hops in use, evaluated wherever one of their series of `kinds` or the route changes."""
+        """Evaluate `combine` for the hops in use at each change of the route or of a series of `kinds`."""
         times, values = [], []
         for start, end, hops in self.routes():
             series = [
@@ -189,32 +199,32 @@ class PathView:
 
 
 def is_handover(event: Mapping[str, Any]) -> bool:
-    """Whether an event of the metadata is a handover (the other kinds are plain words)."""
+    """Return whether an event of the metadata is a handover (other kinds are strings)."""
     return isinstance(event["kind"], dict) and "handover" in event["kind"]
 
 
-def moves(event: Mapping[str, Any]) -> bool:
-    """Whether an event of that kind takes the path to another hop; else it is a reconfiguration: the path stays."""
+def changes_hop(event: Mapping[str, Any]) -> bool:
+    """Return whether a handover changes the hop; otherwise it is a reconfiguration of the same hop."""
     return bool(event["kind"]["handover"]["to_hop"] != event["hop"])
 
 
-def _struck(event: Mapping[str, Any]) -> int:
+def _interrupted_hop(event: Mapping[str, Any]) -> int:
     return int(event["kind"]["handover"]["to_hop"] if is_handover(event) else event["hop"])
 
 
 def _inside(t_s: Floats, start_s: float, end_s: float) -> Floats:
-    """Those of the sorted times that lie between the two, both left out."""
+    """Return the sorted times that lie strictly between two times."""
     return t_s[np.searchsorted(t_s, start_s, side="right") : np.searchsorted(t_s, end_s)]
 
 
 def held(t_s: Floats, value: Floats, at_s: Floats) -> Floats:
-    """The stepped series' value at each of `at_s`; before its first point, the first value."""
+    """Return the value of a step series at each of `at_s`; before the first point, the first value."""
     picked: Floats = value[np.maximum(np.searchsorted(t_s, at_s, side="right") - 1, 0)]
     return picked
 
 
 def most_capacity_bps(profile: Profile) -> float:
-    """Most that a direction has at any time [bit/s]; 0 where nothing limits it."""
+    """Return the largest capacity of either direction at any time [bit/s]; 0 if there is no limit."""
     path = PathView(profile)
     limits = [path.capacity(direction).value for direction in DIRECTIONS]
     return max(float(limit[np.isfinite(limit)].max(initial=0.0)) for limit in limits)

@@ -1,4 +1,4 @@
-"""Pings over a Profile, through the simulator's link elements: what a prober at the terminal would have measured."""
+"""Simulate pings over a Profile, through the simulator's link elements."""
 
 from __future__ import annotations
 
@@ -15,30 +15,36 @@ ECHO_BYTES = 84
 
 
 def ping(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BYTES, seed: int = 0) -> NDArray[np.float64]:
-    """RTTs of echo requests that leave the terminal and turn round at once at the far end.
+    """Return the RTTs of echo requests that the terminal sends and the far end answers at once.
 
-    They pass queues, grant schedules, loss and delays of every hop, together: one that waits holds up those behind it.
-    Within gaps the last known values hold (`known_at`); after the Profile's end, too.
+    The packets share the queues, grant schedules, loss and delays of every hop: a packet that waits delays those behind
+    it. In gaps and after the end of the Profile the last known values hold (`known_at`).
 
     Args:
         profile: The path.
-        sent_s: When they leave [s since the start], in any order, within the Profile; shape (n,).
-        size_bytes: Size with the IP header.
-        seed: Of the per-packet draws, as of a Run.
+        sent_s: Send times [s since the start], in any order, within the Profile; shape (n,).
+        size_bytes: Packet size [bytes] with the IP header.
+        seed: Seed of the per-packet draws, as of a Run.
 
     Returns:
         RTTs [ms] in the order of `sent_s`, NaN where request or reply was lost; shape (n,).
 
     Raises:
-        UserError: A time outside the Profile.
+        UserError: A send time is outside the Profile.
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> rtt_ms = ping(preset_profile("dumbbell:rate=100mbit,rtt=40ms", 10.0), [1.0, 2.0])
+        >>> rtt_ms.round(1).tolist()
+        [40.0, 40.0]
     """
     return _native.ping(profile, np.ascontiguousarray(sent_s, np.float64), size_bytes, seed)
 
 
 def ping_table(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BYTES, seed: int = 0) -> pl.DataFrame:
-    """The same as a table that `bentpipe.analysis` reads: `unix_ns`, `rtt_ms` (null: lost), sorted by time.
+    """Return simulated pings as a table for `bentpipe.analysis`: `unix_ns`, `rtt_ms` (null: lost), sorted by time.
 
-    Probes within gaps of a measured Profile are left out: nobody knows what they would have met.
+    Probes in gaps of a measured Profile are left out, because the path is unknown there.
     """
     times = np.sort(np.asarray(sent_s, np.float64))
     times = times[known_at(profile, times)]
@@ -48,9 +54,9 @@ def ping_table(profile: Profile, sent_s: ArrayLike, *, size_bytes: int = ECHO_BY
 
 
 def known_at(profile: Profile, t_s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether a packet that leaves the terminal at each time [s] meets a path that was measured, not a gap.
+    """Return whether the path is known (not a gap) for a packet that leaves the terminal at each time [s].
 
-    Where everything is lost, that is known, though no delay is.
+    Total loss counts as known, although there is no delay.
     """
     view = PathView(profile)
     valid, loss = view.valid("up"), view.loss("up")

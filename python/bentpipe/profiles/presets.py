@@ -1,4 +1,4 @@
-"""Paths by name: static ones, ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp``, and published ones over satellites."""
+"""Profiles by name: static paths (``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp``) and published satellite paths."""
 
 from __future__ import annotations
 
@@ -26,31 +26,38 @@ def preset_profile(
     parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
-    """The Profile of a preset.
+    """Return the Profile of a preset.
 
-    A static one is one hop with constant rate and delay and a drop-tail queue, each direction for itself. A published
-    service is a path over satellites (`make_profile`) between its terminal and its server.
+    A static preset is one hop with constant rate and delay and a drop-tail queue in each direction. A published
+    service is a satellite path (`make_profile`) from its terminal to its server.
 
     Args:
         preset: ``NAME`` or ``NAME:key=value,...`` of `bentpipe.scenarios.load_presets`, or ``NAME`` of
-            `bentpipe.scenarios.load_services`. Half of `rtt` is each direction's delay; a queue in ``bdp`` is multiples
-            of the direction's rate x `rtt`.
-        duration_s: How long it lasts [s].
-        start_unix_ns: When it starts [ns since 1970, UTC]; by default the service's moment, or `DEFAULT_START_UTC`.
-        seed: Decides what is drawn; in a static path nothing is.
-        name: The Profile's name; by default the preset with all its parameters.
-        parameters: Of the access model, as of `make_profile`; for a service only.
+            `bentpipe.scenarios.load_services`. Each direction has half of `rtt` as its delay. A queue in ``bdp`` is a
+            multiple of the direction's rate x `rtt`.
+        duration_s: Duration [s], above 0 and at most 31 days.
+        start_unix_ns: Start [ns since 1970, UTC]; default: the start of the service, or `DEFAULT_START_UTC`.
+        seed: Seed of all random draws; a static path has none.
+        name: The Profile's name; default: the preset with all its parameters.
+        parameters: Access model parameters, as for `make_profile`; for a service only.
         on_progress: Called with the fraction done, 0 to 1.
 
     Raises:
         UserError: An unknown preset or parameter, a value out of range, a duration that is not above zero.
+
+    Example:
+        >>> path = preset_profile("dumbbell:rate=100mbit,rtt=40ms,queue=1bdp", 60.0)
+        >>> path.name
+        'dumbbell:rate=100mbit,rtt=40ms,queue=1bdp,loss=0'
+        >>> path.duration_s
+        60.0
     """
     key, colon, _ = preset.strip().partition(":")
     services = load_services()
     service = services.get(key.strip().lower())
     if service is not None:
         if colon:
-            raise UserError(f"preset {service.name}: has no parameters; wanted --preset {service.name}")
+            raise UserError(f"preset {service.name}: has no parameters; expected --preset {service.name}")
         return _service_profile(service, duration_s, start_unix_ns, seed, name, parameters, on_progress)
     if key.strip().lower() not in load_presets():
         known = [*load_presets(), *services]
@@ -70,7 +77,7 @@ def _service_profile(
     on_progress: Callable[[float], object],
 ) -> Profile:
     with warnings.catch_warnings():
-        # The service's file says where its server stands, and what that way rests on.
+        # services.toml already documents the route to the server.
         warnings.simplefilter("ignore", UnpublishedRouteWarning)
         return make_profile(
             service.terminal,

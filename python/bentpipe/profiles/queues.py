@@ -1,7 +1,7 @@
-"""Queue disciplines as a user writes them: ``fq_codel``, ``down=codel:target_ms=10``, ``sat:*/up=step:threshold_ms=1``.
+"""Parse queue disciplines: ``fq_codel``, ``down=codel:target_ms=10``, ``sat:*/up=step:threshold_ms=1``.
 
-What they do: `docs/concepts/queues.md`. Here are their parameters with defaults, ranges and sources, and the record
-that the simulator and the emulator read (`QueueRule` in `crates/profile/src/queue.rs`).
+`docs/concepts/queues.md` describes their behaviour. This module has their parameters with defaults, ranges and sources,
+and makes the record that the simulator and the emulator read (`QueueRule` in `crates/profile/src/queue.rs`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROBABILITY_ONE = 1_000_000_000
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a discipline: its unit, its default (None: another one stands for it), what is accepted."""
+    """A parameter of a discipline: unit, default (None: another parameter replaces it) and accepted values."""
 
     name: str
     unit: str
@@ -41,7 +41,7 @@ class Parameter:
     switch: bool = False
 
     def read(self, text: str, where: str) -> float:
-        """The value that a user wrote."""
+        """Parse the value that a user wrote."""
         if self.switch and text in ("on", "off"):
             return float(text == "on")
         try:
@@ -49,12 +49,12 @@ class Parameter:
         except ValueError:
             value = float("nan")
         if not self.least <= value <= self.most or (self.whole and value != int(value)):
-            raise UserError(f"{where}: {self.name} is {shown(text)}; wanted {self.allowed}")
+            raise UserError(f"{where}: {self.name} is {shown(text)}; expected {self.allowed}")
         return value
 
     @property
     def allowed(self) -> str:
-        """What is accepted, in words."""
+        """Accepted values, as text."""
         if self.switch:
             return "on or off"
         kind = "a whole number" if self.whole else "a number"
@@ -79,22 +79,24 @@ def _count(name: str, unit: str, default: float | None, most: float, meaning: st
     return Parameter(name, unit, default, 1, most, meaning, source, whole=True)
 
 
-_TARGET = _ms("target_ms", 5, "wait that is acceptable for good", "RFC 8289 §4.4, RFC 8290 §5.2")
-_INTERVAL = _ms("interval_ms", 100, "how long it may be exceeded: a worst-case RTT", "RFC 8289 §4.3, RFC 8290 §5.2")
-_ECN = Parameter("ecn", "", 1, 0, 1, "mark what can be marked instead of dropping it", "RFC 8290 §5.2", switch=True)
+_TARGET = _ms("target_ms", 5, "acceptable standing delay", "RFC 8289 §4.4, RFC 8290 §5.2")
+_INTERVAL = _ms(
+    "interval_ms", 100, "how long the target may be exceeded: a worst-case RTT", "RFC 8289 §4.3, RFC 8290 §5.2"
+)
+_ECN = Parameter("ecn", "", 1, 0, 1, "mark ECN-capable packets instead of dropping them", "RFC 8290 §5.2", switch=True)
 
 LIMITS = (
-    _ms("limit_ms", None, "size, as time at the capacity of the moment", "the Profile's own size"),
+    _ms("limit_ms", None, "size, as time at the current capacity", "the Profile's own size"),
     _count("limit_bytes", "bytes", None, 2**53, "size", "the Profile's own size"),
     _count("limit_packets", "packets", None, 2**53, "size", "the Profile's own size"),
 )
 """Of every discipline; at most one of them."""
 
 DISCIPLINES = (
-    Discipline("drop_tail", "first in, first out; what does not fit is dropped", "–", ()),
+    Discipline("drop_tail", "first in, first out; drops packets that do not fit", "–", ()),
     Discipline(
         "codel",
-        "drops or marks by how long packets have waited, ever more often until the wait is short",
+        "drops or marks by queueing delay, at increasing rate until the delay is below the target",
         "RFC 8289",
         (_TARGET, _INTERVAL, _ECN),
     ),
@@ -113,7 +115,7 @@ DISCIPLINES = (
                 1514,
                 64,
                 2**24,
-                "bytes of one queue before it is the next one's turn",
+                "bytes from one queue before the next queue is served",
                 "RFC 8290 §5.2",
                 whole=True,
             ),
@@ -124,8 +126,15 @@ DISCIPLINES = (
         "drops or marks with a probability that rises with the average length",
         "Floyd and Jacobson 1993; Linux red",
         (
-            _ms("min_ms", 5, "average length below which nothing happens", "chosen here: CoDel's target"),
-            _ms("max_ms", 15, "… from which on everything is marked or dropped", "Floyd 1997: three times min"),
+            _ms(
+                "min_ms", 5, "average length below which no packet is marked or dropped", "chosen here: CoDel's target"
+            ),
+            _ms(
+                "max_ms",
+                15,
+                "average length above which all packets are marked or dropped",
+                "Floyd 1997: three times min",
+            ),
             Parameter("max_p", "", 0.1, 1e-9, 1, "probability just below max", "Floyd 1997"),
             Parameter(
                 "weight_log",
@@ -142,37 +151,49 @@ DISCIPLINES = (
     ),
     Discipline(
         "step",
-        "marks everything beyond a threshold; what cannot be marked is dropped",
+        "marks all packets beyond a threshold; drops those that are not ECN-capable",
         "RFC 8257; Linux ce_threshold",
         (
             _ms(
                 "threshold_ms",
                 5,
-                "wait, judged when a packet leaves the queue",
+                "queueing delay, measured when a packet leaves the queue",
                 "chosen here: CoDel's target; DCTCP's C·RTT/7 is 6 ms at an RTT of 40 ms",
             ),
-            _count("threshold_packets", "packets", None, 2**53, "what waits when a packet arrives", "RFC 8257 §3.1"),
-            _count("threshold_bytes", "bytes", None, 2**53, "what waits when a packet arrives", "RFC 8257 §3.1"),
+            _count("threshold_packets", "packets", None, 2**53, "backlog when a packet arrives", "RFC 8257 §3.1"),
+            _count("threshold_bytes", "bytes", None, 2**53, "backlog when a packet arrives", "RFC 8257 §3.1"),
         ),
     ),
 )
 
 
 def parse_queue(text: str, where: str = "--aqm") -> dict[str, Any]:
-    """A rule for queues from ``[[HOP/]up|down|HOP=]DISCIPLINE[:parameter=value,…]``.
+    """Parse a queue rule ``[[HOP/]up|down|HOP=]DISCIPLINE[:parameter=value,…]``.
 
-    Raises `UserError` with the nearest name for what is not known, and with range and unit for what is out of range.
+    Args:
+        text: The rule.
+        where: Prefix of error messages.
+
+    Returns:
+        The rule as the simulator reads it: ``discipline``, and where given ``hop``, ``direction`` and ``limit``.
+
+    Raises:
+        UserError: An unknown name, with the nearest known one; or a value out of range, with range and unit.
+
+    Example:
+        >>> parse_queue("down=codel:target_ms=10")["direction"]
+        'down'
     """
     place, discipline = _split(text)
     hop, direction = _place(place, where)
     name, colon, written = discipline.partition(":")
-    found = next((each for each in DISCIPLINES if each.name == name.strip()), None)
-    if found is None:
+    match = next((each for each in DISCIPLINES if each.name == name.strip()), None)
+    if match is None:
         names = [each.name for each in DISCIPLINES]
         hint = did_you_mean(name.strip(), names)
         raise UserError(f"{where}: no queue discipline {shown(name)}{hint} (there are {', '.join(names)})")
-    given = _given(found, written, f"{where}: {found.name}") if colon else {}
-    rule: dict[str, Any] = {"discipline": _record(found, given, f"{where}: {found.name}")}
+    given = _given(match, written, f"{where}: {match.name}") if colon else {}
+    rule: dict[str, Any] = {"discipline": _record(match, given, f"{where}: {match.name}")}
     if hop is not None:
         rule["hop"] = hop
     if direction is not None:
@@ -183,15 +204,20 @@ def parse_queue(text: str, where: str = "--aqm") -> dict[str, Any]:
 
 
 def with_queues(profile: Profile, texts: Iterable[str]) -> Profile:
-    """The same path with other queues, each written as `parse_queue` reads it; of several for one queue the last holds.
+    """Return the same path with other queues.
 
-    Raises `UserError` where no hop with a capacity answers to one.
+    Args:
+        profile: The path.
+        texts: Rules as `parse_queue` reads them; of several rules for one queue the last holds.
+
+    Raises:
+        UserError: A rule is invalid, or matches no hop with a capacity.
     """
     return profile.with_queues("path", json.dumps([parse_queue(text) for text in texts]))
 
 
 def describe_queue(rule: Mapping[str, Any]) -> str:
-    """A rule in a few words: which queues, and what they are."""
+    """Describe a rule in a few words: the queues it applies to, and the discipline."""
     discipline = rule["discipline"]
     name = discipline if isinstance(discipline, str) else next(iter(discipline))
     place = "/".join(part for part in (rule.get("hop"), rule.get("direction")) if part)
@@ -199,12 +225,12 @@ def describe_queue(rule: Mapping[str, Any]) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What stands before the discipline, and the discipline with its parameters."""
+    """Split a rule into the place and the discipline with its parameters."""
     known = {each.name for each in DISCIPLINES}
     if text.partition(":")[0].strip() in known:
         return "", text
     place, equals, discipline = text.partition("=")
-    # In `traget:target_ms=5` there is no place, but a discipline that is not known.
+    # `traget:target_ms=5` is an unknown discipline, not a place.
     return (place.strip(), discipline.strip()) if equals and not _is_number(discipline) else ("", text)
 
 
@@ -224,7 +250,7 @@ def _place(place: str, where: str) -> tuple[str | None, str | None]:
     if not slash:
         return (None, place) if place in DIRECTIONS else (place, None)
     if direction not in DIRECTIONS:
-        raise UserError(f"{where}: {shown(direction)} is no direction; wanted up or down behind the hop's name")
+        raise UserError(f"{where}: {shown(direction)} is no direction; expected up or down after the hop's name")
     return hop, direction
 
 
@@ -234,20 +260,20 @@ def _given(discipline: Discipline, written: str, where: str) -> dict[str, float]
     for part in written.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise UserError(f"{where}: {shown(part)} is no parameter; wanted parameter=value of {', '.join(known)}")
+            raise UserError(f"{where}: {shown(part)} is no parameter; expected parameter=value of {', '.join(known)}")
         if name not in known:
             raise UserError(f"{where}: no parameter {shown(name)}{did_you_mean(name, known)} ({', '.join(known)})")
         if name in given:
-            raise UserError(f"{where}: {name} stands twice")
+            raise UserError(f"{where}: {name} is given twice; keep one")
         given[name] = known[name].read(value, where)
     for stem in ("limit", "threshold"):
         if len(twice := [name for name in given if name.startswith(f"{stem}_")]) > 1:
-            raise UserError(f"{where}: {' and '.join(twice)}; wanted one of them")
+            raise UserError(f"{where}: {' and '.join(twice)}; expected one of them")
     return given
 
 
 def _record(discipline: Discipline, given: Mapping[str, float], where: str) -> str | dict[str, Any]:
-    """The discipline as the simulator reads it."""
+    """Return the discipline as the simulator reads it."""
     values = {each.name: each.default for each in discipline.parameters} | dict(given)
 
     def ns(name: str) -> int:
@@ -255,7 +281,7 @@ def _record(discipline: Discipline, given: Mapping[str, float], where: str) -> s
 
     def codel() -> dict[str, Any]:
         if ns("interval_ms") < ns("target_ms"):
-            raise UserError(f"{where}: interval_ms is below target_ms; wanted at least as much")
+            raise UserError(f"{where}: interval_ms is below target_ms; expected at least as much")
         return {"target_ns": ns("target_ms"), "interval_ns": ns("interval_ms"), "ecn": bool(values["ecn"])}
 
     if discipline.name == "codel":
@@ -281,7 +307,7 @@ def _record(discipline: Discipline, given: Mapping[str, float], where: str) -> s
 
 
 def _length(stem: str, given: Mapping[str, float]) -> dict[str, int] | None:
-    """A size or threshold, if one is given."""
+    """Return the size or threshold, if one is given."""
     if f"{stem}_ms" in given:
         return {"time_ns": max(1, round(given[f"{stem}_ms"] * NS_PER_MS))}
     for unit in ("packets", "bytes"):

@@ -1,4 +1,4 @@
-"""What a Profile holds, in numbers: the summary ``bentpipe profile show`` prints."""
+"""Summarise a Profile in numbers, as ``bentpipe profile show`` prints them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from bentpipe._native import Profile
 from bentpipe.profiles import origin
-from bentpipe.profiles.path import PathView, Steps, held, is_handover, moves
+from bentpipe.profiles.path import PathView, Steps, changes_hop, held, is_handover
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc
 
-#: Delays are looked at every 10 ms, more coarsely in Profiles longer than `MAX_SAMPLES` of those. Chosen here: finer
-#: than a slot (15 s) by far, and a million samples take under a second.
+#: Delays are sampled every 10 ms, more coarsely if that would be more than `MAX_SAMPLES`. Chosen here: much finer than
+#: a slot (15 s), and a million samples take under a second.
 DELAY_STEP_S = 0.01
 MAX_SAMPLES = 1_000_000
 
@@ -24,17 +24,25 @@ QUANTILES = {"min": 0.0, "p5": 0.05, "median": 0.5, "p95": 0.95, "p99": 0.99, "m
 
 
 def summarise(profile: Profile) -> dict[str, Any]:
-    """The summary of `profile`, ready for JSON.
+    """Return the summary of a Profile, ready for JSON.
 
     Returns:
-        ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (what a computed
-        Profile was computed from, see `bentpipe.profiles.origin.geometry`; None for others), ``hops`` (name, shared_id,
-        used_s), ``handovers`` (the path moves to another hop), ``reconfigurations`` (it stays on its hop, perhaps
-        interrupted: of a measured Profile the edges of slots, of which nobody knows where the path went),
-        ``outages`` (stretches in which nothing gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
-        direction ``delay_ms``, ``capacity_bps`` (quantiles over time; None where nothing limits), ``loss_mean`` (over
-        the time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are those of a lone
-        small packet on empty queues, over the time in which they are known.
+        ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (inputs of a
+        computed Profile, see `bentpipe.profiles.origin.geometry`; None for others), ``hops`` (name, shared_id,
+        used_s), ``handovers`` (the hop changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in
+        a measured Profile the slot edges, because the satellites are unknown),
+        ``outages`` (times in which no packet gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
+        direction ``delay_ms``, ``capacity_bps`` (quantiles; None: no limit), ``loss_mean``
+        (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a
+        lone small packet and empty queues, over the time in which they are known.
+
+    Raises:
+        UserError: The provenance of a computed Profile does not read.
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> summarise(preset_profile("dumbbell:rtt=40ms", 10.0))["rtt_ms"]["median"]
+        40.0
     """
     view = PathView(profile)
     meta = view.metadata
@@ -62,12 +70,12 @@ def summarise(profile: Profile) -> dict[str, Any]:
 
 
 def delay_times_s(profile: Profile) -> NDArray[np.float64]:
-    """When a summary looks at delays [s since the start]."""
+    """Return the times at which a summary samples delays [s since the start]."""
     return np.arange(0.0, profile.duration_s, max(DELAY_STEP_S, profile.duration_s / MAX_SAMPLES))
 
 
 def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[object]], list[str]]:
-    """A summary for people: pairs of key and value, the rows of a table, and that table's columns."""
+    """Format a summary for display: key-value pairs, rows of a table, and the columns of that table."""
     provenance = summary["provenance"]
     facts = [
         ("name", summary["name"]),
@@ -76,7 +84,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("made by", provenance["made_by"] + ("" if provenance["seed"] is None else f", seed {provenance['seed']}")),
         ("delays", "one way" if summary["basis"] == "one_way" else "half of measured RTTs"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
-        *(origin.as_facts(summary["geometry"]) if summary["geometry"] is not None else []),
+        *(origin.geometry_facts(summary["geometry"]) if summary["geometry"] is not None else []),
         ("hops", _hops(summary)),
         (
             "handovers",
@@ -100,7 +108,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
 
 
 def _hops(summary: dict[str, Any]) -> str:
-    """How many there are, how many are in use at once (the mean, over the time with a path), and some names."""
+    """Format the number of hops, the mean number in use at once (over the time with a path), and some names."""
     hops, with_path_s = summary["hops"], summary["duration_s"] - summary["no_path_s"]
     names = _listed([hop["name"] for hop in hops])
     if len(hops) == 1 or with_path_s <= 0:
@@ -110,22 +118,22 @@ def _hops(summary: dict[str, Any]) -> str:
 
 
 def _events(view: PathView) -> dict[str, int]:
-    """Handovers, reconfigurations without one, and outages, each apart from the others and from losses."""
-    # A satellite that comes after nobody takes over from none: it ends an outage.
+    """Count handovers, reconfigurations without a handover, and outages."""
+    # A first satellite after an outage is the end of the outage, not a handover.
     ends = {b["at_ns"] for a, b in pairwise(view.metadata["routes"]) if not a["hops"]}
     events = [
         event
         for event in view.handovers()
         if event["kind"]["handover"]["from_satellite"] is not None or event["at_ns"] not in ends
     ]
-    moved = sum(map(moves, events))
+    moved = sum(map(changes_hop, events))
     return {"handovers": moved, "reconfigurations": len(events) - moved, "outages": _outages(view)}
 
 
 def _outages(view: PathView) -> int:
-    """Stretches without a path or in an event other than a handover; those that touch are one.
+    """Count outages: times without a path, or in an event other than a handover; adjacent ones are one.
 
-    Counted by their time and not by their events: one that lasts from the beginning or to the end has no event there.
+    They are counted by time, not by events: an outage that lasts from the start or to the end has no event there.
     """
     spans = [(start, end) for start, end, hops in view.routes() if not hops]
     spans += [
@@ -146,8 +154,8 @@ def _cells(quantiles: dict[str, float] | None, unit: float) -> list[object]:
     return [round(quantiles[name] / unit, 2) for name in QUANTILES]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _listed(names: list[str], most: int = 4) -> str:
@@ -168,13 +176,13 @@ def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64
 
 
 def known_at(view: PathView, direction: Direction, times_s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """At which of the times the path is known."""
+    """Return whether the path is known (not a gap) at each time [s]."""
     valid = view.valid(direction)
     return held(valid.t_s, valid.value, times_s) > 0
 
 
 def _with_path(view: PathView, loss: Steps) -> Steps | None:
-    """`loss` with the time without a path cut out; None if there is never a path."""
+    """Return `loss` without the times that have no path; None if there is never a path."""
     covered = np.zeros(loss.t_s.shape, bool)
     for start, end, hops in view.routes():
         if hops:
@@ -187,9 +195,9 @@ def _with_path(view: PathView, loss: Steps) -> Steps | None:
 
 
 def _episodes(loss: Steps) -> int:
-    """How many stretches with a probability above zero there are."""
-    bad = loss.value > 0
-    return int(np.count_nonzero(bad[1:] & ~bad[:-1]) + bad[0])
+    """Count the intervals with a loss probability above zero."""
+    lossy = loss.value > 0
+    return int(np.count_nonzero(lossy[1:] & ~lossy[:-1]) + lossy[0])
 
 
 def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:

@@ -1,4 +1,4 @@
-"""The long table of a Profile with names instead of codes: ``t_s, hop, direction, kind, value, valid``."""
+"""Convert a Profile to and from a long table with names: ``t_s, hop, direction, kind, value, valid``."""
 
 from __future__ import annotations
 
@@ -32,12 +32,17 @@ KINDS = ("delay_s", "capacity_bps", "loss_probability", "jitter_s")
 
 
 def profile_to_frame(profile: Profile) -> pl.DataFrame:
-    """Every series of `profile` as rows.
+    """Return all series of a Profile as one long table.
 
     Returns:
         Columns ``t_s`` [s since the start], ``hop`` (name), ``direction`` (up, down), ``kind`` (`KINDS`: one-way
-        delay [s], capacity [bit/s], loss probability [0–1], or a closure of the grant schedule whose length is the
-        value [s]), ``value``, and ``valid`` (whether the value is known from here to the next row).
+        delay [s], capacity [bit/s], loss probability [0–1], or the length [s] of a closure of the grant
+        schedule), ``value``, and ``valid`` (whether the value is known until the next row).
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> profile_to_frame(preset_profile("dumbbell", 1.0)).columns
+        ['t_s', 'hop', 'direction', 'kind', 'value', 'valid']
     """
     table = profile.table()
     hops = [hop["name"] for hop in json.loads(profile.metadata_json())["hops"]]
@@ -55,18 +60,25 @@ def profile_to_frame(profile: Profile) -> pl.DataFrame:
 
 
 def profile_from_frame(frame: pl.DataFrame, metadata: str) -> Profile:
-    """The Profile of a table as `profile_to_frame` returns it, and of its metadata (JSON).
+    """Build a Profile from a table in the form of `profile_to_frame` and its metadata (JSON).
 
     Raises:
-        UserError: A column is missing, of another type or has empty cells; a name is unknown; or what the Profile
-            refuses.
+        UserError: A column is missing, has another type or empty cells; a name is unknown; or the series or metadata
+            are invalid.
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> path = preset_profile("dumbbell", 1.0)
+        >>> copy = profile_from_frame(profile_to_frame(path), path.metadata_json())
+        >>> copy.content_hash() == path.content_hash()
+        True
     """
     missing = [name for name in SCHEMA if name not in frame.columns]
     if missing:
-        raise UserError(f"the table has no column {missing[0]}; wanted {', '.join(SCHEMA)}")
+        raise UserError(f"the table has no column {missing[0]}; expected {', '.join(SCHEMA)}")
     for name, kind in SCHEMA.items():
         if frame[name].dtype != kind:
-            raise UserError(f"column {name} holds {frame[name].dtype}; wanted {kind}")
+            raise UserError(f"column {name} holds {frame[name].dtype}; expected {kind}")
         if frame[name].null_count():
             raise UserError(f"column {name} has {frame[name].null_count()} empty cell(s); every row needs a value")
     return Profile.from_table(
@@ -85,12 +97,12 @@ def _named(codes: NDArray[Code], names: Sequence[str]) -> pl.Series:
 
 
 def _codes(column: pl.Series, names: Sequence[str], dtype: type[Code]) -> NDArray[Code]:
-    """Codes of `column`'s values: their places in `names`."""
+    """Return the index in `names` of each value of a column."""
     places = {name: place for place, name in enumerate(names)}
     unknown = [value for value in column.unique(maintain_order=True) if value not in places]
     if unknown:
         row = int((column == unknown[0]).arg_max() or 0)
-        raise UserError(f"row {row}: {column.name} {shown(unknown[0])} is unknown; wanted {_listed(names)}")
+        raise UserError(f"row {row}: {column.name} {shown(unknown[0])} is unknown; expected {_listed(names)}")
     if not places:
         return np.empty(0, dtype)
     return column.replace_strict(places, return_dtype=pl.UInt32).to_numpy().astype(dtype)
@@ -102,7 +114,7 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
 
 
 def _hop_names(metadata: str) -> list[str]:
-    """Names of the hops in the metadata; none if it is malformed, which the Profile says better."""
+    """Return the hop names of the metadata; none if it is malformed, which the Profile reports better."""
     try:
         return [str(hop["name"]) for hop in json.loads(metadata)["hops"]]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -10,7 +10,7 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.parquet import read_profile
-from bentpipe.profiles.path import PathView, is_handover, moves
+from bentpipe.profiles.path import PathView, changes_hop, is_handover
 from bentpipe.runs.profiles import profile_file
 from bentpipe.runs.work import Base
 
@@ -60,11 +60,11 @@ class RacedPath:
 
         As in the Run's events, one whose interruption began earlier and lasts into the Run counts from its beginning.
         """
-        return self._begun([event for event in self.view.handovers() if moves(event)])
+        return self._begun([event for event in self.view.handovers() if changes_hop(event)])
 
     def reconfigurations(self) -> Floats:
         """When the path was reconfigured and stayed where it was [s]; otherwise as `handovers`."""
-        return self._begun([event for event in self.view.handovers() if not moves(event)])
+        return self._begun([event for event in self.view.handovers() if not changes_hop(event)])
 
     def outages(self) -> Spans:
         """From when to when nothing could pass [s]: no hop in use, or one struck by an outage, obstruction or rain."""

@@ -1,6 +1,6 @@
-"""Other people's formats: one file per format, and the table of them.
+"""Convert Profiles from and to the formats of other tools: one module per format, listed in `FORMATS`.
 
-A format that is added is a file here and a line in `FORMATS`.
+A new format is a module here and a line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ __all__ = ["FORMATS", "Converted", "Format", "ReadOptions", "WriteOptions", "Wri
 
 @dataclass(frozen=True)
 class Format:
-    """A format: one line about it, and what reads and writes it (None: that way is not possible).
+    """A format with its reader and writer.
 
     Attributes:
-        ending: What the default name of a written file adds to the Profile's.
+        description: One line.
+        read: Reads files; None: the format cannot be read.
+        write: Writes files; None: the format cannot be written.
+        ending: Suffix of the default name of a written file.
     """
 
     description: str
@@ -45,7 +48,9 @@ class Format:
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         "csv": Format("the long table, with or without its metadata line", read_csv, write_csv, ".csv"),
-        "hypatia": Format("RTTs of a pair, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"),
+        "hypatia": Format(
+            "RTTs of a pair of stations, time_ns,rtt_ns", read_hypatia, write_hypatia, ".networkx_rtt.txt"
+        ),
         "iperf3": Format("JSON of iperf3 -J", read_iperf3),
         "leoreplayer": Format(
             "LeoReplayer's delay file, with mm-link's traces beside it", read_leoreplayer, write_leoreplayer
@@ -60,57 +65,85 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
     }
 )
 
-#: RTTs, of which a Profile is made, with its losses and slots; converted they would be a line between probes.
+#: RTT logs. `bentpipe profile from` makes a Profile of them, with loss and slots, which a conversion cannot do.
 _MEASUREMENTS = ("fping", "irtt", "ping", "rtt")
 
 
 def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Converted:
-    """The Profile in files of the format `name`.
+    """Read a Profile from files of another tool.
+
+    Args:
+        name: A key of `FORMATS`, such as ``"mahimahi"``.
+        paths: The files, in the order that the format's reader takes them.
+        options: Values that the files lack, such as a one-way delay [s].
+
+    Returns:
+        The Profile, and notes about assumed or missing values.
 
     Raises:
-        UserError: An unknown format, one that cannot be read, or what its reader refuses.
+        UserError: The format is unknown or cannot be read, or the reader refuses a file; the message names file and
+            line.
+
+    Example:
+        >>> import os, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trace = pathlib.Path(folder, "trace.down")
+        ...     _ = trace.write_text(os.linesep.join(["1", "1000"]))
+        ...     read_as("mahimahi", [trace], ReadOptions(delay_s=0.02)).profile.duration_s
+        1.0
     """
     if (read := _format(name, "read").read) is None:
-        raise UserError(f"format {name} can be written but not read; formats that can: {_those_with('read')}")
+        raise UserError(f"format {name} can be written but not read; formats that can: {_formats_with('read')}")
     if not paths:
-        raise UserError(f"no file given; wanted one of the format {name}")
+        raise UserError(f"no file given; expected one of the format {name}")
     try:
         return read(paths, options or ReadOptions())
     except UserError as error:
-        # What the Profile itself refuses (a duration, a delay) does not know of files.
+        # Errors of the Profile itself (a duration, a delay) do not name the file.
         if any(str(path) in str(error) for path in paths):
             raise
         raise UserError(f"{', '.join(map(str, paths))}: {error}") from error
 
 
 def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options: WriteOptions | None = None) -> Written:
-    """Writes `profile` in the format `name`: at `path`, or at names that begin with it if there are several files.
+    """Write a Profile in the format of another tool.
+
+    Args:
+        name: A key of `FORMATS`.
+        profile: The Profile.
+        path: The file; where the format has several files, the prefix of their names.
+        options: Sampling step [s].
+
+    Returns:
+        The written files, and notes about content that the format cannot hold.
 
     Raises:
-        UserError: An unknown format, one that cannot be written, or what its writer refuses.
+        UserError: The format is unknown or cannot be written, or cannot hold this Profile.
     """
     if (write := _format(name, "write").write) is None:
-        raise UserError(f"format {name} can be read but not written; formats that can: {_those_with('write')}")
+        raise UserError(f"format {name} can be read but not written; formats that can: {_formats_with('write')}")
     return write(profile, Path(path), options or WriteOptions())
 
 
 def ending(name: str) -> str:
-    """What the default name of a file written in the format `name` ends in. Raises `UserError` for an unknown one."""
+    """Return the suffix of a format's default file name. Raises `UserError` for an unknown format."""
     return _format(name, "write").ending
 
 
-def _format(name: str, way: Literal["read", "write"]) -> Format:
+def _format(name: str, mode: Literal["read", "write"]) -> Format:
     if name in FORMATS:
         return FORMATS[name]
-    known = _those_with(way)
+    known = _formats_with(mode)
     if name.lower() == "parquet":
-        raise UserError(f"a Profile is Parquet already, and every command takes it as it is; formats to {way}: {known}")
-    if way == "read" and name.lower() in _MEASUREMENTS:
         raise UserError(
-            f"{name}: RTTs are no Profile, but one is made from them: bentpipe profile from FILE -o P.parquet"
+            f"a Profile is Parquet already, and every command takes it as it is; formats to {mode}: {known}"
         )
-    raise unknown_name(f"format to {way}", name, [n for n in FORMATS if n in known], f"known: {known}")
+    if mode == "read" and name.lower() in _MEASUREMENTS:
+        raise UserError(
+            f"{name}: RTTs are not converted; make a Profile from them: bentpipe profile from FILE -o P.parquet"
+        )
+    raise unknown_name(f"format to {mode}", name, [n for n in FORMATS if n in known], f"known: {known}")
 
 
-def _those_with(way: str) -> str:
-    return ", ".join(name for name, entry in FORMATS.items() if getattr(entry, way) is not None)
+def _formats_with(mode: str) -> str:
+    return ", ".join(name for name, entry in FORMATS.items() if getattr(entry, mode) is not None)

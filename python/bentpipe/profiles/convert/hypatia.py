@@ -1,4 +1,4 @@
-"""RTTs of one pair as Hypatia's analysis writes and plots them: ``networkx_rtt_<src>_to_<dst>.txt``.
+"""RTTs of one pair of stations in the format of Hypatia's analysis: ``networkx_rtt_<src>_to_<dst>.txt``.
 
 A line is ``time_ns,rtt_ns``, the RTT of the shortest path at that time, 0 where there is none (Hypatia,
 satgenpy/satgen/post_analysis/print_routes_and_rtt.py, commit 0332a2d).
@@ -21,12 +21,12 @@ from bentpipe.profiles.path import PathView
 
 
 def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path``: the RTT of a lone small packet every `options.step_s` (Hypatia's default is 0.1 s).
+    """Write the RTT of a lone small packet every `options.step_s` (Hypatia's default is 0.1 s).
 
-    0, which is no path, stands for gaps of a step or more too.
+    The value 0 (no path) also marks gaps of a step or more.
 
     Raises:
-        UserError: A step that is not usable.
+        UserError: The step is out of range.
     """
     view = PathView(profile)
     times = grid_s(view, options)
@@ -38,7 +38,7 @@ def write_hypatia(profile: Profile, path: Path, options: WriteOptions) -> Writte
 
 
 def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of such a file: half of each RTT in each direction, gaps where there was no path.
+    """Read a Profile from Hypatia's RTTs: half of each RTT in each direction, gaps where there was no path.
 
     Raises:
         UserError: A line that is not ``time_ns,rtt_ns``, times that do not increase, no path at all; the line is named.
@@ -54,7 +54,7 @@ def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
         except (ValueError, IndexError):
             raise UserError(f"{where}: {shown(line)} is not time_ns,rtt_ns") from None
         if len(fields) != 2 or not 0 <= time_ns <= MAX_DURATION_S * 1e9 or not 0 <= rtt_ns <= MAX_RTT_MS * 1e6:
-            raise UserError(f"{where}: {shown(line)} is out of range; wanted time_ns,rtt_ns")
+            raise UserError(f"{where}: {shown(line)} is out of range; expected time_ns,rtt_ns")
         if times and time_ns <= times[-1]:
             raise UserError(f"{where}: {time_ns} ns comes after {times[-1]} ns; times must increase")
         times.append(time_ns)

@@ -1,6 +1,6 @@
-"""JSON of iperf3, ``-J`` or ``--json-stream``: throughput per interval, and RTTs.
+"""Read a Profile from the JSON of iperf3 (``-J`` or ``--json-stream``): throughput per interval, and RTTs.
 
-`bentpipe.measurements.readers.iperf3` reads the files.
+`bentpipe.measurements.readers.iperf3` parses the files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import polars as pl
 from bentpipe.errors import UserError
 from bentpipe.files import read_unpacked
 from bentpipe.measurements.readers import iperf3
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions, one_path
 
@@ -20,24 +20,24 @@ _TOUCH_S = 0.001
 
 
 def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of one iperf3 test: its throughput, over all streams, as the capacity of the direction it tested.
+    """Read a Profile from one iperf3 test: the throughput of all streams is the capacity of the tested direction.
 
-    A transfer never exceeds the capacity but may stay below it: what is read is what one test achieved, with its
-    controller and its queue (``includes`` says so). What a client receives went down, otherwise up; the other direction
-    is not limited. The delay is half of the sender's RTTs if the file has them (only a sending client has),
-    otherwise `options.delay_s`. Time between intervals, and intervals marked as omitted, are gaps.
+    A transfer never exceeds the capacity but may stay below it: the result is the throughput of one test, with its
+    controller and queue (``includes`` records that). Data that the client receives is down, otherwise up; the other
+    direction has no limit. The delay is half of the sender's RTTs if the file has them (only a sending client does),
+    otherwise `options.delay_s`. Times between intervals, and intervals marked as omitted, are gaps.
 
     Raises:
-        UserError: Not such a file, a failed test, no interval, both directions at once, or no delay anywhere; the place
-            is named.
+        UserError: Not an iperf3 file, a failed test, no interval, both directions at once, or no delay; the message
+            names the place.
     """
     path = one_path(paths, "iperf3 JSON")
-    rows = iperf3.measure(read_unpacked(path), str(path), Said()).tables["samples"]
+    rows = iperf3.measure(read_unpacked(path), str(path), ReadHints()).tables["samples"]
     rows = rows.filter(~pl.col("omitted"))
     ways = rows["direction"].unique().to_list()
     if len(ways) != 1:
-        found = "both directions at once" if ways else "no interval that counts"
-        raise UserError(f"{path}: {found}; wanted a test of one direction")
+        problem = "both directions at once" if ways else "no interval that counts"
+        raise UserError(f"{path}: {problem}; expected a test of one direction")
     for name in ("goodput_bps", "sent_bps", "rtt_smoothed_ms"):
         if name not in rows.columns:
             rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name))
@@ -80,7 +80,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
 
 
 def _series(intervals: pl.DataFrame) -> tuple[Points, Points | None, list[str]]:
-    """Capacity and delay of the intervals, with a row for every gap between them; and notes."""
+    """Return capacity and delay of the intervals, with a row for every gap between them, and notes."""
     rows: list[tuple[float, float, bool]] = []
     end = 0.0
     gaps = 0

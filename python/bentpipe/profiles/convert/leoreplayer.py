@@ -1,4 +1,4 @@
-"""Delay files of LeoReplayer's ``mm-delay``, with the packet-delivery traces that its ``mm-link`` reads beside them.
+"""Delay files of LeoReplayer's ``mm-delay``, with the packet-delivery traces of its ``mm-link``.
 
 A line is a one-way delay in whole milliseconds, for packets of either direction that enter within the interval of that
 line; the interval is the first argument of ``mm-delay`` (10 ms in the published traces), and at its end the file starts
@@ -14,7 +14,7 @@ import numpy as np
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_unpacked
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.readers.traces import DELAY_STEP_S, measure_delays, opportunities_ms
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.convert.mahimahi import capacity_of, write_mahimahi
@@ -28,13 +28,13 @@ INTERVAL_MS = round(DELAY_STEP_S * 1e3)
 
 
 def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path.delay``, and ``path.up`` and ``path.down`` for the directions that have a capacity.
+    """Write ``path.delay``, and ``path.up`` and ``path.down`` for the directions that have a capacity.
 
-    A line is half the RTT of a lone small packet that leaves in the middle of the interval, since ``mm-delay``
-    holds packets of both directions for as long; without a path the last one stays.
+    A line is half the RTT of a lone small packet that leaves in the middle of the interval, because ``mm-delay`` has
+    one delay for both directions. Without a path the last delay is repeated.
 
     Raises:
-        UserError: A capacity that is missing for part of the time, or too small for a single packet.
+        UserError: The capacity is missing for part of the time, or too small for a single packet.
     """
     view = PathView(profile)
     count = max(1, int(view.duration_s * 1e3) // INTERVAL_MS)
@@ -64,19 +64,19 @@ def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Wr
 
 
 def read_leoreplayer(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of a delay file, and of packet-delivery traces after it: one, of `options.direction`, or up and down.
+    """Read a Profile from a delay file and packet-delivery traces: one, of `options.direction`, or two, up and down.
 
-    The delay holds for its interval (`INTERVAL_MS`), in both directions; the Profile lasts as long as the delay file,
-    and traces that are shorter start over, as in the replayer.
+    Each delay holds for its interval (`INTERVAL_MS`), in both directions. The Profile lasts as long as the delay file;
+    shorter traces start over, as in the replayer.
 
     Raises:
-        UserError: A line that is not what it should be; it is named.
+        UserError: A line is invalid; the message names it.
     """
     if len(paths) not in (1, 2, 3):
         raise UserError(
-            f"{len(paths)} files given; wanted a delay file, and one or two traces (up, then down) after it"
+            f"{len(paths)} files given; expected a delay file, and one or two traces (up, then down) after it"
         )
-    table = measure_delays(read_unpacked(paths[0]), str(paths[0]), Said()).tables["links"]
+    table = measure_delays(read_unpacked(paths[0]), str(paths[0]), ReadHints()).tables["links"]
     delays_ms = table["delay_ms"].to_numpy()
     duration_s = delays_ms.size * INTERVAL_MS / 1e3
     directions = DIRECTIONS if len(paths) == 3 else (options.direction,)

@@ -1,4 +1,4 @@
-"""Packet-delivery traces as mahimahi's ``mm-link`` reads them: one line a millisecond in which 1500 bytes may leave.
+"""Packet-delivery traces of mahimahi's ``mm-link``: one line for each opportunity to send 1500 bytes.
 
 A line is a time in whole milliseconds since the beginning; lines repeat and never decrease; at the last time the
 trace starts over (mahimahi-traces README; mm-link(1)). An opportunity at millisecond t stands for what the link sends
@@ -26,12 +26,12 @@ from bentpipe.profiles.table import DIRECTIONS, Direction
 
 
 def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path.up`` and ``path.down``, one for each direction that has a capacity.
+    """Write ``path.up`` and ``path.down``, one for each direction that has a capacity.
 
-    Delay, loss and queues are not in the format: the notes say what to give ``mm-delay``.
+    Delay, loss and queues are not in the format; the notes give the delays for ``mm-delay``.
 
     Raises:
-        UserError: A capacity that is missing for part of the time, or too small for a single packet.
+        UserError: The capacity is missing for part of the time, or too small for a single packet.
     """
     view = PathView(profile)
     files, notes = [], []
@@ -42,7 +42,7 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
             continue
         times, seconds = capacity.cumulative()
         count = int(seconds[-1] // OPPORTUNITY_BITS)
-        # Where the sum stands still (no path) its first time counts: a packet leaves when its last bit has.
+        # Where the sum is constant (no path) its first time counts: a packet leaves with its last bit.
         sums, first = np.unique(seconds, return_index=True)
         due_s = np.interp(np.arange(1, count + 1) * float(OPPORTUNITY_BITS), sums, times[first])
         lines = np.ceil(due_s * 1e3 - 1e-6).astype(np.int64)
@@ -70,20 +70,20 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
 
 
 def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of one or two packet-delivery traces.
+    """Read a Profile from one or two packet-delivery traces.
 
-    Two are up, then down, as mm-link takes them; one is of `options.direction`, and the other is not limited.
-    The capacity is the bytes of each `options.bin_s` over its length; the Profile lasts as long as the longer trace.
+    Two traces are up, then down, as mm-link takes them. One trace is of `options.direction`; the other direction has no
+    limit. The capacity is the mean over each `options.bin_s`; the Profile lasts as long as the longer trace.
 
     Raises:
-        UserError: No `options.delay_s`; a line that is not a time, or decreases; the line is named.
+        UserError: `options.delay_s` is missing, or a line is not a time or decreases; the message names the line.
     """
     if len(paths) not in (1, 2):
-        raise UserError(f"{len(paths)} traces given; wanted one, or two: up, then down")
+        raise UserError(f"{len(paths)} traces given; expected one, or two: up, then down")
     if options.delay_s is None:
         raise UserError(f"{paths[0]}: a packet-delivery trace holds no delay; give a one-way delay (--delay 20ms)")
     if not 0.001 <= options.bin_s <= 3600:
-        raise UserError(f"bin: {options.bin_s:g} s; wanted 0.001 to 3600")
+        raise UserError(f"bin: {options.bin_s:g} s; expected 0.001 to 3600")
     directions: tuple[Direction, ...] = ("up", "down") if len(paths) == 2 else (options.direction,)
     times = {
         direction: opportunities_ms(read_unpacked(path), str(path))
@@ -119,12 +119,12 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
 
 
 def _without_direction(path: str | os.PathLike[str]) -> Path:
-    """The name that `write_mahimahi` gave both directions' endings to."""
+    """Return the path without the suffix of a direction that `write_mahimahi` adds."""
     return Path(path).with_suffix("") if Path(path).suffix in {f".{d}" for d in DIRECTIONS} else Path(path)
 
 
 def capacity_of(times_ms: NDArray[np.int64], bin_s: float, duration_s: float) -> Points:
-    """Bits per bin over the bin's length; the last bin ends with the trace, and a gap fills the rest of the span."""
+    """Return the mean capacity of each bin; the last bin ends with the trace, and a gap fills the rest."""
     edges, bps = binned_bps(times_ms, bin_s)
     if edges[-1] < duration_s:
         return Points.of(edges, np.append(bps, 0.0), np.arange(edges.size) < bps.size)

@@ -1,8 +1,8 @@
-"""Shell scripts that make Linux's netem (tc-netem(8)) follow a Profile, one per direction; and those read back.
+"""Shell scripts that make Linux's netem (tc-netem(8)) follow a Profile, one per direction, and their reader.
 
-What netem cannot say is stated in the script's head and in ``docs/reference/converters.md``: values change in steps;
-loss is independent from packet to packet within a step; a capacity of zero is a loss of 100 %; a delay that falls
-lets packets overtake.
+The script's header and ``docs/reference/converters.md`` list the limits of netem: values change in steps; loss is
+independent from packet to packet within a step; a capacity of zero is a loss of 100 %; packets overtake each other when
+the delay falls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bentpipe.profiles.path import PathView, Steps
 from bentpipe.profiles.table import DIRECTIONS, Direction
 from bentpipe.times import format_utc, parse_utc
 
-#: Size of a packet, to turn bytes into netem's packets.
+#: Packet size [bytes] that converts a queue in bytes to packets.
 _PACKET_BYTES = 1500
 
 _HEAD = """#!/usr/bin/env bash
@@ -59,10 +59,10 @@ _LINE = re.compile(
 
 
 def write_netem(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path.up.sh`` and ``path.down.sh``: run one on each side of the path, on the device that sends.
+    """Write ``path.up.sh`` and ``path.down.sh``; run each on the sending device of its direction.
 
     Raises:
-        UserError: A step that is not usable, or a capacity limit that is missing for part of the time.
+        UserError: The step is out of range, or the capacity limit is missing for part of the time.
     """
     view = PathView(profile)
     files = []
@@ -89,7 +89,7 @@ def write_netem(profile: Profile, path: Path, options: WriteOptions) -> Written:
 
 
 def _schedule(view: PathView, direction: Direction, options: WriteOptions) -> list[str]:
-    """Lines ``at delay loss rate limit``; steps like the one before are left out, the last only says when to stop."""
+    """Return lines ``at delay loss rate limit``, without repeated steps; the last line is the end time."""
     capacity, loss = limited_capacity(view, direction), view.loss(direction)
     # Interruptions are shorter than steps: the schedule changes at their edges too.
     edges = [edge for hop in range(len(view.metadata["hops"])) for pair in view.interruptions(hop) for edge in pair]
@@ -97,7 +97,7 @@ def _schedule(view: PathView, direction: Direction, options: WriteOptions) -> li
     at = at[at < view.duration_s]
     bounds = np.append(at, view.duration_s)
     delays = view.profile.delay_ms(direction, (bounds[:-1] + bounds[1:]) / 2)
-    # Without a path there is no delay either: the last one stays, and everything is lost.
+    # Without a path the last delay is repeated, and all packets are lost.
     known = np.maximum.accumulate(np.where(np.isnan(delays), 0, np.arange(delays.size)))
     delays = np.nan_to_num(delays[known])
     lost = loss.means(bounds)
@@ -117,7 +117,7 @@ def _schedule(view: PathView, direction: Direction, options: WriteOptions) -> li
 
 
 def _limit(view: PathView, direction: Direction, bps: int | None, delay_ms: float) -> int:
-    """The smallest queue on the path and what fits into the delay [packets]: netem's limit counts both."""
+    """Return the smallest queue on the path plus the packets in flight [packets]: netem's limit counts both."""
     queues = []
     for hop in view.metadata["hops"]:
         limit = hop[f"{direction}_queue"]["limit"]
@@ -127,27 +127,27 @@ def _limit(view: PathView, direction: Direction, bps: int | None, delay_ms: floa
             queues.append(limit["bytes"] // _PACKET_BYTES)
         else:
             queues.append(int(limit["time_ns"] / 1e9 * (bps or 0) / 8 / _PACKET_BYTES))
-    flying = (bps or 0) * delay_ms / 1e3 / 8 / _PACKET_BYTES
-    return max(1, min(queues)) + math.ceil(flying)
+    in_flight = (bps or 0) * delay_ms / 1e3 / 8 / _PACKET_BYTES
+    return max(1, min(queues)) + math.ceil(in_flight)
 
 
 def read_netem(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of scripts that `write_netem` wrote (not of any other): one, or both directions in any order.
+    """Read a Profile from scripts of `write_netem`: one direction, or both in any order.
 
-    Steps become points: the delay between them is a straight line. A direction without a script is not limited and
-    has the other's delay. Limits hold the delayed packets too, so queues are those of `options`.
+    Steps become points, with linear delay between them. A direction without a script has no limit and the other's
+    delay. Limits in the scripts include packets in flight, so the queues are those of `options`.
 
     Raises:
-        UserError: Not such a script, a newer one, two of one direction; the line is named.
+        UserError: Not a script of `write_netem`, a newer format, or two of one direction; the message names the line.
     """
     if len(paths) not in (1, 2):
-        raise UserError(f"{len(paths)} scripts given; wanted one or two of `--to netem`")
+        raise UserError(f"{len(paths)} scripts given; expected one or two of `--to netem`")
     sides: dict[str, Side] = {}
     spans = []
     for path in paths:
         direction, duration_s, start, side = _script(path, options)
         if direction in sides:
-            raise UserError(f"{path}: is a second script for {direction}; wanted one for each direction")
+            raise UserError(f"{path}: is a second script for {direction}; expected one for each direction")
         sides[direction] = side
         spans.append((duration_s, start))
     notes = []
@@ -156,7 +156,9 @@ def read_netem(paths: Paths, options: ReadOptions) -> Converted:
             sides[direction] = Side(delay_s=sides[other].delay_s, queue=options.limit())
             notes.append(f"{direction} has no script: no capacity limit there, and the delay of {other}")
     if len(set(spans)) > 1:
-        raise UserError(f"{paths[1]}: start or duration differ from those of {paths[0]}; wanted scripts of one Profile")
+        raise UserError(
+            f"{paths[1]}: start or duration differ from those of {paths[0]}; expected scripts of one Profile"
+        )
     duration_s, start = spans[0]
     profile = single_hop_profile(
         name=options.name_for(paths[0]),
@@ -190,14 +192,14 @@ def _script(path: str | os.PathLike[str], options: ReadOptions) -> tuple[str, fl
         if match is None:
             raise UserError(f"{path}:{count}: {shown(line)} is not `at delay loss rate limit`")
         if float(match["loss"]) > 100:
-            raise UserError(f"{path}:{count}: a loss of {match['loss']} %; wanted 0 to 100")
+            raise UserError(f"{path}:{count}: a loss of {match['loss']} %; expected 0 to 100")
         bps = float(match["rate"]) if match["rate"] else math.inf
         rows.append((float(match["at"]), float(match["delay"]) / 1e3, float(match["loss"]) / 100, bps))
     if len(rows) < 2:
-        raise UserError(f"{path}: its SCHEDULE has {len(rows)} line(s); wanted at least two")
+        raise UserError(f"{path}: its SCHEDULE has {len(rows)} line(s); expected at least two")
     at, delay, loss, rate = np.array(rows[:-1]).T
     limited = np.isfinite(rate)
-    # Where the rate was zero the script says 100 % loss and no rate: no capacity then.
+    # A rate of zero is written as 100 % loss and no rate.
     capacity = Points.of(at, np.where(limited, rate, 0.0)) if limited.any() else None
     side = Side(
         delay_s=Points.of(at, delay), capacity_bps=capacity, loss_probability=Points.of(at, loss), queue=options.limit()
@@ -212,5 +214,5 @@ def _rate(bps: int | None) -> str:
 
 
 def _short(number: float) -> str:
-    """A decimal without exponent and without trailing zeros."""
+    """Format a decimal without exponent and trailing zeros."""
     return f"{number:.9f}".rstrip("0").rstrip(".")

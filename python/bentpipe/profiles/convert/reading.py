@@ -1,4 +1,4 @@
-"""What the readers of other people's formats have in common: options, results, and checked numbers."""
+"""Options and results that the readers of other tools' formats share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Paths = Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a file may not say about its path.
+    """Values that a file may lack.
 
     Attributes:
-        name: The Profile's name; by default the file's.
-        start_unix_ns: When it starts [ns since 1970]; by default what the file says, or 1970 where it says nothing.
-        direction: Which way the packets of a file with one direction go.
-        bin_s: Width of the capacity's steps [s] (packet-delivery traces).
-        delay_s: One-way delay [s], both directions, of files that hold none.
-        queue: Limit of the queues; a measurement does not know it.
+        name: The Profile's name; default: the file's name.
+        start_unix_ns: Start [ns since 1970]; default: the start in the file, or 1970 if it has none.
+        direction: Direction of a file that has only one.
+        bin_s: Bin width of the capacity [s] (packet-delivery traces).
+        delay_s: One-way delay [s] of both directions, for files without delays.
+        queue: Queue limit, which no measurement contains.
     """
 
     name: str | None = None
@@ -37,24 +37,24 @@ class ReadOptions:
     queue: QueueLimit = field(default_factory=lambda: parse_queue(DEFAULT_QUEUE, "queue"))
 
     def limit(self) -> dict[str, int]:
-        """The queue as in the metadata."""
+        """Return the queue limit as in the metadata."""
         return queue_limit(self.queue)
 
     def name_for(self, path: str | os.PathLike[str]) -> str:
-        """The name, or the file's without its folder."""
+        """Return the name, or the file's name without its folder."""
         return self.name or Path(path).name
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A Profile that was read, and lines about what was left out or assumed."""
+    """A Profile that was read, and notes about assumed or missing values."""
 
     profile: Profile
     notes: Sequence[str] = ()
 
 
-def one_path(paths: Paths, what: str) -> str | os.PathLike[str]:
-    """The only path there is. Raises `UserError` for more."""
+def one_path(paths: Paths, description: str) -> str | os.PathLike[str]:
+    """Return the only path. Raises `UserError` if there is not exactly one."""
     if len(paths) != 1:
-        raise UserError(f"{len(paths)} files given; {what} is read from one")
+        raise UserError(f"{len(paths)} files given; {description} is read from one")
     return paths[0]

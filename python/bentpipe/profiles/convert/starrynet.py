@@ -1,10 +1,9 @@
-"""Link files as StarryNet keeps and replays them: a terminal and a server as ground stations, a satellite between them.
+"""Link files of StarryNet: terminal and server are ground stations, with one satellite between them.
 
-In ``GS-2/gsl/T.txt`` a line a ground station, ``gs|removed|updated|added``, with links
-``index,shell,orbit,satellite,delay_ms`` separated by blanks: the changes at step T, of both ways alike. Beside them,
-for each shell, ``isl/T.txt`` (no links between satellites here) and ``position/T+1.txt`` (StarryNet,
-starrynet/sn_observer.py and sn_synchronizer.py, commit 1b43d5d). StarryNet takes files that are there if it is told to
-use what it has cached.
+``GS-2/gsl/T.txt`` has one line for each ground station, ``gs|removed|updated|added``, with links
+``index,shell,orbit,satellite,delay_ms`` separated by blanks: the changes at step T, equal in both directions. Each
+shell also has ``isl/T.txt`` (empty here: no inter-satellite links) and ``position/T+1.txt`` (StarryNet,
+starrynet/sn_observer.py and sn_synchronizer.py, commit 1b43d5d). StarryNet uses existing files if its cache is on.
 """
 
 from __future__ import annotations
@@ -30,34 +29,34 @@ from bentpipe.profiles.convert.writing import WriteOptions, Written, grid_s, no_
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.table import DIRECTIONS
 
-#: Folder of StarryNet's own naming: name, link style and policy of the configuration.
+#: Folder in StarryNet's naming scheme: name, link style and policy of the configuration.
 _EXPERIMENT = "bentpipe-Grid-LeastDelay"
-#: One shell of two satellites, which take turns at handovers; its name is made of its numbers as StarryNet makes it.
+#: One shell of two satellites, which alternate at handovers. StarryNet derives the shell's name from its numbers.
 _SHELL = {"Altitude (km)": 550, "Inclination": 53, "Orbits": 1, "Satellites per orbit": 2, "Phase shift": 1}
 _SHELL_FOLDER = "0_550-53-1-2-1"
-#: Change of delay below which StarryNet keeps the old one [ms].
+#: Change of delay [ms] below which StarryNet ignores it.
 _SAME_MS = 0.01
-#: Most steps: each is three files. Chosen here: a day of seconds.
-_MOST_STEPS = 86_400
+#: Largest number of steps; each is three files. Chosen here: a day of seconds.
+_MAX_STEPS = 86_400
 
 _LINK = re.compile(r"(\d{1,6}),(\d{1,3}),(\d{1,4}),(\d{1,4}),(\d{1,6}(?:\.\d{1,9})?)\Z")
 
 
 def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes the folder `path`: ``config.json`` and the link files of every step.
+    """Write the folder `path`: ``config.json`` and the link files of every step.
 
-    Half of the one-way delay (of an RTT's half: StarryNet's links are alike in both ways) is the terminal's link,
-    half the server's. Without a path, and in gaps of a step or more, both have none.
+    StarryNet's links have equal delays in both directions, so the one-way delay is half of the RTT. Half of it is the
+    terminal's link, half the server's. Without a path, and in gaps of a step or more, neither has a link.
 
     Raises:
-        UserError: `path` is there already, a step that is not usable, or more than a day of steps.
+        UserError: `path` exists already, the step is out of range, or there are more than a day of steps.
     """
     view = PathView(profile)
     times = grid_s(view, options)
-    if times.size > _MOST_STEPS:
-        raise UserError(f"{profile.name}: {times.size} steps; wanted at most {_MOST_STEPS}: give a longer --step")
+    if times.size > _MAX_STEPS:
+        raise UserError(f"{profile.name}: {times.size} steps; expected at most {_MAX_STEPS}: give a longer --step")
     if path.exists():
-        raise UserError(f"{path}: is there already; StarryNet's files are a folder of their own, name a new one")
+        raise UserError(f"{path}: exists already; expected the name of a new folder for StarryNet's files")
     rtt_ms, known = stepped_rtt_ms(view, times, options)
     link_ms = np.where(known, rtt_ms, np.nan) / 4
     satellite = np.searchsorted([event["at_ns"] / 1e9 for event in view.handovers()], times, side="right") % 2
@@ -116,7 +115,7 @@ def _parent(path: Path) -> Path:
 
 
 def _steps(link_ms: NDArray[np.float64], satellite: NDArray[np.int64]) -> Iterator[str]:
-    """The text of each step: what changed of either ground station's link."""
+    """Yield the text of each step: the changes of both ground stations' links."""
     old: tuple[int, float] | None = None
     for ms, sid in zip(link_ms.tolist(), satellite.tolist(), strict=True):
         new = None if ms != ms else (sid, ms)  # noqa: PLR0124 - NaN: no path
@@ -140,12 +139,12 @@ def _steps(link_ms: NDArray[np.float64], satellite: NDArray[np.int64]) -> Iterat
 
 
 def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile between the first two ground stations of such a folder: the sum of their links to one satellite.
+    """Read the Profile between the first two ground stations: the sum of their links to a common satellite.
 
-    A step without a link at either of them, or with links to two satellites, is a gap.
+    A step without a common satellite is a gap.
 
     Raises:
-        UserError: No ``config.json``, no link files below it, or a line that is not what it should be; it is named.
+        UserError: No ``config.json``, no link files below it, or an invalid line; the message names it.
     """
     folder = Path(one_path(paths, "StarryNet's files"))
     where = folder / "config.json"
@@ -153,10 +152,10 @@ def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
     step_s = number(f"{where}: step (s)", member(str(where), config, "step (s)", (int, float)), 0.001, 3600, "s")
     sources = sorted(folder.glob("*/GS-*/gsl"))
     if len(sources) != 1:
-        raise UserError(f"{folder}: {len(sources)} folders of ground stations' links (*/GS-*/gsl); wanted one")
+        raise UserError(f"{folder}: {len(sources)} folders of ground stations' links (*/GS-*/gsl); expected one")
     count = sum(1 for file in sources[0].iterdir() if file.suffix == ".txt")
     if not 0 < count * step_s <= MAX_DURATION_S:
-        raise UserError(f"{sources[0]}: {count} steps of {step_s:g} s; wanted one at least, and at most 31 days")
+        raise UserError(f"{sources[0]}: {count} steps of {step_s:g} s; expected one at least, and at most 31 days")
     delay_ms = np.full(count, np.nan)
     links: dict[int, dict[int, tuple[str, float]]] = {0: {}, 1: {}}
     for step in range(count):
@@ -185,22 +184,22 @@ def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
 
 
 def _apply(path: Path, links: dict[int, dict[int, tuple[str, float]]]) -> None:
-    """Brings the links of the ground stations in `links` to what a file says: by index, satellite and delay."""
+    """Apply the changes in a file to `links`: ground station → index → (satellite, delay [ms])."""
     for count, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         parts = line.split("|")
         if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) <= 6):
             raise UserError(f"{path}:{count}: {shown(line)} is not ground station|removed|updated|added")
-        mine = links.get(int(parts[0]))
+        own_links = links.get(int(parts[0]))
         for place, text in enumerate(parts[1:]):
             for word in text.split():
                 match = _LINK.match(word)
                 if match is None or float(match[5]) > MAX_RTT_MS:
                     raise UserError(f"{path}:{count}: {shown(word)} is not index,shell,orbit,satellite,delay_ms")
-                if mine is None:
+                if own_links is None:
                     continue
                 if place == 0:
-                    mine.pop(int(match[1]), None)
+                    own_links.pop(int(match[1]), None)
                 else:
-                    mine[int(match[1])] = (",".join(match.group(2, 3, 4)), float(match[5]))
+                    own_links[int(match[1])] = (",".join(match.group(2, 3, 4)), float(match[5]))

@@ -1,4 +1,4 @@
-"""The Profile's long table as CSV, with its metadata in a first line that begins with ``#``; and without that line.
+"""The Profile's long table as CSV, with or without its metadata in a first line that begins with ``#``.
 
 Polars (``comment_prefix="#"``), pandas (``comment="#"``) and DuckDB (``comment='#'``) read the table.
 """
@@ -23,7 +23,7 @@ _MARK = "# bentpipe-profile "
 
 
 def write_csv(profile: Profile, path: Path, options: WriteOptions) -> Written:
-    """Writes ``path``; reading it back gives the same Profile.
+    """Write a CSV file from which `read_csv` restores the same Profile.
 
     Raises:
         UserError: `path` cannot be written.
@@ -35,15 +35,14 @@ def write_csv(profile: Profile, path: Path, options: WriteOptions) -> Written:
 
 
 def read_csv(paths: Paths, options: ReadOptions) -> Converted:
-    """The Profile of a table with the columns ``t_s,hop,direction,kind,value,valid``.
+    """Read a Profile from a table with the columns ``t_s,hop,direction,kind,value,valid``.
 
-    ``valid`` may be left out: all true.
-    Without the metadata line every hop is used all the time, in the order in which it first appears (terminal first),
-    the Profile lasts to the last time in the table, and queues are those of `options`.
+    ``valid`` is optional; default: true. Without the metadata line every hop is in use all the time, in order of first
+    appearance (terminal first), the Profile lasts to the last time in the table, and the queues are those of `options`.
 
     Raises:
-        UserError: A missing column, a cell that is not of its column's type, or what the Profile refuses; the line is
-            named where there is one.
+        UserError: A missing column, a cell of another type, or invalid series; the message names the line if there is
+            one.
     """
     path = one_path(paths, "a CSV table")
     text = read_text(path)
@@ -63,9 +62,9 @@ def read_csv(paths: Paths, options: ReadOptions) -> Converted:
 
 
 def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
-    """The table, with columns of the right types."""
+    """Parse the table into columns of the right types."""
     try:
-        # Everything as text first, so that a bad cell can be named by its line.
+        # All cells are text first, so that an error can name the line of a bad cell.
         cells = pl.read_csv(io.StringIO(text), infer_schema=False, comment_prefix="#", null_values=[""])
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{path}: is not a CSV table ({str(error).partition(chr(10))[0]})") from None
@@ -73,7 +72,7 @@ def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
         cells = cells.with_columns(valid=pl.lit("true"))
     missing = [name for name in SCHEMA if name not in cells.columns]
     if missing:
-        raise UserError(f"{path}:{header_line}: has no column {missing[0]}; wanted {', '.join(SCHEMA)}")
+        raise UserError(f"{path}:{header_line}: has no column {missing[0]}; expected {', '.join(SCHEMA)}")
     columns = {}
     for name, kind in SCHEMA.items():
         column = cells[name].str.strip_chars()
@@ -86,9 +85,9 @@ def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
             typed = column.cast(kind, strict=False)
         if typed.null_count():
             row = int(typed.is_null().arg_max() or 0)
-            wanted = {pl.Float64: "a number", pl.Boolean: "true or false"}.get(kind, "a name")
-            # Comment lines are not counted: a table of ours has none below its first line.
-            raise UserError(f"{path}:{header_line + 1 + row}: {name} is {shown(cells[name][row])}; wanted {wanted}")
+            expected = {pl.Float64: "a number", pl.Boolean: "true or false"}.get(kind, "a name")
+            # Comment lines are not counted: our tables have them only in the first line.
+            raise UserError(f"{path}:{header_line + 1 + row}: {name} is {shown(cells[name][row])}; expected {expected}")
         columns[name] = typed.rename(name)
     if not cells.height:
         raise UserError(f"{path}: the table has no row")

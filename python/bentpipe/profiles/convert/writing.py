@@ -1,4 +1,4 @@
-"""What the writers of other people's formats have in common."""
+"""Options, results and sampling that the writers of other tools' formats share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bentpipe.profiles.table import DIRECTIONS, Direction
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How finely a format that takes samples is written.
+    """Options of formats that hold samples.
 
     Attributes:
         step_s: Time between samples [s].
@@ -27,13 +27,13 @@ class WriteOptions:
 
 @dataclass(frozen=True)
 class Written:
-    """The files that were written, and lines about what the format could not say."""
+    """The files that were written, and notes about content that the format cannot hold."""
 
     files: Sequence[Path]
     notes: Sequence[str] = ()
 
 
-#: Parts of a step in which one is looked for in which the delay is known.
+#: Number of parts of a step that are searched for a known delay.
 PARTS = 50
 
 Rtts = NDArray[np.float64]
@@ -41,15 +41,15 @@ Knowns = NDArray[np.bool_]
 
 
 def sibling(path: Path, ending: str) -> Path:
-    """`path` with `ending` added to its name."""
+    """Return `path` with `ending` added to its name."""
     return path.with_name(path.name + ending)
 
 
 def limited_capacity(view: PathView, direction: Direction) -> Steps | None:
-    """The path's capacity; None if nothing ever limits it.
+    """Return the path's capacity; None if it never has a limit.
 
     Raises:
-        UserError: It is limited for part of the time only.
+        UserError: The capacity has a limit for part of the time only.
     """
     capacity = view.capacity(direction)
     free = np.isinf(capacity.value)
@@ -64,18 +64,18 @@ def limited_capacity(view: PathView, direction: Direction) -> Steps | None:
 
 
 def grid_s(view: PathView, options: WriteOptions) -> NDArray[np.float64]:
-    """Multiples of the step from 0 up to, but without, the Profile's end.
+    """Return the multiples of the step [s] from 0 to before the Profile's end.
 
     Raises:
-        UserError: A step that is not a usable time.
+        UserError: The step is out of range.
     """
     if not 0.001 <= options.step_s <= 3600:
-        raise UserError(f"step: {options.step_s:g} s; wanted 0.001 to 3600")
+        raise UserError(f"step: {options.step_s:g} s; expected 0.001 to 3600")
     return np.arange(0.0, view.duration_s - 1e-9, options.step_s)
 
 
 def delay_known(view: PathView, at_s: NDArray[np.float64]) -> Knowns:
-    """Whether the delays of both directions are known at each of `at_s`; where there is no path, they are."""
+    """Return whether the delays of both directions are known at each of `at_s` [s]; true where there is no path."""
     known = np.ones(at_s.shape, bool)
     for start, end, hops in view.routes():
         inside = (at_s >= start) & (at_s < end)
@@ -87,40 +87,40 @@ def delay_known(view: PathView, at_s: NDArray[np.float64]) -> Knowns:
 
 
 def unknown_s(view: PathView) -> float:
-    """For how long something of either direction is not known [s]: the longer of the two."""
+    """Return how long the path is unknown [s], for the direction in which that is longer."""
     return max((1.0 - view.valid(direction).mean()) * view.duration_s for direction in DIRECTIONS)
 
 
 def filled_notes(view: PathView) -> list[str]:
-    """A line for a format without gaps, where the Profile has some."""
+    """Return a note about filled gaps, for a format that cannot hold gaps."""
     seconds = unknown_s(view)
     if seconds <= 0:
         return []
     return [
-        f"for {seconds:.3f} of {view.duration_s:.3f} s of the Profile nothing says the delay (nobody probed, or "
-        "all was lost); the format has no gaps, and they are filled with what stands around them"
+        f"the delay is unknown for {seconds:.3f} of {view.duration_s:.3f} s of the Profile (no probes, or all were "
+        "lost); the format has no gaps, and they are filled with the neighbouring values"
     ]
 
 
 def stepped_rtt_ms(view: PathView, at_s: NDArray[np.float64], options: WriteOptions) -> tuple[Rtts, Knowns]:
-    """RTT of each step that begins at one of `at_s` [ms], and whether any is known in it.
+    """Return the RTT [ms] of each step that begins at one of `at_s` [s], and whether it is known.
 
-    It is that of the step's beginning or, where that is not known, of the first moment of the step that is: a gap of a
-    tenth of a second is not to become one of a step. Looked for in `PARTS` parts of a step, of 1 ms at least.
+    It is the RTT at the begin of the step or, if that is unknown, at the first time of the step where it is known, so
+    that a gap of 0.1 s does not become a gap of a whole step. Each step is searched in `PARTS` parts of at least 1 ms.
     """
-    looked, known = at_s.copy(), delay_known(view, at_s)
+    sampled_s, known = at_s.copy(), delay_known(view, at_s)
     parts = max(1, min(PARTS, round(options.step_s / 1e-3)))
     for part in range(1, parts):
         if known.all():
             break
         later = at_s + options.step_s * part / parts
-        found = ~known & delay_known(view, later) & (later < view.duration_s)
-        looked[found] = later[found]
-        known |= found
-    return view.rtt_ms(looked), known
+        newly_known = ~known & delay_known(view, later) & (later < view.duration_s)
+        sampled_s[newly_known] = later[newly_known]
+        known |= newly_known
+    return view.rtt_ms(sampled_s), known
 
 
 def no_path_notes(known: Knowns) -> list[str]:
-    """A line for a format that says no path where the delay is not known; `known` of each step."""
+    """Return a note about steps in gaps, for a format that marks them as no path; `known` is per step."""
     steps = int((~known).sum())
     return [f"{steps} of {known.size} steps are in gaps of the Profile: no path there"] if steps else []

@@ -1,21 +1,22 @@
-"""Measured Profiles: the path that a prober saw, with its slots, its loss and its gaps.
+"""Measured Profiles: a path as a prober measured it, with slots, loss and gaps.
 
-`profile_from_pings` makes one; `read_capacity` and `of_tables` find the capacity that pings do not know; `given_back`
-pings over the Profile, to be held against `seen` of the measurement. Definitions: ``docs/reference/profile-from.md``.
+`profile_from_pings` makes one. `read_capacity` and `capacities_from_tables` give the capacity, which pings do not
+measure. `simulated_ping_stats` pings over the Profile, for comparison with `ping_stats` of the measurement.
+Definitions: ``docs/reference/profile-from.md``.
 """
 
 from __future__ import annotations
 
 from bentpipe.profiles.measured.agreement import (
-    Seen,
+    PingStats,
     agreement,
     disagreement,
-    given_back,
+    ping_stats,
     regular_times,
-    same_times,
-    seen,
+    shifted_times,
+    simulated_ping_stats,
 )
-from bentpipe.profiles.measured.capacity import Capacity, of_tables, read_capacity
+from bentpipe.profiles.measured.capacity import Capacity, capacities_from_tables, read_capacity
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 from bentpipe.profiles.measured.probes import Probes
 
@@ -23,15 +24,15 @@ __all__ = [
     "Capacity",
     "FromPings",
     "Measured",
+    "PingStats",
     "Probes",
-    "Seen",
     "agreement",
+    "capacities_from_tables",
     "disagreement",
-    "given_back",
-    "of_tables",
+    "ping_stats",
     "profile_from_pings",
     "read_capacity",
     "regular_times",
-    "same_times",
-    "seen",
+    "shifted_times",
+    "simulated_ping_stats",
 ]

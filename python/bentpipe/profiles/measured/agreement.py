@@ -1,4 +1,4 @@
-"""How well a measured Profile gives back what it was made from: a ping over it, beside the ping that was."""
+"""Compare a measured Profile with its measurement: a simulated ping over the Profile, beside the real one."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from bentpipe.profiles.measured.make import Measured
     from bentpipe.profiles.measured.probes import Probes
 
-#: Share by which a quantile of the delay may differ from what was measured without a warning: that of the claim
-#: `measured-profile`.
+#: Relative error of a delay quantile from which on there is a warning; the tolerance of the claim `measured-profile`.
 TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a ping saw.
+class PingStats:
+    """Statistics of a ping.
 
     Attributes:
-        probes: How many it sent.
-        median_ms, p95_ms, p99_ms: RTTs; NaN: no reply.
-        loss: Share lost.
-        run: Lost probes in a row, mean over episodes; NaN: none was lost.
-        longest_run: The most lost in a row.
+        probes: Number of probes sent.
+        median_ms, p95_ms, p99_ms: RTT quantiles; NaN: no reply.
+        loss: Share of probes lost, 0 to 1.
+        run: Mean number of consecutive losses, over loss episodes; NaN: no loss.
+        longest_run: Largest number of consecutive losses.
     """
 
     probes: int
@@ -44,34 +43,34 @@ class Seen:
     longest_run: int
 
 
-def seen(table: pl.DataFrame) -> Seen:
-    """What a table of pings of one series comes to."""
+def ping_stats(table: pl.DataFrame) -> PingStats:
+    """Return the statistics of a table of pings of one series."""
     replies = table["rtt_ms"].drop_nulls().to_numpy()
     quantiles = np.full(3, np.nan)
     if replies.size:
         quantiles[:] = np.quantile(replies, [0.5, 0.95, 0.99])
-    found: LossEpisodes = loss_episodes(table)
-    runs = found.episodes["probes"].to_numpy()
-    return Seen(
+    losses: LossEpisodes = loss_episodes(table)
+    runs = losses.episodes["probes"].to_numpy()
+    return PingStats(
         table.height,
         float(quantiles[0]),
         float(quantiles[1]),
         float(quantiles[2]),
-        float(found.lost / max(found.probes, 1)),
+        float(losses.lost / max(losses.probes, 1)),
         float(runs.mean()) if runs.size else float("nan"),
         int(runs.max(initial=0)),
     )
 
 
-def same_times(probes: Probes, shift: float = 0.25) -> NDArray[np.float64]:
-    """The measured sending times, all later by so much of a spacing [s since the start]."""
+def shifted_times(probes: Probes, shift: float = 0.25) -> NDArray[np.float64]:
+    """Return the measured send times, each later by `shift` spacings [s since the start]."""
     times: NDArray[np.float64] = probes.sent_ns.astype(np.float64) + shift * probes.spacing_ns
     return times / 1e9
 
 
 def regular_times(probes: Probes, profile: Profile, shift: float = 0.5) -> NDArray[np.float64]:
-    """As many probes as were sent, at one distance over the time that was probed [s since the start]."""
-    real, clock = probes.probed()
+    """Return as many send times as were measured, evenly spaced over the probed time [s since the start]."""
+    real, clock = probes.probing_clock()
     count = probes.sent_ns.size
     times: NDArray[np.float64] = np.interp((np.arange(count) + shift) * clock[-1] / count, clock, real) / 1e9
     times = times[times <= profile.duration_s]
@@ -79,38 +78,40 @@ def regular_times(probes: Probes, profile: Profile, shift: float = 0.5) -> NDArr
     return known
 
 
-def given_back(profile: Profile, sent_s: NDArray[np.float64], seed: int = 0) -> Seen:
-    """What a ping over the Profile sees, at these times [s]; those in gaps, or beyond its end, are not sent."""
-    return seen(ping_table(profile, sent_s[sent_s <= profile.duration_s], seed=seed))
+def simulated_ping_stats(profile: Profile, sent_s: NDArray[np.float64], seed: int = 0) -> PingStats:
+    """Return the statistics of a simulated ping with these send times [s], without those in gaps or after the end."""
+    return ping_stats(ping_table(profile, sent_s[sent_s <= profile.duration_s], seed=seed))
 
 
 def agreement(made: Measured) -> list[dict[str, Any]]:
-    """What was measured, and what a ping of as many probes at one distance sees over the Profile: two rows, as JSON.
+    """Return the statistics of the measurement and of a simulated, evenly spaced ping: two rows, ready for JSON.
 
-    Quantities are those of `Seen`; None: there is none.
+    Quantities are those of `PingStats`; None: no value.
     """
     rows = {
-        "measured": seen(made.probes.table()),
-        "given back": given_back(made.profile, regular_times(made.probes, made.profile)),
+        "measured": ping_stats(made.probes.table()),
+        "given back": simulated_ping_stats(made.profile, regular_times(made.probes, made.profile)),
     }
     return [
-        {"ping": what} | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
-        for what, one in rows.items()
+        {"ping": name} | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
+        for name, one in rows.items()
     ]
 
 
 def disagreement(rows: list[dict[str, Any]]) -> list[str]:
-    """Lines on what of the delay a Profile does not give back, from what `agreement` says."""
-    measured, given = rows
+    """Return warnings about delay quantiles in which measurement and Profile differ, from rows of `agreement`."""
+    measured, simulated = rows
     lines = []
     for key in ("median_ms", "p95_ms", "p99_ms"):
-        was, now = measured[key], given[key]
-        if was and now is not None and abs(now / was - 1) > TOLERANCE:
+        before, after = measured[key], simulated[key]
+        if before and after is not None and abs(after / before - 1) > TOLERANCE:
             name = key.removesuffix("_ms")
-            lines.append(f"{name} {now:.4g} ms given back, {was:.4g} ms measured ({100 * (now / was - 1):+.0f} %)")
+            lines.append(
+                f"{name} {after:.4g} ms simulated, {before:.4g} ms measured ({100 * (after / before - 1):+.0f} %)"
+            )
     if not lines:
         return []
     return [
-        f"the delay is not given back within {100 * TOLERANCE:g} %: {'; '.join(lines)}. A capacity that holds pings up "
-        "(--capacity), or a prober that waits for each reply, does that"
+        f"the Profile's delay differs by more than {100 * TOLERANCE:g} %: {'; '.join(lines)}. Likely causes: a capacity "
+        "that delays pings (--capacity), or a prober that waits for each reply"
     ]

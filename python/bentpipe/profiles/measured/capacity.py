@@ -1,4 +1,4 @@
-"""Capacity of a measured Profile: a rate, a trace, or a saturation test; and how it comes to lie beside the pings."""
+"""Capacity of a measured Profile: a rate, a trace or a saturation test, placed on the time axis of the pings."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 Way = Literal["up", "down"]
 
-#: Intervals whose ends are this close are neighbours [s]; chosen here: programs print milliseconds.
+#: Intervals with a gap of at most this [s] are adjacent; chosen here: programs print milliseconds.
 TOUCH_S = 0.0015
-#: Points of a capacity that repeats, at most; chosen here: a day of tenths of a second, and some.
-MOST_POINTS = 2_000_000
+#: Largest number of points of a repeated capacity; chosen here: more than a day of tenths of a second.
+MAX_POINTS = 2_000_000
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """A capacity of one direction or both.
+    """Capacity of one direction or both.
 
     Attributes:
-        up, down: The series [bit/s] from its own start; None: not said.
-        duration_s: How long it was measured; None: it holds for ever.
-        start_unix_ns: When that began; None: it has no clock.
-        source: Where it comes from, in a few words.
-        achieved: Whether it is what one transfer achieved, with its controller and its queue, and not what the path
-            could carry.
+        up, down: Series [bit/s] from its own start; None: unknown.
+        duration_s: Length of the measurement [s]; None: constant for all times.
+        start_unix_ns: Start of the measurement [ns since 1970]; None: no wall clock.
+        source: Source, in a few words.
+        achieved: Whether it is the throughput of one transfer, with its controller and queue, rather than the capacity
+            of the path.
     """
 
     up: Points | None
@@ -55,54 +55,58 @@ class Capacity:
 
 
 def read_capacity(text: str) -> Capacity:
-    """A capacity as a user gives it: ``[up=|down=]VALUE``.
+    """Parse the value of ``--capacity``: ``[up=|down=]VALUE``.
 
-    VALUE is a rate (``100mbit``; both directions, unless one is named), or a file: JSON of ``iperf3 -J`` (of the
-    direction it tested), a packet-delivery trace (down, unless up is named), or a Profile (both).
+    VALUE is a rate (``100mbit``; default: both directions) or a file: JSON of ``iperf3 -J`` (the tested direction), a
+    packet-delivery trace (default: down), or a Profile (both).
 
     Raises:
-        UserError: None of these, a file that does not read, or one without a capacity in the direction asked for.
+        UserError: VALUE is none of these, the file does not read, or it has no capacity in the given direction.
+
+    Example:
+        >>> float(read_capacity("down=100mbit").down.value[0])
+        100000000.0
     """
     direction, _, value = text.rpartition("=")
     if direction not in ("", "up", "down"):
-        raise UserError(f"--capacity: {shown(text)}: before = stands up or down")
+        raise UserError(f"--capacity: {shown(text)}: expected up or down before =")
     if Path(value).is_file():
-        found = _read_file(value, "up" if direction == "up" else "down")
+        capacity = _read_file(value, "up" if direction == "up" else "down")
     else:
         try:
             rate = Points.constant(parse_rate_bps(value, "--capacity"))
         except UserError as error:
-            raise UserError(f"--capacity: {shown(value)} is no file, and no rate such as 100mbit") from error
-        found = Capacity(rate, rate, None, None, value)
+            raise UserError(f"--capacity: {shown(value)} is neither a file nor a rate such as 100mbit") from error
+        capacity = Capacity(rate, rate, None, None, value)
     if direction == "up":
-        found = replace(found, down=None)
+        capacity = replace(capacity, down=None)
     elif direction == "down":
-        found = replace(found, up=None)
-    if found.achieved and all(way is None or not (way.value > 0).any() for way in (found.up, found.down)):
-        raise UserError(f"--capacity: {value}: the test carried nothing; wanted an interval above 0 bit/s")
-    if found.up is None and found.down is None:
-        raise UserError(f"--capacity: {value} says nothing about {direction}; leave {direction}= out")
-    return found
+        capacity = replace(capacity, up=None)
+    if capacity.achieved and all(way is None or not (way.value > 0).any() for way in (capacity.up, capacity.down)):
+        raise UserError(f"--capacity: {value}: the test carried nothing; expected an interval above 0 bit/s")
+    if capacity.up is None and capacity.down is None:
+        raise UserError(f"--capacity: {value} has no capacity {direction}; leave {direction}= out")
+    return capacity
 
 
 def _read_file(path: str | os.PathLike[str], direction: Way) -> Capacity:
     with Path(path).open("rb") as file:
         head = file.read(64).lstrip()
     if head.startswith(b"PAR1"):
-        return of_profile(read_profile(path), clock=True)
+        return capacity_from_profile(read_profile(path), clock=True)
     options = ReadOptions(delay_s=0.0, direction=direction)
     if head.startswith(b"{"):
-        return replace(of_profile(read_iperf3([path], options).profile, clock=True), achieved=True)
+        return replace(capacity_from_profile(read_iperf3([path], options).profile, clock=True), achieved=True)
     if head[:1].isdigit():
-        return of_profile(read_mahimahi([path], options).profile, clock=False)
+        return capacity_from_profile(read_mahimahi([path], options).profile, clock=False)
     raise UserError(
         f"--capacity: {path} is neither JSON of `iperf3 -J`, nor a packet-delivery trace (a time in ms a line), "
         "nor a Profile"
     )
 
 
-def of_profile(profile: Profile, *, clock: bool) -> Capacity:
-    """The capacity of another Profile's path; `clock`: whether its start means anything."""
+def capacity_from_profile(profile: Profile, *, clock: bool) -> Capacity:
+    """Return the capacity of a Profile's path; `clock`: whether its start is a wall clock's."""
     view = PathView(profile)
 
     def way(direction: Way) -> Points | None:
@@ -112,7 +116,7 @@ def of_profile(profile: Profile, *, clock: bool) -> Capacity:
         at = np.unique(np.concatenate([steps.t_s, valid.t_s]))
         value = held(steps.t_s, steps.value, at)
         limited = np.isfinite(value)
-        # Nothing limits the rest, and a value must stand there: that of the limited part before, or the first.
+        # Times without a limit need some value: the last limited one, or the first.
         last = np.maximum.accumulate(np.where(limited, np.arange(at.size), int(limited.argmax())))
         return Points.of(at, value[last], limited & (held(valid.t_s, valid.value, at) > 0))
 
@@ -121,42 +125,42 @@ def of_profile(profile: Profile, *, clock: bool) -> Capacity:
     return Capacity(way("up"), way("down"), profile.duration_s, start, description)
 
 
-def of_tables(
+def capacities_from_tables(
     samples: pl.DataFrame | None, links: pl.DataFrame | None, timeless: Collection[str] = ()
 ) -> list[Capacity]:
-    """The capacities in tables of a measured Run, by source and direction; what paths could carry goes first.
+    """Return the capacities in the tables of a measured Run, by source and direction; link capacities come first.
 
     Args:
         samples: Throughput of transfers by interval (`unix_ns` of its begin, `duration_s`, `direction`, `source`,
             `goodput_bps` or `sent_bps`, `omitted`); streams of one test are added.
-        links: Capacity by window of a trace (`t_s` of its end, `duration_s`, `direction`, null: taken for down,
+        links: Capacity by window of a trace (`t_s` of its end, `duration_s`, `direction`, null: down,
             `source`, `capacity_bps`).
-        timeless: Sources whose times are no wall clock's.
+        timeless: Sources whose times are not those of a wall clock.
     """
-    found = []
+    capacities = []
     if links is not None:
         rows = links.drop_nulls(["capacity_bps", "t_s", "duration_s"])
         rows = rows.with_columns(pl.col("direction").fill_null("down"), at_s=pl.col("t_s") - pl.col("duration_s"))
         for (direction, source), part in sorted(rows.partition_by("direction", "source", as_dict=True).items()):
             one = part.sort("at_s").select("at_s", lasts_s="duration_s", bps="capacity_bps")
-            found.append(_of_rows(one, str(direction), str(source), None, achieved=False))
+            capacities.append(_capacity_from_rows(one, str(direction), str(source), None, achieved=False))
     if samples is not None:
-        kept = samples.filter(~pl.col("omitted").fill_null(value=False))
-        kept = kept.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
-        kept = kept.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
-        for (direction, source), part in sorted(kept.partition_by("direction", "source", as_dict=True).items()):
-            whole = _added(part)
+        used = samples.filter(~pl.col("omitted").fill_null(value=False))
+        used = used.with_columns(goodput_bps=pl.coalesce("goodput_bps", "sent_bps"))
+        used = used.drop_nulls(["goodput_bps", "direction", "unix_ns", "duration_s"])
+        for (direction, source), part in sorted(used.partition_by("direction", "source", as_dict=True).items()):
+            whole = _sum_streams(part)
             first = int(whole["unix_ns"][0])
             one = whole.with_columns(at_s=(pl.col("unix_ns") - first) / 1e9)
             begin = None if source in timeless else first
-            found.append(_of_rows(one, str(direction), str(source), begin, achieved=True))
-    return found
+            capacities.append(_capacity_from_rows(one, str(direction), str(source), begin, achieved=True))
+    return capacities
 
 
-def _added(intervals: pl.DataFrame) -> pl.DataFrame:
-    """The rate of each interval of a test, `bps` and `lasts_s`, by `unix_ns`: its streams share the path.
+def _sum_streams(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Return the summed rate of all streams in each interval of a test: `bps` and `lasts_s`, by `unix_ns`.
 
-    Streams begin an interval some milliseconds apart: it is one until half of it is over.
+    Streams begin an interval some milliseconds apart: rows within half an interval belong together.
     """
     if "test" not in intervals.columns:
         intervals = intervals.with_columns(test=pl.lit(0))
@@ -174,10 +178,12 @@ def _added(intervals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int | None, *, achieved: bool) -> Capacity:
+def _capacity_from_rows(
+    rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int | None, *, achieved: bool
+) -> Capacity:
     at, lasts, bps = (rows[name].to_numpy() for name in ("at_s", "lasts_s", "bps"))
     ends = at + lasts
-    # A row that says when what was measured is over, where the next interval does not follow at once.
+    # An unknown row at the end of each interval that the next one does not follow at once.
     hole = np.append(at[1:] - np.maximum.accumulate(ends)[:-1] > TOUCH_S, True)
     t = np.concatenate([at - at[0], ends[hole] - at[0]])
     order = np.argsort(t, kind="stable")
@@ -193,14 +199,14 @@ def _of_rows(rows: pl.DataFrame, direction: str, source: str, begin_unix_ns: int
 
 
 @dataclass(frozen=True)
-class Laid:
-    """The capacity of a direction beside pings.
+class PlacedCapacity:
+    """Capacity of one direction on the time axis of the pings.
 
     Attributes:
-        series: The capacity [bit/s]; None: nothing speaks of the direction.
-        used: What it comes from.
-        notes: Lines about what was assumed.
-        outage_s: From when to the end nothing comes through [s since the start]; None: it does not end so.
+        series: Capacity [bit/s]; None: unknown for this direction.
+        used: The capacities it was made of.
+        notes: Lines about assumptions.
+        outage_s: Begin of an outage that lasts to the end [s since the start]; None: no such outage.
     """
 
     series: Points | None
@@ -209,7 +215,7 @@ class Laid:
     outage_s: float | None = None
 
 
-def laid_out(
+def place_capacity(
     capacities: Sequence[Capacity],
     direction: Way,
     start_unix_ns: int,
@@ -217,91 +223,95 @@ def laid_out(
     period_s: float | None,
     *,
     clock_known: bool = True,
-) -> Laid:
-    """The capacity of a direction beside pings.
+) -> PlacedCapacity:
+    """Place the capacity of a direction on the time axis of the pings.
 
     What was measured while the pings were lies where it was, and is not known outside; of two at one time the first
     counts. If nothing was, or the first that speaks of the direction holds for ever, that one
     counts, and is repeated from the start on, moved by whole slots if both have a clock and there are slots.
 
     Args:
-        capacities: What there is.
-        direction: Which way.
+        capacities: The candidates, the preferred one first.
+        direction: Direction.
         start_unix_ns: The Profile's start.
         duration_s: The Profile's length.
-        period_s: Length of a slot; None: there are none.
-        clock_known: Whether the start is a wall clock's; else nothing is known to lie beside the pings.
+        period_s: Length of a slot [s]; None: no slots.
+        clock_known: Whether the start is a wall clock's; otherwise no capacity overlaps the pings.
     """
     each = [(one, one.up if direction == "up" else one.down) for one in capacities]
-    carried = [(one, _carried(one, series)) for one, series in each if series is not None]
-    speaking = [(one, series) for one, series in carried if series is not None]
-    if not speaking:
-        return Laid(None, notes=[f"capacity {direction}: no test carried anything; no limit"] if carried else [])
+    candidates = [(one, _path_capacity(one, series)) for one, series in each if series is not None]
+    usable = [(one, series) for one, series in candidates if series is not None]
+    if not usable:
+        return PlacedCapacity(
+            None, notes=[f"capacity {direction}: no test carried anything; no limit"] if candidates else []
+        )
     begins = {
         place: (one.start_unix_ns - start_unix_ns) / 1e9
-        for place, (one, _) in enumerate(speaking)
+        for place, (one, _) in enumerate(usable)
         if clock_known and one.start_unix_ns is not None
     }
-    capacity, series = speaking[0]
-    beside = [
-        (one, _copy(points, begins[place], one.duration_s))
-        for place, (one, points) in enumerate(speaking)
+    capacity, series = usable[0]
+    overlapping = [
+        (one, _shifted(points, begins[place], one.duration_s))
+        for place, (one, points) in enumerate(usable)
         if place in begins and one.duration_s is not None and -one.duration_s < begins[place] < duration_s
     ]
     # Tests of a day in one file may all have been at other hours.
-    beside = [(one, points) for one, points in beside if _cut(points, duration_s).valid.any()]
+    overlapping = [(one, points) for one, points in overlapping if _cut(points, duration_s).valid.any()]
     if capacity.duration_s is None:
-        return _laid(direction, series, [capacity], [])
-    passed = len(speaking) - max(1, len(beside))
-    over = [f"{passed} other(s) passed over"] if passed else []
-    if beside:
-        over = [f"{over[0]}: not known to be of the time of the pings"] if over else []
-        lines = ["measured beside the pings; not known where it was not measured", *over]
-        whole = _first_known([points for _, points in beside])
-        return _laid(direction, _cut(whole, duration_s), [one for one, _ in beside], lines)
+        return _placed(direction, series, [capacity], [])
+    passed = len(usable) - max(1, len(overlapping))
+    over = [f"{passed} other(s) ignored"] if passed else []
+    if overlapping:
+        over = [f"{over[0]}: not known to overlap the pings"] if over else []
+        lines = ["measured at the time of the pings; unknown where it was not measured", *over]
+        whole = _first_known([points for _, points in overlapping])
+        return _placed(direction, _cut(whole, duration_s), [one for one, _ in overlapping], lines)
     length_s, offset_s = capacity.duration_s, 0.0
-    what = "assumed to repeat from the start on"
+    assumption = "assumed to repeat from the start on"
     if 0 in begins and period_s is not None and length_s >= period_s:
         length_s = length_s // period_s * period_s
         offset_s = begins[0] % period_s - period_s
-        what = "assumed to repeat, moved by whole slots"
-    lines = [f"not known to be of the time of the pings ({length_s:g} s); {what}", *over]
+        assumption = "assumed to repeat, shifted by whole slots"
+    lines = [f"not known to overlap the pings ({length_s:g} s); {assumption}", *over]
     copies = int(np.ceil((duration_s - offset_s) / length_s))
-    if copies * series.t_s.size > MOST_POINTS:
+    if copies * series.t_s.size > MAX_POINTS:
         raise UserError(
-            f"capacity {direction}: {capacity.source} lasts {length_s:g} s and would repeat {copies} times; wanted at "
-            f"most {MOST_POINTS} points in all: give a longer test, or a rate such as 100mbit"
+            f"capacity {direction}: {capacity.source} lasts {length_s:g} s and would repeat {copies} times; expected "
+            f"at most {MAX_POINTS} points in all: give a longer test, or a rate such as 100mbit"
         )
-    return _laid(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
+    return _placed(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
 
 
-def _carried(one: Capacity, series: Points) -> Points | None:
-    """What the path could carry; None: a transfer carried nothing."""
+def _path_capacity(one: Capacity, series: Points) -> Points | None:
+    """Return the capacity of the path; None: a transfer carried nothing."""
     return envelope(series, one.duration_s) if one.achieved and one.duration_s is not None else series
 
 
-def _laid(direction: Way, series: Points, used: Sequence[Capacity], lines: Sequence[str]) -> Laid:
-    whose = ", ".join(one.source for one in used[:3]) + (f" and {len(used) - 3} more" if used[3:] else "")
+def _placed(direction: Way, series: Points, used: Sequence[Capacity], lines: Sequence[str]) -> PlacedCapacity:
+    sources = ", ".join(one.source for one in used[:3]) + (f" and {len(used) - 3} more" if used[3:] else "")
     if any(one.achieved for one in used):
-        whose += ", as one transfer achieved it in bins of 1 s or more, its own stalls bridged"
-    carries = np.flatnonzero(series.value > 0)
-    if not carries.size:
-        raise UserError(f"capacity {direction}: {whose}: is 0 wherever pings are; wanted one above 0, or none")
+        sources += ", the throughput of one transfer in bins of 1 s or more, interpolated over its stalls"
+    positive = np.flatnonzero(series.value > 0)
+    if not positive.size:
+        raise UserError(
+            f"capacity {direction}: {sources}: is 0 at all times of the pings; expected a capacity above 0, or none"
+        )
     outage_s = None
-    after = int(carries[-1]) + 1
+    after = int(positive[-1]) + 1
     if after < series.t_s.size:
-        # What waited there would wait for ever: the end is an outage where it was measured, and else as before.
+        # Packets would wait for ever: a measured end at 0 becomes an outage, otherwise the last capacity holds.
         value, known = series.value.copy(), series.valid[after:]
         value[after:] = value[after - 1]
         series = Points.of(series.t_s, value, series.valid)
         if known.any():
             outage_s = float(series.t_s[after + int(known.argmax())])
             lines = [*lines, f"it ends at 0: an outage from {outage_s:g} s to the end"]
-    return Laid(series, used, [f"capacity {direction}: {line}" for line in (whose, *lines)], outage_s)
+    return PlacedCapacity(series, used, [f"capacity {direction}: {line}" for line in (sources, *lines)], outage_s)
 
 
 def _first_known(each: Sequence[Points]) -> Points:
-    """At each time the value of the first series that knows one."""
+    """Return the value of the first series that is known, at each time."""
     at = np.unique(np.concatenate([series.t_s for series in each]))
     value, known = held(each[0].t_s, each[0].value, at), held(each[0].t_s, each[0].valid.astype(np.float64), at) > 0
     for series in each[1:]:
@@ -311,8 +321,8 @@ def _first_known(each: Sequence[Points]) -> Points:
     return Points.of(at, value, known)
 
 
-def _copy(series: Points, offset_s: float, length_s: float) -> Points:
-    """The series moved by `offset_s`, not known before it and after `length_s`."""
+def _shifted(series: Points, offset_s: float, length_s: float) -> Points:
+    """Return the series shifted by `offset_s`, unknown before it and after `length_s`."""
     inside = series.t_s < length_s
     t = np.concatenate([series.t_s[inside] + offset_s, [offset_s + length_s]])
     value = np.concatenate([series.value[inside], series.value[inside][-1:]])
@@ -334,7 +344,7 @@ def _repeated(series: Points, offset_s: float, length_s: float, copies: int) -> 
 
 
 def _cut(series: Points, duration_s: float) -> Points:
-    """The part within 0 and `duration_s`, on whole nanoseconds, with the value at 0."""
+    """Return the part from 0 to `duration_s`, rounded to nanoseconds, with the value at 0."""
     before = max(int(np.searchsorted(series.t_s, 0.0, side="right")) - 1, 0)
     t = np.round(np.maximum(series.t_s[before:], 0.0), 9)
     value, valid = series.value[before:], series.valid[before:]

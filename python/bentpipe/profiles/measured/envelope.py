@@ -1,8 +1,8 @@
-"""What a path could carry, from what one transfer achieved: the throughput of bins in which its sender was not limited.
+"""Estimate the capacity of a path from one transfer: its throughput in bins in which the sender was not limited.
 
-The goodput of a tenth of a second is the application's: reads come in bursts, and while TCP recovers a loss none come.
-Means over a second or more are the path's, but for bins in which the sender was limited: by its start, by a stall, or
-by the recovery after one. There the neighbours' throughput counts.
+Goodput over a tenth of a second depends on the application: reads come in bursts, and during loss recovery there are
+none. Means over a second or more depend on the path, except in bins in which the sender was limited: by its start-up
+phase, by a stall, or by the recovery after a stall. There the throughput of the neighbouring bins is used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-#: Length of a bin, at least [s]: over this a receiver's bursts even out. Chosen here: several RTTs.
+#: Smallest length of a bin [s], which averages a receiver's bursts. Chosen here: several RTTs.
 BIN_S = 1.0
-#: Rows that lack so little of a bin are one; chosen here: programs end an interval some milliseconds early.
+#: Rows of at least this share of a bin are a bin; chosen here: programs end an interval some milliseconds early.
 NEARLY = 0.95
 #: The sender was limited in a bin with less than this share of the largest one at most `AROUND` bins away; chosen here:
 #: capacity falls to half within seconds (satellites change), hardly to a quarter and back.
@@ -29,11 +29,11 @@ LIMITED, AROUND = 0.25, 2
 
 
 def envelope(series: Points, end_s: float) -> Points | None:
-    """The capacity that a transfer showed; None: it carried nothing at all.
+    """Return the capacity [bit/s] that a transfer indicates; None if its throughput was always 0.
 
     Args:
-        series: What it achieved [bit/s]; not valid where it was not measured.
-        end_s: When its measurement ends [s], on the clock of the series.
+        series: Throughput [bit/s]; not valid where it was not measured.
+        end_s: End of the measurement [s], on the clock of the series.
     """
     begin, end, mean = _bins(series, end_s)
     limited = _limited(mean)
@@ -50,7 +50,7 @@ def envelope(series: Points, end_s: float) -> Points | None:
 
 
 def _bins(series: Points, end_s: float) -> tuple[Floats, Floats, Floats]:
-    """Begin, end and mean of bins that are as long as `BIN_S`, where what was measured at a stretch is."""
+    """Return begin [s], end [s] and mean [bit/s] of bins of at least `BIN_S` within contiguous measurements."""
     ends = np.append(series.t_s[1:], max(end_s, float(series.t_s[-1])))
     rows = zip(series.t_s.tolist(), ends.tolist(), series.value.tolist(), series.valid.tolist(), strict=True)
     bins: list[list[float]] = []  # begin, end, bits
@@ -67,7 +67,7 @@ def _bins(series: Points, end_s: float) -> tuple[Floats, Floats, Floats]:
         filling = bins[-1][1] - bins[-1][0] < NEARLY * BIN_S
     whole: list[list[float]] = []
     for one in bins:
-        # The rest of a stretch is too short for a bin of its own.
+        # The remainder of a contiguous measurement is too short for its own bin.
         if one[1] - one[0] < NEARLY * BIN_S and whole and whole[-1][1] == one[0]:
             whole[-1][1:] = [one[1], whole[-1][2] + one[2]]
         else:
@@ -77,12 +77,12 @@ def _bins(series: Points, end_s: float) -> tuple[Floats, Floats, Floats]:
 
 
 def _limited(mean: Floats) -> Mask:
-    """In which bins the sender was limited: stalls, starts, and the rise that follows either."""
+    """Return whether the sender was limited in each bin: stalls, start-up, and the rise after either."""
     if not mean.size:
         return np.zeros(0, bool)
     around = np.lib.stride_tricks.sliding_window_view(np.pad(mean, AROUND), 2 * AROUND + 1).max(1)
     limited: Mask = (mean <= 0) | (mean < LIMITED * around)
-    # Until throughput no longer rises; in reverse order would be the fall before a stall, which the path may have made.
+    # Extend each until throughput no longer rises. A fall before a stall may be due to the path and is not extended.
     for place in np.flatnonzero(limited[:-1] & ~limited[1:]):
         after = int(place) + 1
         while after + 1 < mean.size and mean[after + 1] > mean[after] and not limited[after]:

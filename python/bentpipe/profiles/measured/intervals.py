@@ -1,4 +1,4 @@
-"""Intervals of time and what they do to series."""
+"""Intervals of time, applied to series."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def inside(times: NDArray[np.int64], intervals: Intervals) -> NDArray[np.bool_]:
-    """Whether an interval, from its begin to before its end, holds each time; `intervals` has the shape (m, 2)."""
+    """Return whether each time lies in an interval [begin, end); `intervals` has the shape (m, 2)."""
     begun = np.searchsorted(np.sort(intervals[:, 0]), times, side="right")
     ended = np.searchsorted(np.sort(intervals[:, 1]), times, side="right")
-    found: NDArray[np.bool_] = begun > ended
-    return found
+    within: NDArray[np.bool_] = begun > ended
+    return within
 
 
 def stepped(bad: Intervals, unknown: Intervals) -> Points:
-    """A series of steps: 1 within `bad`, otherwise 0; not known within `unknown`. Times before 0 are left out."""
+    """Return a step series that is 1 in `bad`, else 0, and unknown in `unknown`; without times before 0."""
     times = np.unique(np.concatenate([[0], bad.ravel(), unknown.ravel()]))
     times = times[times >= 0]
     return Points.of(times / 1e9, inside(times, bad).astype(np.float64), ~inside(times, unknown))
 
 
 def unknown_within(series: Points, unknown: Intervals) -> Points:
-    """A series of straight lines, marked as not known within intervals too; it reads the same everywhere."""
+    """Mark a linear series as unknown within intervals, without changing its values."""
     if not len(unknown):
         return series
     own = np.round(series.t_s * 1e9).astype(np.int64)
@@ -44,20 +44,20 @@ def unknown_within(series: Points, unknown: Intervals) -> Points:
 
 
 def lost_from(loss: Points | None, begin_s: float) -> Points:
-    """A series of loss, all of which passes is lost from a moment on; None: nothing was before."""
+    """Return a loss series with total loss from a time on; None: no loss before."""
     loss = loss or Points.constant(0.0)
-    kept = loss.t_s < begin_s
+    before = loss.t_s < begin_s
     return Points.of(
-        np.append(loss.t_s[kept], begin_s), np.append(loss.value[kept], 1.0), np.append(loss.valid[kept], True)
+        np.append(loss.t_s[before], begin_s), np.append(loss.value[before], 1.0), np.append(loss.valid[before], True)
     )
 
 
 def until(series: Points | None, end_s: float, *, linear: bool) -> Points | None:
-    """The part of a series up to `end_s`; of straight lines with its value there."""
+    """Cut a series at `end_s`; a linear series gets its value there as last point."""
     if series is None or series.t_s[-1] <= end_s:
         return series
-    kept = series.t_s <= end_s
-    t, value, valid = series.t_s[kept], series.value[kept], series.valid[kept]
+    before = series.t_s <= end_s
+    t, value, valid = series.t_s[before], series.value[before], series.valid[before]
     if linear and t[-1] < end_s:
         t = np.append(t, end_s)
         value = np.append(value, np.interp(end_s, series.t_s, series.value))

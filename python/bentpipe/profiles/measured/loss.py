@@ -1,13 +1,13 @@
-"""Loss as a process in continuous time, from probes that were lost: bad intervals, each of which loses all that passes.
+"""Estimate loss in continuous time from lost probes: bad intervals, in each of which all packets are lost.
 
-A run of lost probes is a bad interval from the middle before it to the middle behind it: it is replayed as it was
-measured. A probe that was lost alone says less. Where probes are dense the interval around it is as good as known; it
-is replayed too. Where they are sparse it only says that a bad moment, of a length nobody knows, was there: what was
-missed between probes is as likely. So it stands for as many short intervals as fit between two probes, spread over
-the probes around it at all phases; a ping of the same cadence meets one of them, and a flow of many packets meets a
-short interval now and then instead of one that is as long as the prober slept.
+A run of lost probes is a bad interval, from the middle before the run to the middle after it. It is replayed as
+measured. A single lost probe is less certain. Where probes are dense, the interval around it is well known and is
+replayed too. Where probes are sparse, it only shows a bad time of unknown length, and more of them between the probes
+are as likely. So a single lost probe stands for as many short intervals as fit between two probes, spread over the
+probes around it at all phases. A ping of the same interval meets one of them. A flow of many packets meets a short
+interval now and then, instead of one that is as long as the probe interval.
 
-No coin is thrown: neither for a packet nor for an interval.
+The intervals are deterministic: nothing is random, neither for a packet nor for an interval.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     Nanos = NDArray[np.int64]
 
-#: Length of a bad interval that took one probe of a sparse series [ns]: the 99th percentile of loss events on
+#: Length of a bad interval for a single lost probe of a sparse series [ns]: the 99th percentile of loss events on
 #: downloads is 7.5 ms (Michel et al., "A First Look at Starlink Performance", IMC 2022, section 4).
 ALONE_NS = 7_500_000
-#: Up to so many of these between two probes, the series is dense; chosen here: probes every 10 ms, as ping sends them
-#: (13 ms), bound a bad interval about as well as that length does.
+#: A series is dense if probes are at most this many of those lengths apart; chosen here: probes every 10 ms, as ping
+#: sends them (13 ms), bound a bad interval about as well as that length.
 _DENSE = 2.0
 
 #: Golden section: steps of it modulo 1 keep neighbours apart (Weyl).
@@ -41,13 +41,13 @@ _GOLDEN = 0.618_033_988_749_894_9
 
 @dataclass(frozen=True)
 class Loss:
-    """Bad intervals.
+    """Bad intervals of a series of probes.
 
     Attributes:
-        up: As the terminal's clock has them; None: nothing was lost.
-        down: As the far end's clock has them.
-        outages: Those that strike both directions [ns since the start], up and down; shapes (m, 2).
-        facts: For the recipe: how many there are, of what lengths.
+        up: Loss series at the terminal; None: no loss.
+        down: Loss series at the far end; None: no loss.
+        outages: Intervals of both directions [ns since the start], up and down; shapes (m, 2).
+        facts: Entry of the recipe: numbers and lengths of the intervals.
     """
 
     up: Points | None
@@ -57,15 +57,14 @@ class Loss:
 
 
 def loss_process(probes: Probes, up: Points) -> Loss:
-    """The bad intervals of a series of probes.
+    """Estimate the bad intervals of a series of probes.
 
-    One that is longer than the way up strikes both directions: what is lost for so long is lost to both. Nobody knows
-    which way a shorter one struck: they take turns (lightly loaded, Michel et al. found 0.45 % lost up and 0.40 %
-    down).
+    An interval longer than the delay up affects both directions. The direction of a shorter one is unknown, so they
+    alternate (on lightly loaded links Michel et al. found 0.45 % loss up and 0.40 % down).
 
     Args:
         probes: The series.
-        up: Its delay up, which turns times at the terminal into those at the far end.
+        up: Delay up [s], which converts times at the terminal to times at the far end.
     """
     begin, end, count = _runs(probes)
     alone = (count == 1) & (probes.spacing_ns > _DENSE * ALONE_NS)
@@ -83,13 +82,15 @@ def loss_process(probes: Probes, up: Points) -> Loss:
     }
     if not len(intervals):
         return Loss(None, None, (intervals, intervals), facts)
-    way = np.round(np.interp(intervals / 1e9, up.t_s, up.value) * 1e9).astype(np.int64)
-    both = intervals[:, 1] - intervals[:, 0] > way[:, 0]
+    delay_ns = np.round(np.interp(intervals / 1e9, up.t_s, up.value) * 1e9).astype(np.int64)
+    both = intervals[:, 1] - intervals[:, 0] > delay_ns[:, 0]
     turn = np.cumsum(~both) % 2 == 1
-    at_far_end = intervals + way
-    # A long one begins at one moment for both directions: what set out before it and arrives in it is up's loss.
-    later = np.stack([intervals[:, 0] + way[:, 0], np.maximum(intervals[:, 1], intervals[:, 0] + way[:, 0])], axis=1)
-    unknown = probes.unknown()
+    at_far_end = intervals + delay_ns
+    # A long interval begins at one time for both directions: packets sent before it that arrive in it are lost up.
+    later = np.stack(
+        [intervals[:, 0] + delay_ns[:, 0], np.maximum(intervals[:, 1], intervals[:, 0] + delay_ns[:, 0])], axis=1
+    )
+    unknown = probes.gaps_ns()
     return Loss(
         stepped(intervals[both | turn], unknown),
         stepped(np.where(both[:, None], later, at_far_end)[both | ~turn], unknown),
@@ -99,20 +100,20 @@ def loss_process(probes: Probes, up: Points) -> Loss:
 
 
 def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
-    """From when to when each run of lost probes stands for, and how many probes it has."""
+    """Return begin [ns], end [ns] and number of probes of each run of lost probes."""
     half = probes.spacing_ns // 2
     middle = (probes.sent_ns[:-1] + probes.sent_ns[1:]) // 2
     begin = np.concatenate([probes.sent_ns[:1], np.where(probes.gap, probes.sent_ns[1:] - half, middle)])
     end = np.concatenate([np.where(probes.gap, probes.sent_ns[:-1] + half, middle), probes.sent_ns[-1:] + half])
     lost = np.flatnonzero(probes.lost)
-    # Neighbours without a silence between them are one run.
+    # Adjacent lost probes without a gap between them are one run.
     broken = np.flatnonzero((np.diff(lost) > 1) | probes.gap[lost[:-1]])
     first = np.concatenate([[0], broken + 1])[: lost.size]
     last = np.concatenate([broken, [lost.size - 1]])[: lost.size]
     begin, end, count = begin[lost[first]], end[lost[last]], last - first + 1
-    # One probe stands for a mean distance, whatever the two around it were: regular probes then meet it once.
+    # A single probe covers one mean interval, so that regular probes meet it once.
     alone = count == 1
-    mean_ns = round(probes.probed()[1][-1] / probes.sent_ns.size)
+    mean_ns = round(probes.probing_clock()[1][-1] / probes.sent_ns.size)
     at = probes.sent_ns[lost[first]]
     before, behind = (
         probes.sent_ns[np.maximum(lost[first] - 1, 0)],
@@ -124,22 +125,22 @@ def _runs(probes: Probes) -> tuple[Nanos, Nanos, Nanos]:
 
 
 def _spread(probes: Probes, begin: Nanos, end: Nanos) -> NDArray[np.int64]:
-    """Short intervals instead of those around probes that were lost alone; shape (m, 2).
+    """Return short intervals that replace those around single lost probes; shape (m, 2).
 
-    On the clock that stands still in gaps, those of one lost probe lie in successive mean distances, each at another of
-    as many phases as there are lengths in a distance: a ping at that distance, whatever its phase, meets exactly one.
+    On the clock that stops in gaps, those of one lost probe lie in successive mean probe intervals, each at another
+    phase. There are as many phases as lengths in a probe interval, so a ping at that interval meets exactly one.
     """
     if not begin.size:
         return np.zeros((0, 2), np.int64)
-    real, clock = probes.probed()
+    real, clock = probes.probing_clock()
     step = clock[-1] / probes.sent_ns.size
     count = max(1, round(step / ALONE_NS))
     centre = np.interp((begin + end) // 2, real, clock)
-    # Phases in an order in which neighbours lie far apart: irregular probes then meet them as if by chance.
+    # The order of phases keeps neighbours far apart, so that irregular probes meet them as if at random.
     stride = next(k for k in range(max(1, round(count * _GOLDEN)), 2 * count + 1) if math.gcd(k, count) == 1)
     turn = np.arange(count) - count // 2
     start = centre[:, None] + (turn + turn * stride % count / count - 0.5 / count)[None, :] * step
-    # Beyond an end: as many whole distances back, at the same phase.
+    # Beyond an end: moved by whole probe intervals, at the same phase.
     reach = step * count
     start = np.where(start < 0, start + reach, np.where(start >= clock[-1], start - reach, start)).ravel()
     start = start[(start >= 0) & (start < clock[-1])]

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.runs.importing import read_file
-from bentpipe.profiles.measured.agreement import Seen, given_back, regular_times, same_times, seen
+from bentpipe.measurements.runs.imports import read_file
+from bentpipe.profiles.measured.agreement import PingStats, simulated_ping_stats, regular_times, shifted_times, ping_stats
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.validation import OnProgress, Outcome, Row
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: run of lost probes chosen here: half a probe more or less at the ends of runs of five is as much.
 TOLERANCE, RUN_TOLERANCE = 0.05, 0.10
 
-#: What is compared: name, attribute of `Seen`, unit, factor to it, tolerance.
+#: What is compared: name, attribute of `PingStats`, unit, factor to it, tolerance.
 Quantity = tuple[str, str, str, float, float]
 DELAY: Sequence[Quantity] = (
     ("median", "median_ms", " ms", 1, TOLERANCE),
@@ -51,11 +51,11 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     found.insert(0, ("drawn", drawn(), FromPings(), False))
     for k, (name, table, how, waits) in enumerate(found):
         made = profile_from_pings(table, how)
-        was = seen(made.probes.table())
-        regular = given_back(made.profile, regular_times(made.probes, made.profile))
+        was = ping_stats(made.probes.table())
+        regular = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
         rows += compared(name, LOSS, was, regular)
         if waits:
-            rows += compared(f"{name}, as it was sent", DELAY, was, given_back(made.profile, same_times(made.probes)))
+            rows += compared(f"{name}, as it was sent", DELAY, was, simulated_ping_stats(made.profile, shifted_times(made.probes)))
             notes.append(f"{name}, at one distance (its prober waited for replies): {said(regular)}; was {said(was)}")
         else:
             rows += compared(name, DELAY, was, regular)
@@ -65,7 +65,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     return Outcome("measured-profile", rows, notes)
 
 
-def compared(name: str, quantities: Sequence[Quantity], was: Seen, now: Seen) -> list[Row]:
+def compared(name: str, quantities: Sequence[Quantity], was: PingStats, now: PingStats) -> list[Row]:
     """A row for each quantity."""
     rows = []
     for what, key, unit, scale, tolerance in quantities:
@@ -77,9 +77,9 @@ def compared(name: str, quantities: Sequence[Quantity], was: Seen, now: Seen) ->
     return rows
 
 
-def control(name: str, made: Measured, was: Seen) -> Row:
+def control(name: str, made: Measured, was: PingStats) -> Row:
     """The same share of loss as a coin for each packet must not pass for the bursts that were measured."""
-    now = given_back(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
+    now = simulated_ping_stats(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
     fails = abs(now.run - was.run) > RUN_TOLERANCE * was.run
     return Row(
         f"{name}, negative control: {now.loss:.2%} as a coin a packet",
@@ -109,7 +109,7 @@ def with_coin(profile: Profile, loss: float) -> Profile:
     return profile_from_frame(pl.concat([frame, coins]), profile.metadata_json())
 
 
-def said(found: Seen) -> str:
+def said(found: PingStats) -> str:
     """One line of what a ping saw."""
     return (
         f"{found.median_ms:.1f} / {found.p95_ms:.1f} / {found.p99_ms:.1f} ms, {found.loss:.2%} lost in runs of "
