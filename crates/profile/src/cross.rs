@@ -1,13 +1,13 @@
-//! Cross traffic: cross traffic on a path, drawn one after the other.
+//! Cross traffic: transfers of other users on the path, drawn from the seed.
 //!
-//! Transfers begin as a Poisson process, as sessions of users do (Paxson and Floyd, *Wide Area Traffic: The Failure of Poisson Modeling*, 1995: of
-//! sessions it holds), and their sizes are Pareto between two bounds, many short and a few long ones (Crovella and Bestavros, *Self-Similarity in World
+//! Transfers begin as a Poisson process, as sessions of users do (Paxson and Floyd, *Wide Area Traffic: The Failure of Poisson Modeling*, 1995:
+//! it holds for sessions). Their sizes follow a bounded Pareto distribution, with many short and a few long transfers (Crovella and Bestavros, *Self-Similarity in World
 //! Wide Web Traffic*, 1997: tail index 1.0 to 1.3):
 //!
 //! ```text
 //! P(size > x) = ((L/x)^α − (L/H)^α) / (1 − (L/H)^α),   L ≤ x ≤ H
 //! ```
-//! What they offer does not depend on what they get: when a path serves them badly, more of them are open at once.
+//! The offered load does not depend on the goodput: on a slow path more transfers are open at once.
 
 use crate::error::ProfileError;
 use crate::experiment::Experiment;
@@ -17,48 +17,48 @@ use crate::units::{Bytes, Nanos, Rate, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most transfers that one source may be expected to begin. Chosen here: a million take a simulator hours.
-pub const MOST_TRANSFERS: f64 = 1e6;
+/// Limit of the expected number of transfers of one source. Chosen here: a million take the simulator hours.
+pub const MAX_TRANSFERS: f64 = 1e6;
 
-/// A source of transfers that begin and end while the Experiment runs.
+/// A source of transfers that begin and end during the Experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossTraffic {
-    /// Role of the Profile they run on.
+    /// Role of the Profile that the transfers run on.
     pub profile: String,
-    /// The way their data goes.
+    /// Direction of their data.
     pub direction: Direction,
-    /// Their controller.
+    /// Controller of the transfers.
     pub controller: String,
-    /// Its options.
+    /// Options of the controller.
     #[serde(default)]
     pub options: BTreeMap<String, f64>,
-    /// Mean over long times of the bytes that new transfers bring [bit/s], without headers.
+    /// Offered load: long-term mean of the bytes of new transfers, without headers [bit/s].
     pub offered_bps: Rate,
-    /// How large they are.
+    /// Distribution of the sizes.
     pub sizes: TransferSizes,
     /// Name of the sending hosts' settings; `None`: the defaults.
     #[serde(default)]
     pub sender: Option<String>,
-    /// Name of the receiving hosts' settings.
+    /// Name of the receiving hosts' settings; `None`: the defaults.
     #[serde(default)]
     pub receiver: Option<String>,
 }
 
-/// A Pareto distribution between two bounds.
+/// A bounded Pareto distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransferSizes {
-    /// L: none is smaller.
+    /// L: smallest size.
     pub least_bytes: Bytes,
-    /// H: none is larger.
+    /// H: largest size.
     pub most_bytes: Bytes,
-    /// α: the smaller, the more of the bytes are in the largest transfers.
+    /// α: tail index. The smaller it is, the larger the share of bytes in the largest transfers.
     pub tail_index: f64,
 }
 
 impl TransferSizes {
-    /// Mean size [bytes].
+    /// Return the mean size [bytes].
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         let (least, most, tail) = (self.least_bytes.0 as f64, self.most_bytes.0 as f64, self.tail_index);
@@ -73,7 +73,7 @@ impl TransferSizes {
         least * tail / (tail - 1.0) * (1.0 - libm::pow(ratio, tail - 1.0)) / inside
     }
 
-    /// The size that a fraction `below` of transfers are smaller than.
+    /// Return the size below which a fraction `below` of the transfers are.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between the bounds
     pub fn quantile(&self, below: f64) -> Bytes {
@@ -85,20 +85,20 @@ impl TransferSizes {
 }
 
 impl CrossTraffic {
-    /// That it can be drawn and belongs to the Experiment.
+    /// Check that the source can be drawn and that its names exist in the Experiment.
     ///
     /// # Errors
-    /// The first field that is wrong; `index` is its place in the Experiment.
+    /// The first invalid field. `index`: position of the source in the Experiment.
     pub fn check(&self, index: usize, experiment: &Experiment) -> Result<(), ProfileError> {
-        let bad = |name: &str, found: String, wanted: &str| {
-            Err(ProfileError::Experiment { field: format!("cross[{index}].{name}"), found, wanted: wanted.to_owned() })
+        let bad = |name: &str, value: String, expected: &str| {
+            Err(ProfileError::Experiment { field: format!("cross[{index}].{name}"), value, expected: expected.to_owned() })
         };
         if !experiment.profiles.iter().any(|p| p.role == self.profile) {
             return bad("profile", self.profile.clone(), "the role of one of the Experiment's Profiles");
         }
-        for (what, host) in [("sender", &self.sender), ("receiver", &self.receiver)] {
+        for (field, host) in [("sender", &self.sender), ("receiver", &self.receiver)] {
             if let Some(name) = host.as_ref().filter(|n| !experiment.hosts.contains_key(*n)) {
-                return bad(what, name.clone(), "a name in hosts");
+                return bad(field, name.clone(), "a name in hosts");
             }
         }
         let sizes = &self.sizes;
@@ -112,13 +112,13 @@ impl CrossTraffic {
             return bad("offered_bps", "0".to_owned(), "a rate above zero");
         }
         let transfers = experiment.duration_ns.as_secs_f64() / self.mean_gap_s();
-        if transfers > MOST_TRANSFERS {
+        if transfers > MAX_TRANSFERS {
             return bad("offered_bps", format!("{transfers:.3e} transfers"), "at most a million in a run: larger transfers, or fewer");
         }
         Ok(())
     }
 
-    /// When its transfers begin and how large they are; `name` keeps it apart from other sources of the Experiment.
+    /// Draw the start times and sizes of the transfers. `name`: random stream of this source, different for each source.
     #[must_use]
     pub fn arrivals(&self, name: &str, streams: Streams) -> Arrivals {
         Arrivals {
@@ -134,7 +134,7 @@ impl CrossTraffic {
     }
 }
 
-/// Transfers without end: when each begins (since the run's beginning) and its size.
+/// An endless sequence of transfers: start (since the beginning of the run) and size.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     stream: Stream,
@@ -175,7 +175,7 @@ mod tests {
         for tail_index in [0.5, 1.0, 1.2, 2.5] {
             let sizes = source(tail_index).sizes;
             let n = 200_000;
-            // The distribution's own quantiles: a mean without the noise of draws.
+            // Quantiles of the distribution give a mean without sampling noise.
             let mean = (0..n).map(|i| sizes.quantile((f64::from(i) + 0.5) / f64::from(n)).0 as f64).sum::<f64>() / f64::from(n);
             assert!((mean / sizes.mean_bytes() - 1.0).abs() < 0.01, "{tail_index}: {mean} {}", sizes.mean_bytes());
             assert_eq!((sizes.quantile(0.0), sizes.quantile(1.0)), (Bytes(20_000), Bytes(10_000_000)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_what_is_offered_and_a_name_keeps_sources_apart() {
+    fn the_drawn_load_is_the_offered_load_and_each_name_has_its_own_stream() {
         let offered = |name| {
             let arrivals = source(1.2).arrivals(name, Streams::new(3)).take_while(|(at, _)| *at < Time(300_000_000_000));
             arrivals.map(|(_, size)| size.0 as f64 * 8.0).sum::<f64>() / 300.0

@@ -1,72 +1,72 @@
-//! What can be wrong with a Profile or an Experiment: where, what was found, what was wanted.
+//! Errors of Profiles and Experiments: where, the value, and what is expected.
 
 use thiserror::Error;
 
-/// Most characters of foreign text that an error shows: what is wrong with a longer one is seen in these.
+/// Most characters of foreign text that an error message shows.
 pub const SHOWN_CHARS: usize = 80;
 
-/// Most characters of a parser's message that an error shows: room for the values it names and for what it wanted instead.
+/// Most characters of a parser's message that an error message shows: enough for the values it names and the expected ones.
 pub const SHOWN_MESSAGE_CHARS: usize = 400;
 
-/// Foreign text as an error shows it: its first [`SHOWN_CHARS`] characters, with an ellipsis if there are more. The one place where that is
-/// decided, for every crate.
+/// Shorten foreign text for an error message: its first [`SHOWN_CHARS`] characters, with an ellipsis if there are more. Every crate uses this
+/// function.
 #[must_use]
 pub fn shown(text: &str) -> String {
-    clipped(text, SHOWN_CHARS)
+    shorten(text, SHOWN_CHARS)
 }
 
-/// A parser's message, which may quote foreign text: no word longer than [`SHOWN_CHARS`], and [`SHOWN_MESSAGE_CHARS`] in all.
+/// Shorten a parser's message, which may quote foreign text: no word longer than [`SHOWN_CHARS`], and at most [`SHOWN_MESSAGE_CHARS`] in all.
 #[must_use]
 pub fn shown_message(text: &str) -> String {
-    clipped(&text.split(' ').map(shown).collect::<Vec<_>>().join(" "), SHOWN_MESSAGE_CHARS)
+    shorten(&text.split(' ').map(shown).collect::<Vec<_>>().join(" "), SHOWN_MESSAGE_CHARS)
 }
 
-fn clipped(text: &str, most_chars: usize) -> String {
-    match text.char_indices().nth(most_chars) {
+fn shorten(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// A Profile or Experiment that cannot be.
+/// Why a Profile or an Experiment is invalid.
 #[derive(Debug, Error, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// A series' times do not increase.
-    #[error("{series}: row {row} is at {found_s} s, after a row at {before_s} s; times must increase", series = shown(series))]
+    #[error("{series}: row {row} is at {at_s} s, after a row at {before_s} s; times must increase", series = shown(series))]
     TimesNotIncreasing {
         /// Which series: `hop/direction/kind`.
         series: String,
         /// Row in that series, from 0.
         row: usize,
         /// Its time [s].
-        found_s: f64,
-        /// The time of the row before [s].
+        at_s: f64,
+        /// Time of the row before [s].
         before_s: f64,
     },
     /// A value that is negative, NaN, infinite or beyond its range.
-    #[error("{series}: {value} at {at_s} s is not usable; wanted {wanted}", series = shown(series))]
+    #[error("{series}: value {value} at {at_s} s; expected {expected}", series = shown(series))]
     BadValue {
         /// Which series.
         series: String,
-        /// When [s].
+        /// Time of the value [s].
         at_s: f64,
-        /// What was found.
+        /// The value.
         value: f64,
-        /// What is accepted.
-        wanted: &'static str,
+        /// Accepted values.
+        expected: &'static str,
     },
     /// A time that is negative, NaN or outside the span.
-    #[error("{what}: {found_s} s is outside the Profile's span of 0 to {span_s} s")]
+    #[error("{item}: {at_s} s is outside the Profile; expected 0 to {span_s} s")]
     OutsideSpan {
-        /// What lies outside.
-        what: String,
+        /// What lies outside: an event, a route, a series.
+        item: String,
         /// Its time [s].
-        found_s: f64,
+        at_s: f64,
         /// The Profile's duration [s].
         span_s: f64,
     },
-    /// Two grants of one jitter series in the wrong order.
+    /// Two closures of one jitter series end in the wrong order.
     #[error("{series}: the closure at {at_s} s ends at {end_s} s, before an earlier one ends ({before_s} s); packets would overtake", series = shown(series))]
     GrantsCross {
         /// Which series.
@@ -78,97 +78,97 @@ pub enum ProfileError {
         /// The end of the closure before it [s].
         before_s: f64,
     },
-    /// A series that needs a row at the beginning has none.
+    /// A series without rows.
     #[error("{series}: no row; a {kind} series needs at least one", series = shown(series))]
     EmptySeries {
         /// Which series.
         series: String,
-        /// What it holds.
+        /// Its kind.
         kind: &'static str,
     },
-    /// Nothing to send packets over.
-    #[error("the Profile has no {what}; it needs at least one")]
-    Nothing {
-        /// hops, routes.
-        what: &'static str,
+    /// No hops or no routes.
+    #[error("the Profile has no {item}; expected at least one")]
+    Empty {
+        /// `hop` or `route`.
+        item: &'static str,
     },
-    /// A hop number that does not exist.
-    #[error("{what} names hop {found}, but there are {hops} (0 to {last})", last = hops.saturating_sub(1))]
+    /// An index of a hop that does not exist.
+    #[error("{item}: hop {hop} does not exist; expected 0 to {last}", last = hops.saturating_sub(1))]
     NoSuchHop {
-        /// Who names it.
-        what: String,
-        /// The number.
-        found: usize,
+        /// The route or event that names it.
+        item: String,
+        /// The index.
+        hop: usize,
         /// How many hops there are.
         hops: usize,
     },
-    /// The same hop twice in one route, or the same name twice.
-    #[error("{what} holds {found} twice", found = shown(found))]
-    Twice {
-        /// Where.
-        what: String,
-        /// What.
-        found: String,
+    /// The same hop twice in one route, or two hops with one name.
+    #[error("{list}: {name} occurs twice; expected once", name = shown(name))]
+    Duplicate {
+        /// The route, or the list of hops.
+        list: String,
+        /// Name of the hop.
+        name: String,
     },
     /// A duration of zero.
-    #[error("{what} is {found_s} s; it must be longer than zero")]
+    #[error("{duration} is {value_s} s; expected more than zero")]
     NotPositive {
         /// Which duration.
-        what: &'static str,
+        duration: &'static str,
         /// Its value [s].
-        found_s: f64,
+        value_s: f64,
     },
-    /// Metadata that is not ours.
+    /// Metadata that cannot be parsed.
     #[error("the Profile's metadata cannot be read: {}; write the file again with `bentpipe profile make`", shown_message(reason))]
     Metadata {
         /// The parser's message.
         reason: String,
     },
-    /// Metadata of a version that this build does not know.
-    #[error("the Profile has format {found}, this bentpipe reads up to {known}: install a newer bentpipe")]
+    /// Metadata in a format that this build does not know.
+    #[error("the Profile has format {format}, this bentpipe reads up to {known}: install a newer bentpipe")]
     NewerFormat {
-        /// What the file says.
-        found: u32,
-        /// The newest format known here.
+        /// Format of the file.
+        format: u32,
+        /// Newest format that this build reads.
         known: u32,
     },
-    /// A table whose content is not what its hash says.
+    /// A table whose content does not match its hash.
     #[error("the Profile's content does not match its hash (stored {stored}, computed {computed}): the file is damaged, make it again")]
     HashMismatch {
-        /// In the file.
+        /// Hash in the file.
         stored: String,
-        /// From its content.
+        /// Hash of the content.
         computed: String,
     },
     /// A row of the table with an unknown code.
-    #[error("row {row}: {what} {found} is unknown")]
+    #[error("row {row}: {column} {code} is unknown")]
     UnknownCode {
         /// Row of the table.
         row: usize,
-        /// Which column.
-        what: &'static str,
-        /// What it holds.
-        found: u64,
+        /// Name of the column.
+        column: &'static str,
+        /// The code.
+        code: u64,
     },
     /// Columns of different length.
-    #[error("column {column} has {found} rows, the others {wanted}")]
-    Ragged {
-        /// The odd column.
+    #[error("column {column} has {rows} rows; expected {expected}, as in the others")]
+    UnequalColumns {
+        /// Name of the column.
         column: &'static str,
         /// Its length.
-        found: usize,
-        /// The others'.
-        wanted: usize,
+        rows: usize,
+        /// Length of the other columns.
+        expected: usize,
     },
     /// An Experiment that cannot be run.
-    #[error("experiment: {field}: {}; wanted {wanted}", shown_message(found))]
+    #[error("experiment: {field}: {}; expected {expected}", shown_message(value))]
     Experiment {
         /// The field, dotted.
         field: String,
-        /// What it holds.
-        found: String,
-        /// What is accepted.
-        wanted: String,
+        /// Its value.
+        value: String,
+        /// Accepted values.
+        expected: String,
     },
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_is_clipped_and_short_text_is_not() {
+    fn long_foreign_text_is_shortened() {
         assert_eq!(shown("sat:1"), "sat:1");
         let exact = "é".repeat(SHOWN_CHARS);
         assert_eq!(shown(&exact), exact);
@@ -185,7 +185,7 @@ mod tests {
         let message = format!("unknown field `{}`, expected `a`", "y".repeat(5_000));
         assert_eq!(shown_message(&message), format!("unknown field `{}… expected `a`", "y".repeat(SHOWN_CHARS - 1)));
         assert!(shown_message(&"word ".repeat(5_000)).chars().count() == SHOWN_MESSAGE_CHARS + 1);
-        let error = ProfileError::Twice { what: "the list of hops".to_owned(), found: "z".repeat(10_000) };
-        assert!(error.to_string().chars().count() < 120);
+        let error = ProfileError::Duplicate { list: "the list of hops".to_owned(), name: "z".repeat(10_000) };
+        assert!(error.to_string().chars().count() < 130);
     }
 }

@@ -1,4 +1,4 @@
-//! The Experiment: what is done on a path. Kept whole in every Run, since without it no Run could be repeated.
+//! The Experiment: what is done on a path. Every Run stores it completely, so that the Run can be repeated.
 
 use crate::cross::CrossTraffic;
 use crate::error::ProfileError;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is done, on which Profiles, by which hosts, with which seed.
+/// Flows and cross traffic on Profiles, with hosts, durations and a seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Seed of all that the run itself draws (per-packet outcomes, controllers' random choices).
+    /// Seed of the run's own draws (per-packet outcomes, controllers' random choices).
     pub seed: u64,
-    /// How long it runs [ns]; no longer than any of its Profiles.
+    /// Duration of the run [ns]; at most that of each Profile.
     pub duration_ns: Nanos,
-    /// Left out of steady-state summaries [ns]; the start-up is reported apart.
+    /// Warm-up: left out of steady-state summaries [ns]. The start-up phase is reported separately.
     pub warmup_ns: Nanos,
     /// Time between samples [ns].
     pub sample_step_ns: Nanos,
-    /// Where in the Profiles the run begins [ns]: the start phase.
+    /// Time in the Profiles at which the run begins [ns].
     pub offset_ns: Nanos,
     /// The paths, by role.
     pub profiles: Vec<ProfileRef>,
@@ -31,29 +31,29 @@ pub struct Experiment {
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
-    /// cross traffic on the same paths.
+    /// Cross traffic on the same paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<CrossTraffic>,
-    /// Other queues than the Profiles' own.
+    /// Rules that replace queues of the Profiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueRule>,
 }
 
-/// What a flow says of explicit congestion notification (ECN) when it opens.
+/// Use of explicit congestion notification (ECN) that a flow negotiates at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnMode {
-    /// It takes no part.
+    /// No ECN.
     #[default]
     Off,
-    /// The receiver echoes that there was a mark until the sender says that it heard (RFC 3168).
+    /// Classic ECN: the receiver echoes a mark until the sender confirms it (RFC 3168).
     Classic,
-    /// The receiver echoes how many packets were marked (RFC 9768, `AccECN`).
+    /// Accurate ECN: the receiver echoes the number of marked packets (RFC 9768, `AccECN`).
     Accurate,
 }
 
 impl EcnMode {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
     const fn is_off(&self) -> bool {
         matches!(self, Self::Off)
     }
@@ -63,15 +63,15 @@ impl EcnMode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileRef {
-    /// What the Experiment calls it (`path`).
+    /// Role in the Experiment (`path`).
     pub role: String,
-    /// Its own name.
+    /// Name of the Profile.
     pub name: String,
-    /// Its content hash.
+    /// Content hash of the Profile.
     pub hash: String,
 }
 
-/// Settings of a host that change what a transport does. Defaults: Linux 6.18 (`docs/concepts/transport.md`).
+/// Settings of a host that affect its transport. Defaults: Linux 6.18 (`docs/concepts/transport.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
@@ -79,13 +79,13 @@ pub struct HostSpec {
     pub rmem_max_bytes: Bytes,
     /// Largest send buffer, `tcp_wmem[2]`.
     pub wmem_max_bytes: Bytes,
-    /// Memory that the send buffer's growth allows for each segment of the window: 4352 with kernels of distributions, 2304 with some for virtual machines.
+    /// Memory per segment of the window that the send buffer's growth allows: 4352 with distribution kernels, 2304 with some kernels for virtual machines.
     pub wmem_segment_bytes: Bytes,
-    /// Whether the qdisc paces every flow (`fq`); otherwise only controllers that ask are paced (`pfifo_fast`).
+    /// Whether the qdisc paces every flow (`fq`). Otherwise only flows whose controller requests pacing are paced (`pfifo_fast`).
     pub fq: bool,
-    /// Most segments that arrive at the same instant and that the receiver's TCP sees as one (GRO; 1: none).
+    /// Most segments of one instant that GRO merges into one for the receiver's TCP; 1: no GRO.
     pub gro_segments: u32,
-    /// The most of explicit congestion notification that it takes part in.
+    /// Highest ECN mode that the host supports.
     pub ecn: EcnMode,
 }
 
@@ -102,13 +102,13 @@ impl Default for HostSpec {
     }
 }
 
-/// What the sending application does.
+/// Behaviour of the sending application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Application {
-    /// Always has data.
+    /// Always has data to send.
     Bulk,
-    /// Writes so many bytes at the start, then closes.
+    /// Writes this many bytes at the start, then closes.
     Bytes(Bytes),
     /// Writes at a steady rate in equal pieces (an application-limited flow).
     Paced {
@@ -125,47 +125,47 @@ pub enum Application {
 pub struct FlowSpec {
     /// Role of the Profile it runs on.
     pub profile: String,
-    /// The way its data goes.
+    /// Direction of its data.
     pub direction: Direction,
     /// Controller, by its name in the registry.
     pub controller: String,
     /// Options of the controller.
     #[serde(default)]
     pub options: BTreeMap<String, f64>,
-    /// When it opens [ns after the run's beginning].
+    /// Start [ns since the beginning of the run].
     pub start_ns: Time,
-    /// When it stops sending [ns]; `None`: at the end, or when its application is done.
+    /// When it stops sending [ns]; `None`: at the end of the run, or when its application is done.
     #[serde(default)]
     pub stop_ns: Option<Time>,
-    /// What it sends.
+    /// Sending application.
     pub application: Application,
     /// Name of the sending host's settings; `None`: the defaults.
     #[serde(default)]
     pub sender: Option<String>,
-    /// Name of the receiving host's settings.
+    /// Name of the receiving host's settings; `None`: the defaults.
     #[serde(default)]
     pub receiver: Option<String>,
-    /// Explicit congestion notification that it asks for.
+    /// ECN mode that it requests.
     #[serde(default, skip_serializing_if = "EcnMode::is_off")]
     pub ecn: EcnMode,
 }
 
 impl Experiment {
-    /// From JSON, validated.
+    /// Read an Experiment from JSON and validate it.
     ///
     /// # Errors
-    /// What the parser says, or [`Experiment::check`].
+    /// Invalid JSON, or an error of [`Experiment::check`].
     pub fn from_json(json: &str) -> Result<Self, ProfileError> {
         let experiment: Self = serde_json::from_str(json).map_err(|e| ProfileError::Experiment {
             field: "document".to_owned(),
-            found: e.to_string(),
-            wanted: "an Experiment as docs/reference/experiment.md describes".to_owned(),
+            value: e.to_string(),
+            expected: "an Experiment as docs/reference/experiment.md describes".to_owned(),
         })?;
         experiment.check()?;
         Ok(experiment)
     }
 
-    /// As JSON with a fixed order of keys.
+    /// Return the Experiment as JSON with a fixed order of keys.
     ///
     /// # Panics
     /// Never: the record holds nothing that JSON cannot.
@@ -174,32 +174,33 @@ impl Experiment {
         serde_json::to_string(self).expect("an Experiment is plain data")
     }
 
-    /// A Profile with the queues that this Experiment gives it; `role` is what it calls it.
+    /// Return a Profile with its queues replaced by this Experiment's rules. `role`: role of the Profile.
     ///
     /// # Errors
-    /// A rule that no hop answers to, or whose parameters cannot be.
+    /// A rule that matches no hop, or with invalid parameters.
     pub fn path(&self, role: &str, profile: &Arc<Profile>) -> Result<Arc<Profile>, ProfileError> {
         if self.queues.is_empty() { Ok(profile.clone()) } else { profile.with_queues(role, &self.queues).map(Arc::new) }
     }
 
-    /// Place of the Profile with this role; of one that [`Experiment::check`] would refuse, the first.
+    /// Return the index of the Profile with this role; 0 if no Profile has it, which [`Experiment::check`] refuses.
     #[must_use]
     pub fn path_of(&self, role: &str) -> usize {
         self.profiles.iter().position(|p| p.role == role).unwrap_or(0)
     }
 
-    /// What one flow's host is set to.
+    /// Return the settings of the host with this name; the defaults without a name.
     #[must_use]
     pub fn host(&self, name: Option<&String>) -> HostSpec {
         name.and_then(|n| self.hosts.get(n)).cloned().unwrap_or_default()
     }
 
-    /// Durations above zero, names that resolve, flows inside the run.
+    /// Check that durations are above zero, names exist and flows start within the run.
     ///
     /// # Errors
-    /// The first field that is wrong.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let bad = |field: String, found: String, wanted: &str| Err(ProfileError::Experiment { field, found, wanted: wanted.to_owned() });
+        let bad =
+            |field: String, value: String, expected: &str| Err(ProfileError::Experiment { field, value, expected: expected.to_owned() });
         if self.duration_ns == Nanos::ZERO {
             return bad("duration_ns".to_owned(), "0".to_owned(), "a duration longer than zero");
         }
@@ -233,9 +234,9 @@ impl Experiment {
             {
                 return bad(field("application"), "a write of nothing or no time between writes".to_owned(), "both above zero");
             }
-            for (what, host) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
+            for (end, host) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
                 if let Some(name) = host.as_ref().filter(|n| !self.hosts.contains_key(*n)) {
-                    return bad(field(what), name.clone(), "a name in hosts");
+                    return bad(field(end), name.clone(), "a name in hosts");
                 }
             }
         }
@@ -275,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_survives_its_json() {
+    fn an_experiment_read_from_its_json_is_equal() {
         let e = experiment();
         assert_eq!(Experiment::from_json(&e.to_json()).unwrap(), e);
     }
 
     #[test]
-    fn what_cannot_run_is_refused_with_its_field() {
+    fn an_invalid_experiment_is_refused_with_its_field() {
         let mut e = experiment();
         e.flows[0].profile = "elsewhere".to_owned();
         assert!(e.check().unwrap_err().to_string().starts_with("experiment: flows[0].profile: elsewhere"));

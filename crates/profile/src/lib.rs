@@ -1,18 +1,18 @@
 //! Units, seeded random streams, the Profile and the Experiment.
 //!
-//! A *Profile* is a time-varying path between two hosts; an *Experiment* says what is done on it. This crate is a leaf: no I/O, no clock, no
-//! ambient randomness. Everything that simulates, emulates or computes a path stands on these types.
+//! A *Profile* is a time-varying path between two hosts. An *Experiment* describes the traffic on it. This crate does no I/O, reads no clock and holds
+//! no ambient randomness. Every crate that simulates, emulates or computes a path uses these types.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | time, spans, rates, bytes, angles, wall clock: integers, so that the same Run comes out everywhere |
-//! | [`rng`] | named random streams from one seed, and draws keyed by place and time |
-//! | [`series`] | a value over time: linear or stepped, with the intervals in which it is valid |
+//! | [`units`] | time, spans, rates, bytes, angles, wall clock: integers, so that a Run is the same on every machine |
+//! | [`rng`] | named random streams from one seed, and draws keyed by hop and time |
+//! | [`series`] | a value over time, linear or stepped, with its valid intervals |
 //! | [`path`] | hops, queues, routes, events: the Profile |
-//! | [`table`] | the Profile as one long table and back, with its content hash |
+//! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
 //! | [`cross`] | cross traffic on the same path |
-//! | [`run`] | what a Run leaves: samples, links, events, summary |
+//! | [`run`] | tables and summary of a Run: samples, links, events |
 
 pub mod cross;
 pub mod error;

@@ -1,4 +1,4 @@
-//! What one small packet on an empty path sees: what a ping measures, and what two Profiles can be compared by.
+//! The delay of one small packet on an empty path: comparable with a ping, and between two Profiles.
 
 use crate::error::ProfileError;
 use crate::path::{Direction, Profile};
@@ -6,8 +6,10 @@ use crate::series::Cursor;
 use crate::units::{Nanos, Time};
 
 impl Profile {
-    /// One-way delay of a packet that enters at each of `times_s` and meets empty queues [ms]: propagation and grant schedule of every hop of
-    /// the route in use when it enters. NaN where there is no path. Serialisation is left out: a ping's is under 0.01 ms above 100 Mbit/s.
+    /// Return the one-way delay of a packet that enters at each of `times_s` and finds empty queues [ms].
+    ///
+    /// The delay is the propagation and the grant schedule of every hop of the route in use when the packet enters. NaN: there is no path. Transmission time
+    /// is left out: a ping's is under 0.01 ms above 100 Mbit/s.
     ///
     /// # Errors
     /// A time that is NaN, negative or beyond the span.
@@ -17,8 +19,8 @@ impl Profile {
             .iter()
             .map(|&t| {
                 let enters = Time::from_secs_f64(t).filter(|at| at.0 <= self.duration().0).ok_or_else(|| ProfileError::OutsideSpan {
-                    what: "the packet".to_owned(),
-                    found_s: t,
+                    item: "the packet".to_owned(),
+                    at_s: t,
                     span_s: self.duration().as_secs_f64(),
                 })?;
                 let hops = &self.route_at(enters).hops;

@@ -13,7 +13,7 @@ pub const FORMAT: u32 = 2;
 /// Loss probabilities are integers in units of 1e-9.
 pub const LOSS_ONE: u64 = 1_000_000_000;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -24,10 +24,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, in the order of their codes.
+    /// Both directions, in the order of their codes.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 
-    /// The other way.
+    /// Return the other direction.
     #[must_use]
     pub const fn reverse(self) -> Self {
         match self {
@@ -51,23 +51,23 @@ impl Direction {
 pub struct HopDirection {
     /// One-way delay [ns], linear between points.
     pub delay: Series,
-    /// Capacity [bit/s], stepped; `None`: never the bottleneck.
+    /// Capacity [bit/s], stepped; `None`: unlimited.
     pub capacity: Option<Series>,
-    /// Probability that a packet that passes at this moment is lost [1e-9], stepped. Loss is a process in continuous time: episodes are
-    /// intervals with a probability above zero, drawn when the Profile is made.
+    /// Loss probability of a packet that passes at this moment [1e-9], stepped. Loss is a process in continuous time: an episode is an interval
+    /// with a probability above zero, drawn when the Profile is made.
     pub loss: Option<Series>,
     /// Grant schedule.
     pub jitter: Option<JitterSeries>,
-    /// The queue before the capacity.
+    /// The queue in front of the capacity.
     pub queue: QueueSpec,
 }
 
 /// A link of the path, with both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// `sat:44713`, `fibre:gateway-pop`, …
+    /// Name: `sat:44713`, `fibre:gateway-pop`, …
     pub name: String,
-    /// Profiles whose hops carry the same id share this hop's queue and capacity.
+    /// Hops of several Profiles with the same id share one queue and capacity.
     pub shared_id: Option<String>,
     /// Terminal to Internet.
     pub up: HopDirection,
@@ -76,7 +76,7 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// The direction's side.
+    /// Return one direction of the hop.
     #[must_use]
     pub const fn side(&self, direction: Direction) -> &HopDirection {
         match direction {
@@ -85,7 +85,7 @@ impl Hop {
         }
     }
 
-    /// The same, to change.
+    /// Return one direction of the hop, mutable.
     pub const fn side_mut(&mut self, direction: Direction) -> &mut HopDirection {
         match direction {
             Direction::Up => &mut self.up,
@@ -94,45 +94,45 @@ impl Hop {
     }
 }
 
-/// From `at` on, packets use these hops, in order from the terminal.
+/// A route: the hops in use from a time on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteEntry {
-    /// When the route begins to hold [ns].
+    /// When the route comes into use [ns].
     pub at_ns: Time,
-    /// Hops in use, as indices into [`Profile::hops`], terminal first. Empty: no path (an outage).
+    /// Hops, as indices into [`Profile::hops`], terminal first. Empty: no path (an outage).
     pub hops: Vec<usize>,
 }
 
-/// What becomes of the packets that wait in the hop's queue when an event strikes.
+/// Fate of the packets that wait in a hop's queue at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueFate {
-    /// They wait until the hop retransmits (or drain through the old hop after a handover).
+    /// They stay, and leave after the interruption (after a handover: through the old hop).
     Keep,
-    /// They are lost.
+    /// They are dropped.
     Drop,
-    /// They move to another hop's queue.
+    /// They migrate to another hop's queue.
     Migrate(Migration),
 }
 
-/// How a queue moves.
+/// How a queue migrates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migration {
-    /// The hop whose queue they join.
+    /// The hop whose queue the packets join.
     pub to_hop: usize,
-    /// When the first of them arrives there, after the event [ns].
+    /// Time from the event until the first packet arrives there [ns].
     pub delay_ns: Nanos,
-    /// How fast they are moved [bit/s].
+    /// Rate at which the packets migrate [bit/s].
     pub rate_bps: Rate,
 }
 
-/// What becomes of packets between the queue and the far end.
+/// Fate of the packets in flight at an event: those between the queue and the far end of the hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InFlightFate {
     /// They arrive.
     Deliver,
-    /// They are lost.
+    /// They are dropped.
     Drop,
 }
 
@@ -140,33 +140,33 @@ pub enum InFlightFate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderFate {
-    /// A shorter new path reorders.
+    /// They may: a shorter new path reorders packets.
     Allow,
-    /// The new path waits for the old one.
+    /// They may not: packets of the new path wait for those of the old one.
     Clamp,
 }
 
-/// What an event does to one direction of a hop.
+/// Effect of an event on the packets of one direction of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fate {
-    /// Waiting packets.
+    /// Packets in the queue.
     pub queue: QueueFate,
-    /// Packets on their way.
+    /// Packets in flight.
     pub in_flight: InFlightFate,
-    /// Order between old and new.
+    /// Order between packets of the old and the new path.
     pub order: OrderFate,
 }
 
 impl Fate {
-    /// Nothing is lost and nothing overtakes.
-    pub const GENTLE: Self = Self { queue: QueueFate::Keep, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
+    /// No packet is dropped and none overtakes another.
+    pub const LOSSLESS: Self = Self { queue: QueueFate::Keep, in_flight: InFlightFate::Deliver, order: OrderFate::Clamp };
 }
 
-/// What happened to the path.
+/// Kind of an event of the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// The path moves to another hop: satellite, gateway or both.
+    /// A handover to another satellite, gateway or both. To the same hop: a reconfiguration.
     Handover {
         /// Satellite left, if any (its name or number).
         from_satellite: Option<String>,
@@ -179,33 +179,33 @@ pub enum EventKind {
         /// The hop in use from now on.
         to_hop: usize,
     },
-    /// Nothing gets through.
+    /// Outage: the hop carries no packets.
     Outage,
-    /// Something stands in the beam.
+    /// Obstruction of the line of sight.
     Obstruction,
     /// Rain fade.
     Rain,
 }
 
-/// Something that happens to a hop at one moment.
+/// An event that strikes a hop at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When [ns].
+    /// When it happens [ns].
     pub at_ns: Time,
-    /// How long the hop sends nothing (for a handover: the hop taken) [ns]. May be zero.
+    /// Interruption: how long the hop (for a handover: the hop taken) sends nothing [ns]. May be zero.
     pub interruption_ns: Nanos,
     /// The hop it strikes (for a handover: the hop left).
     pub hop: usize,
-    /// What it is.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// What becomes of packets from terminal to Internet.
+    /// Fate of packets from terminal to Internet.
     pub up: Fate,
-    /// What becomes of packets from Internet to terminal.
+    /// Fate of packets from Internet to terminal.
     pub down: Fate,
 }
 
 impl Event {
-    /// The direction's fate.
+    /// Return the fate of one direction.
     #[must_use]
     pub const fn fate(&self, direction: Direction) -> &Fate {
         match direction {
@@ -215,35 +215,35 @@ impl Event {
     }
 }
 
-/// Whether the delays were known one way or are halves of an RTT.
+/// Whether delays were known one way or are halves of an RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Each direction for itself.
+    /// Each direction was known separately.
     OneWay,
     /// Half of a measured RTT in each direction.
     HalfRtt,
 }
 
-/// Where a Profile comes from. Kept so that it can be made again and no effect is counted twice.
+/// The origin of a Profile. It is stored so that the Profile can be made once more and no effect is counted twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// `computed`, `measured` or `preset`.
     pub kind: String,
-    /// One line for people: from what, by whom.
+    /// One line for people: source and author.
     pub description: String,
-    /// The version that made it.
+    /// Version of bentpipe that made it.
     pub made_by: String,
-    /// The seed of its processes; `None` where nothing was drawn.
+    /// Seed of its random processes; `None`: nothing was drawn.
     pub seed: Option<u64>,
-    /// Effects that the delay series already hold (`mac_jitter`, `queueing`, …), so that nothing adds them again.
+    /// Effects that the delay series already include (`mac_jitter`, `queueing`, …), so that they are not added twice.
     pub includes: Vec<String>,
-    /// All that is needed to draw the processes again with another seed (elements and epoch, altitude, elevation rule, phasing, serving
-    /// schedule with its geometry, parameters), as the maker wrote it.
+    /// Everything needed to draw the processes with another seed (elements and epoch, altitude, elevation rule, phasing, serving schedule with its
+    /// geometry, parameters), as the maker wrote it.
     pub recipe: serde_json::Value,
 }
 
-/// A time-varying path between two hosts. Build with [`Profile::new`], which refuses what cannot be.
+/// A time-varying path between two hosts. [`Profile::new`] validates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     name: String,
@@ -257,11 +257,11 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A validated Profile.
+    /// Create a validated Profile.
     ///
     /// # Errors
     /// A zero duration; no hop or no route; the first route not at time zero; times that do not increase; points, closures or events outside the
-    /// span; a probability above one; a hop number that does not exist or stands twice in a route; two hops with one name.
+    /// span; a probability above one; a hop index that does not exist or is twice in a route; two hops with one name.
     #[allow(clippy::too_many_arguments)] // a record's fields, each named at the call
     pub fn new(
         name: String,
@@ -281,67 +281,67 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Its name.
+    /// Return the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Wall-clock time of `Time::ZERO`.
+    /// Return the wall-clock time of `Time::ZERO`.
     #[must_use]
     pub const fn start(&self) -> Utc {
         self.start
     }
 
-    /// How long it lasts.
+    /// Return the duration.
     #[must_use]
     pub const fn duration(&self) -> Nanos {
         self.duration
     }
 
-    /// One way, or halves of RTTs.
+    /// Return whether the delays are one-way values or halves of RTTs.
     #[must_use]
     pub const fn basis(&self) -> Basis {
         self.basis
     }
 
-    /// Where it comes from.
+    /// Return the provenance.
     #[must_use]
     pub const fn provenance(&self) -> &Provenance {
         &self.provenance
     }
 
-    /// All hops, in no particular order: routes say which are used when.
+    /// Return all hops, in no particular order. The routes say which are in use when.
     #[must_use]
     pub fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
-    /// To change what has been checked elsewhere.
+    /// Return the hops, mutable. The caller must keep the Profile valid.
     pub(crate) fn hops_mut(&mut self) -> &mut [Hop] {
         &mut self.hops
     }
 
-    /// Routes in order of time; the first holds from time zero.
+    /// Return the routes in order of time. The first is in use from time zero.
     #[must_use]
     pub fn routes(&self) -> &[RouteEntry] {
         &self.routes
     }
 
-    /// Events in order of time.
+    /// Return the events in order of time.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// The route in use at `at`.
+    /// Return the route in use at `at`.
     #[must_use]
     pub fn route_at(&self, at: Time) -> &RouteEntry {
         let i = self.routes.partition_point(|r| r.at_ns <= at);
         &self.routes[i.saturating_sub(1)]
     }
 
-    /// A hop's label for messages.
+    /// Return the name of a series for messages: `hop/direction/kind`.
     #[must_use]
     pub fn series_name(&self, hop: usize, direction: Direction, kind: &str) -> String {
         format!("{}/{}/{kind}", self.hops[hop].name, direction.name())
@@ -349,18 +349,18 @@ impl Profile {
 
     fn check_shape(&self) -> Result<(), ProfileError> {
         if self.duration == Nanos::ZERO {
-            return Err(ProfileError::NotPositive { what: "the Profile's duration", found_s: 0.0 });
+            return Err(ProfileError::NotPositive { duration: "the Profile's duration", value_s: 0.0 });
         }
         if self.hops.is_empty() {
-            return Err(ProfileError::Nothing { what: "hop" });
+            return Err(ProfileError::Empty { item: "hop" });
         }
         if self.routes.is_empty() {
-            return Err(ProfileError::Nothing { what: "route" });
+            return Err(ProfileError::Empty { item: "route" });
         }
         let mut names = BTreeSet::new();
         for hop in &self.hops {
             if !names.insert(hop.name.as_str()) {
-                return Err(ProfileError::Twice { what: "the list of hops".to_owned(), found: hop.name.clone() });
+                return Err(ProfileError::Duplicate { list: "the list of hops".to_owned(), name: hop.name.clone() });
             }
         }
         Ok(())
@@ -379,7 +379,7 @@ impl Profile {
                             series: self.series_name(i, direction, "loss_probability"),
                             at_s: at.as_secs_f64(),
                             value: value as f64 / LOSS_ONE as f64,
-                            wanted: "a probability from 0 to 1",
+                            expected: "a probability from 0 to 1",
                         });
                     }
                 }
@@ -389,9 +389,9 @@ impl Profile {
                         return Err(self.outside(self.series_name(i, direction, kind), at));
                     }
                 }
-                if let Some((what, value, wanted)) = side.queue.wrong() {
-                    let series = self.series_name(i, direction, &format!("queue {what}"));
-                    return Err(ProfileError::BadValue { series, at_s: 0.0, value, wanted });
+                if let Some((parameter, value, expected)) = side.queue.first_invalid() {
+                    let series = self.series_name(i, direction, &format!("queue {parameter}"));
+                    return Err(ProfileError::BadValue { series, at_s: 0.0, value, expected });
                 }
             }
         }
@@ -403,23 +403,23 @@ impl Profile {
             return Err(self.outside("the first route (it must begin at 0 s)".to_owned(), self.routes[0].at_ns));
         }
         for (i, route) in self.routes.iter().enumerate() {
-            let what = || format!("the route at {} s", route.at_ns.as_secs_f64());
+            let label = || format!("the route at {} s", route.at_ns.as_secs_f64());
             if i > 0 && route.at_ns <= self.routes[i - 1].at_ns {
                 return Err(ProfileError::TimesNotIncreasing {
                     series: "routes".to_owned(),
                     row: i,
-                    found_s: route.at_ns.as_secs_f64(),
+                    at_s: route.at_ns.as_secs_f64(),
                     before_s: self.routes[i - 1].at_ns.as_secs_f64(),
                 });
             }
             if route.at_ns.0 > self.duration.0 {
-                return Err(self.outside(what(), route.at_ns));
+                return Err(self.outside(label(), route.at_ns));
             }
             let mut seen = BTreeSet::new();
             for &hop in &route.hops {
-                self.check_hop(what, hop)?;
+                self.check_hop(label, hop)?;
                 if !seen.insert(hop) {
-                    return Err(ProfileError::Twice { what: what(), found: self.hops[hop].name.clone() });
+                    return Err(ProfileError::Duplicate { list: label(), name: self.hops[hop].name.clone() });
                 }
             }
         }
@@ -428,31 +428,31 @@ impl Profile {
 
     fn check_events(&self) -> Result<(), ProfileError> {
         for (i, event) in self.events.iter().enumerate() {
-            let what = || format!("event {i}");
+            let label = || format!("event {i}");
             if i > 0 && event.at_ns < self.events[i - 1].at_ns {
                 return Err(ProfileError::TimesNotIncreasing {
                     series: "events".to_owned(),
                     row: i,
-                    found_s: event.at_ns.as_secs_f64(),
+                    at_s: event.at_ns.as_secs_f64(),
                     before_s: self.events[i - 1].at_ns.as_secs_f64(),
                 });
             }
             if event.at_ns.0 > self.duration.0 {
-                return Err(self.outside(what(), event.at_ns));
+                return Err(self.outside(label(), event.at_ns));
             }
-            self.check_hop(what, event.hop)?;
+            self.check_hop(label, event.hop)?;
             if let EventKind::Handover { to_hop, .. } = event.kind {
-                self.check_hop(what, to_hop)?;
+                self.check_hop(label, to_hop)?;
             }
             for direction in Direction::BOTH {
                 if let QueueFate::Migrate(migration) = event.fate(direction).queue {
-                    self.check_hop(what, migration.to_hop)?;
+                    self.check_hop(label, migration.to_hop)?;
                     if migration.rate_bps == Rate(0) {
                         return Err(ProfileError::BadValue {
-                            series: format!("{}: migration rate", what()),
+                            series: format!("{}: migration rate", label()),
                             at_s: event.at_ns.as_secs_f64(),
                             value: 0.0,
-                            wanted: "a rate above zero",
+                            expected: "a rate above zero",
                         });
                     }
                 }
@@ -461,12 +461,12 @@ impl Profile {
         Ok(())
     }
 
-    fn check_hop(&self, what: impl Fn() -> String, hop: usize) -> Result<(), ProfileError> {
-        if hop < self.hops.len() { Ok(()) } else { Err(ProfileError::NoSuchHop { what: what(), found: hop, hops: self.hops.len() }) }
+    fn check_hop(&self, label: impl Fn() -> String, hop: usize) -> Result<(), ProfileError> {
+        if hop < self.hops.len() { Ok(()) } else { Err(ProfileError::NoSuchHop { item: label(), hop, hops: self.hops.len() }) }
     }
 
-    fn outside(&self, what: String, at: Time) -> ProfileError {
-        ProfileError::OutsideSpan { what, found_s: at.as_secs_f64(), span_s: self.duration.as_secs_f64() }
+    fn outside(&self, item: String, at: Time) -> ProfileError {
+        ProfileError::OutsideSpan { item, at_s: at.as_secs_f64(), span_s: self.duration.as_secs_f64() }
     }
 }
 
@@ -475,7 +475,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::queue::{QueueDiscipline, QueueLimit};
 
-    /// A side with 10 ms of delay and 1 Mbit/s.
+    /// One direction of a hop with 10 ms of delay and 1 Mbit/s.
     pub(crate) fn side() -> HopDirection {
         HopDirection {
             delay: Series::constant(10_000_000),
@@ -515,31 +515,31 @@ pub(crate) mod tests {
             interruption_ns: Nanos::from_millis(50),
             hop,
             kind: EventKind::Outage,
-            up: Fate::GENTLE,
-            down: Fate::GENTLE,
+            up: Fate::LOSSLESS,
+            down: Fate::LOSSLESS,
         }
     }
 
     #[test]
-    fn a_route_names_hops_that_exist_once() {
+    fn a_route_contains_existing_hops_once_each() {
         assert!(build(vec![hop("a")], vec![route(0, &[0])], vec![]).is_ok());
         assert!(matches!(build(vec![hop("a")], vec![route(0, &[1])], vec![]), Err(ProfileError::NoSuchHop { .. })));
-        assert!(matches!(build(vec![hop("a")], vec![route(0, &[0, 0])], vec![]), Err(ProfileError::Twice { .. })));
+        assert!(matches!(build(vec![hop("a")], vec![route(0, &[0, 0])], vec![]), Err(ProfileError::Duplicate { .. })));
         assert!(matches!(build(vec![hop("a")], vec![route(1, &[0])], vec![]), Err(ProfileError::OutsideSpan { .. })));
-        assert!(matches!(build(vec![hop("a"), hop("a")], vec![route(0, &[0])], vec![]), Err(ProfileError::Twice { .. })));
+        assert!(matches!(build(vec![hop("a"), hop("a")], vec![route(0, &[0])], vec![]), Err(ProfileError::Duplicate { .. })));
         assert!(matches!(
             build(vec![hop("a")], vec![route(0, &[0]), route(0, &[0])], vec![]),
             Err(ProfileError::TimesNotIncreasing { .. })
         ));
-        assert!(matches!(build(vec![], vec![route(0, &[])], vec![]), Err(ProfileError::Nothing { .. })));
+        assert!(matches!(build(vec![], vec![route(0, &[])], vec![]), Err(ProfileError::Empty { .. })));
     }
 
     #[test]
-    fn events_lie_inside_the_span_in_order() {
+    fn events_are_in_order_within_the_duration() {
         let good = build(vec![hop("a")], vec![route(0, &[0])], vec![outage(5, 0), outage(5, 0), outage(60, 0)]);
         assert!(good.is_ok());
         let late = build(vec![hop("a")], vec![route(0, &[0])], vec![outage(61, 0)]).unwrap_err();
-        assert_eq!(late.to_string(), "event 0: 61 s is outside the Profile's span of 0 to 60 s");
+        assert_eq!(late.to_string(), "event 0: 61 s is outside the Profile; expected 0 to 60 s");
         assert!(build(vec![hop("a")], vec![route(0, &[0])], vec![outage(6, 0), outage(5, 0)]).is_err());
     }
 
@@ -548,6 +548,6 @@ pub(crate) mod tests {
         let mut h = hop("a");
         h.up.loss = Some(Series::constant(LOSS_ONE + 1));
         let error = build(vec![h], vec![route(0, &[0])], vec![]).unwrap_err();
-        assert!(error.to_string().starts_with("a/up/loss_probability: 1.000000001 at 0 s"), "{error}");
+        assert!(error.to_string().starts_with("a/up/loss_probability: value 1.000000001 at 0 s"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Queues: their size, and their discipline, which says what is given up or marked, and in which order packets leave.
+//! Queue parameters: the size, and the discipline, which decides drops, marks and the order of departure.
 
 use crate::path::{Direction, Profile};
 use crate::units::{Bytes, Nanos};
@@ -6,18 +6,18 @@ use crate::{Hop, ProfileError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Parts of one, in which probabilities are written: 1e-9.
+/// Probabilities are integers in units of 1e-9.
 pub const PROBABILITY_ONE: u64 = 1_000_000_000;
 
-/// How much a queue holds.
+/// Size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueLimit {
-    /// So many bytes of packets.
+    /// Bytes of packets.
     Bytes(Bytes),
-    /// So many packets.
+    /// Number of packets.
     Packets(u64),
-    /// As much as the link sends in this time at the capacity of the moment [ns].
+    /// Time: the bytes that the link sends in it at the current capacity [ns].
     TimeNs(Nanos),
 }
 
@@ -27,20 +27,20 @@ impl QueueLimit {
     }
 }
 
-/// Which packet a queue gives up or marks, and in which order packets leave. Where a discipline marks, it marks packets of transports that take part in
-/// ECN (RFC 3168) and drops the others.
+/// Queue discipline: which packets a queue drops or marks, and in which order packets leave. A discipline that marks does so to packets of transports that
+/// support ECN (RFC 3168), and drops the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueDiscipline {
     /// First in, first out; an arrival that does not fit is dropped.
     DropTail,
-    /// By how long packets have waited, one by one more often (RFC 8289).
+    /// `CoDel`: by waiting time, at a rising rate (RFC 8289).
     Codel(Codel),
-    /// A `CoDel` queue for each flow, served in turn (RFC 8290).
+    /// FQ-CoDel: a `CoDel` queue for each flow, served in turn (RFC 8290).
     FqCodel(FqCodel),
-    /// With a probability that rises with the average length (Floyd and Jacobson 1993; Linux `red`).
+    /// RED: with a probability that rises with the average queue length (Floyd and Jacobson 1993; Linux `red`).
     Red(Red),
-    /// Every packet beyond a threshold (DCTCP, RFC 8257 §3.1; Linux `ce_threshold`).
+    /// Step: every packet beyond a threshold (DCTCP, RFC 8257 §3.1; Linux `ce_threshold`).
     Step(Step),
 }
 
@@ -48,11 +48,11 @@ pub enum QueueDiscipline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Codel {
-    /// Wait that is acceptable for good.
+    /// Acceptable standing waiting time [ns].
     pub target_ns: Nanos,
-    /// How long the wait must stay above it before anything is done: a worst-case RTT.
+    /// How long the waiting time must stay above the target before the first drop [ns]: a worst-case RTT.
     pub interval_ns: Nanos,
-    /// Whether packets that can be marked are marked instead of dropped.
+    /// Whether packets that support ECN are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -60,11 +60,11 @@ pub struct Codel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FqCodel {
-    /// Of each of its queues.
+    /// `CoDel` parameters of each flow's queue.
     pub codel: Codel,
-    /// Queues that flows are hashed to.
+    /// Number of queues that flows are hashed to.
     pub flows: u32,
-    /// Bytes that a queue sends before it is the next one's turn.
+    /// Bytes that a queue sends in one turn.
     pub quantum_bytes: u32,
 }
 
@@ -72,28 +72,28 @@ pub struct FqCodel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
-    /// Average length below which nothing happens.
+    /// Average queue length below which no packet is marked or dropped.
     pub min: QueueLimit,
-    /// Average length from which on everything is marked or dropped.
+    /// Average queue length from which on every packet is marked or dropped.
     pub max: QueueLimit,
     /// Probability just below `max` [1e-9].
     pub max_probability_ppb: u64,
-    /// The average moves by 2^-`weight_log` of the difference at each arrival.
+    /// Binary logarithm of the averaging weight: each arrival moves the average by 2^-`weight_log` of the difference.
     pub weight_log: u32,
-    /// Whether packets that can be marked are marked instead of dropped.
+    /// Whether packets that support ECN are marked instead of dropped.
     pub ecn: bool,
 }
 
-/// Parameters of a step.
+/// Parameters of step marking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What waits when a packet arrives [packets, bytes], or how long it has waited itself when it leaves the queue [ns].
+    /// Backlog when a packet arrives [packets or bytes], or its waiting time when it leaves the queue [ns].
     pub threshold: QueueLimit,
 }
 
 impl QueueDiscipline {
-    /// In words: `drop_tail`, `codel`, `fq_codel`, `red`, `step`.
+    /// Return the name: `drop_tail`, `codel`, `fq_codel`, `red`, `step`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -105,13 +105,13 @@ impl QueueDiscipline {
         }
     }
 
-    /// The first parameter that cannot be: what, its value, what is accepted.
+    /// Return the first invalid parameter: name, value, accepted values.
     #[must_use]
-    pub fn wrong(&self) -> Option<(&'static str, f64, &'static str)> {
+    pub fn first_invalid(&self) -> Option<(&'static str, f64, &'static str)> {
         match self {
             Self::DropTail => None,
-            Self::Codel(codel) => codel.wrong(),
-            Self::FqCodel(fq) => fq.codel.wrong().or_else(|| {
+            Self::Codel(codel) => codel.first_invalid(),
+            Self::FqCodel(fq) => fq.codel.first_invalid().or_else(|| {
                 if !(1..=65_536).contains(&fq.flows) {
                     Some(("flows", f64::from(fq.flows), "1 to 65536 queues"))
                 } else if !(64..=1 << 24).contains(&fq.quantum_bytes) {
@@ -120,14 +120,14 @@ impl QueueDiscipline {
                     None
                 }
             }),
-            Self::Red(red) => red.wrong(),
+            Self::Red(red) => red.first_invalid(),
             Self::Step(step) => step.threshold.is_zero().then_some(("threshold", 0.0, "a threshold above zero")),
         }
     }
 }
 
 impl Codel {
-    fn wrong(&self) -> Option<(&'static str, f64, &'static str)> {
+    fn first_invalid(&self) -> Option<(&'static str, f64, &'static str)> {
         if self.target_ns == Nanos::ZERO {
             Some(("target_ns", 0.0, "a wait above zero"))
         } else if self.interval_ns < self.target_ns || self.interval_ns > Nanos::from_secs(1000) {
@@ -139,7 +139,7 @@ impl Codel {
 }
 
 impl Red {
-    fn wrong(&self) -> Option<(&'static str, f64, &'static str)> {
+    fn first_invalid(&self) -> Option<(&'static str, f64, &'static str)> {
         let in_order = match (self.min, self.max) {
             (QueueLimit::Bytes(min), QueueLimit::Bytes(max)) => min < max,
             (QueueLimit::TimeNs(min), QueueLimit::TimeNs(max)) => min < max,
@@ -160,47 +160,48 @@ impl Red {
 /// A queue in front of a hop's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
-    /// Order, drops and marks.
+    /// Discipline: drops, marks and order.
     pub discipline: QueueDiscipline,
     /// Size; the packet in transmission is not counted.
     pub limit: QueueLimit,
 }
 
 impl QueueSpec {
-    /// The first parameter that cannot be: what, its value, what is accepted.
+    /// Return the first invalid parameter: name, value, accepted values.
     #[must_use]
-    pub fn wrong(&self) -> Option<(&'static str, f64, &'static str)> {
-        self.limit.is_zero().then_some(("limit", 0.0, "room for at least one packet")).or_else(|| self.discipline.wrong())
+    pub fn first_invalid(&self) -> Option<(&'static str, f64, &'static str)> {
+        self.limit.is_zero().then_some(("limit", 0.0, "room for at least one packet")).or_else(|| self.discipline.first_invalid())
     }
 }
 
-/// Other queues than a Profile's own: what an Experiment changes of the path. Of several rules for one queue the last one holds.
+/// A rule by which an Experiment replaces queues of a Profile. If several rules match one queue, the last one applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueRule {
-    /// Role of the Profile; `None`: of every one.
+    /// Role of the Profile; `None`: every Profile.
     #[serde(default)]
     pub profile: Option<String>,
-    /// Name of the hop, in which `*` stands for anything; `None`: every hop that has a capacity.
+    /// Name of the hop, with `*` as wildcard; `None`: every hop that has a capacity.
     #[serde(default)]
     pub hop: Option<String>,
-    /// Which way; `None`: both.
+    /// Direction; `None`: both.
     #[serde(default)]
     pub direction: Option<Direction>,
-    /// The discipline.
+    /// New discipline.
     pub discipline: QueueDiscipline,
-    /// Another size; `None`: the Profile's.
+    /// New size; `None`: the Profile's.
     #[serde(default)]
     pub limit: Option<QueueLimit>,
 }
 
 impl QueueRule {
-    fn names(&self, hop: &Hop) -> bool {
+    /// Return whether the rule matches the hop's name.
+    fn matches_hop(&self, hop: &Hop) -> bool {
         self.hop.as_ref().is_none_or(|pattern| matches(pattern, &hop.name))
     }
 }
 
-/// Whether `name` is what `pattern` says, in which `*` stands for anything.
+/// Return whether `name` matches `pattern`, in which `*` is a wildcard.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -211,28 +212,28 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 impl Profile {
-    /// The same path with other queues; `role` is what the Experiment calls it.
+    /// Return the same path with the queues replaced by `rules`. `role`: role of this Profile in the Experiment.
     ///
     /// # Errors
-    /// A rule for this Profile that no hop with a capacity answers to, or whose parameters cannot be.
+    /// A rule for this Profile that matches no hop with a capacity, or with invalid parameters.
     pub fn with_queues(&self, role: &str, rules: &[QueueRule]) -> Result<Self, ProfileError> {
         let mut hops = self.hops().to_vec();
-        for (i, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.profile.as_ref().is_none_or(|wanted| wanted == role)) {
-            let mut answered = false;
-            for hop in hops.iter_mut().filter(|hop| rule.names(hop)) {
-                for direction in Direction::BOTH.into_iter().filter(|d| rule.direction.is_none_or(|wanted| wanted == *d)) {
+        for (i, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.profile.as_ref().is_none_or(|profile| profile == role)) {
+            let mut matched = false;
+            for hop in hops.iter_mut().filter(|hop| rule.matches_hop(hop)) {
+                for direction in Direction::BOTH.into_iter().filter(|d| rule.direction.is_none_or(|direction| direction == *d)) {
                     let side = hop.side_mut(direction);
                     if side.capacity.is_some() {
                         side.queue = QueueSpec { discipline: rule.discipline, limit: rule.limit.unwrap_or(side.queue.limit) };
-                        answered = true;
+                        matched = true;
                     }
                 }
             }
-            if !answered {
+            if !matched {
                 return Err(ProfileError::Experiment {
                     field: format!("queues[{i}]"),
-                    found: format!("no hop of {} with a capacity is called {:?}", self.name(), rule.hop.as_deref().unwrap_or("*")),
-                    wanted: format!("one of {}", limited_hops(self.hops())),
+                    value: format!("no hop of {} with a capacity is called {:?}", self.name(), rule.hop.as_deref().unwrap_or("*")),
+                    expected: format!("one of {}", limited_hops(self.hops())),
                 });
             }
         }
@@ -249,7 +250,7 @@ impl Profile {
     }
 }
 
-/// The queues of another path at hops of the same name.
+/// Return `path` with the queues of `other` at hops of the same name.
 #[must_use]
 pub fn with_queues_of(mut path: Profile, other: &Profile) -> Profile {
     let queues: BTreeMap<&str, [QueueSpec; 2]> = other.hops().iter().map(|h| (h.name.as_str(), [h.up.queue, h.down.queue])).collect();
@@ -261,11 +262,11 @@ pub fn with_queues_of(mut path: Profile, other: &Profile) -> Profile {
     path
 }
 
-/// Names of the hops that have a capacity: a few of them.
+/// List the names of the hops that have a capacity, at most five.
 fn limited_hops(hops: &[Hop]) -> String {
     let names: Vec<&str> = hops.iter().filter(|h| h.up.capacity.is_some() || h.down.capacity.is_some()).map(|h| h.name.as_str()).collect();
     match names.len() {
-        0 => "none: the Profile limits nothing".to_owned(),
+        0 => "none: no hop of the Profile has a capacity".to_owned(),
         1..=5 => names.join(", "),
         n => format!("{}, … ({n} of them)", names[..5].join(", ")),
     }
@@ -292,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_changes_the_queues_it_names_and_no_other() {
+    fn a_rule_changes_only_the_queues_it_matches() {
         let codel = QueueDiscipline::Codel(CODEL);
         let all = profile().with_queues("path", &[rule(None, None, codel)]).unwrap();
         assert!(all.hops()[..2].iter().all(|h| h.up.queue.discipline == codel && h.down.queue.discipline == codel));
-        assert_eq!(all.hops()[2].up.queue.discipline, QueueDiscipline::DropTail, "nothing waits where nothing limits");
+        assert_eq!(all.hops()[2].up.queue.discipline, QueueDiscipline::DropTail, "a hop without a capacity keeps its queue");
         assert_eq!(all.hops()[0].up.queue.limit, QueueLimit::Packets(10));
         let one = profile().with_queues("path", &[rule(Some("sat:*2"), Some(Direction::Up), codel)]).unwrap();
         let changed: Vec<_> = one.hops().iter().map(|h| [h.up.queue.discipline == codel, h.down.queue.discipline == codel]).collect();
@@ -306,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_nothing_answers_to_is_refused_with_what_there_is() {
+    fn a_rule_without_a_match_is_refused_with_the_names_of_hops() {
         let error = profile().with_queues("path", &[rule(Some("fibre:*"), None, QueueDiscipline::DropTail)]).unwrap_err();
-        assert!(error.to_string().ends_with("a capacity is called \"fibre:*\"; wanted one of sat:1, sat:2"), "{error}");
+        assert!(error.to_string().ends_with("a capacity is called \"fibre:*\"; expected one of sat:1, sat:2"), "{error}");
     }
 
     #[test]
-    fn parameters_that_cannot_be_are_refused() {
+    fn invalid_parameters_are_refused() {
         let red =
             Red { min: QueueLimit::TimeNs(Nanos(5)), max: QueueLimit::Bytes(Bytes(9)), max_probability_ppb: 1, weight_log: 9, ecn: true };
         for wrong in [

@@ -1,8 +1,8 @@
-//! Randomness that is never ambient.
+//! Random numbers from a seed, never from the environment.
 //!
-//! Two kinds. A *stream* is a sequence of draws with a name: `streams.stream("loss/up/sat:44713")`. Adding a stream never moves another.
-//! A *keyed draw* is a pure function of what it decides about (hop, direction, time): the order in which packets ask does not matter, so the
-//! simulator, the emulator and another controller see the same path.
+//! There are two kinds. A *stream* is a named sequence of draws: `streams.stream("loss/up/sat:44713")`. Adding a stream never changes another.
+//! A *keyed draw* is a pure function of its subject (hop, direction, time). It does not depend on the order of packets, so the simulator, the emulator
+//! and every controller see the same path.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -20,25 +20,25 @@ pub struct Streams {
 pub struct Stream(ChaCha8Rng);
 
 impl Streams {
-    /// The streams of `seed`.
+    /// Create the streams of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The seed they come from.
+    /// Return the seed.
     #[must_use]
     pub const fn seed(self) -> u64 {
         self.seed
     }
 
-    /// The stream called `name`, from its beginning.
+    /// Return the stream called `name`, at its beginning.
     #[must_use]
     pub fn stream(self, name: &str) -> Stream {
         Stream(ChaCha8Rng::seed_from_u64(self.key(name)))
     }
 
-    /// A key for [`keyed_u64`], one per `name`.
+    /// Return a key for [`keyed_u64`], one per `name`.
     #[must_use]
     pub fn key(self, name: &str) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0x6265_6e74_7069_7065); // "bentpipe"
@@ -46,7 +46,7 @@ impl Streams {
         hasher.finish()
     }
 
-    /// A sub-family of streams, e.g. one per flow.
+    /// Return a separate family of streams, for example one per flow.
     #[must_use]
     pub fn child(self, name: &str) -> Self {
         Self { seed: self.key(name) }
@@ -54,51 +54,51 @@ impl Streams {
 }
 
 impl Stream {
-    /// The next 64 random bits.
+    /// Draw the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform in [0, 1).
+    /// Draw uniformly from [0, 1).
     pub fn uniform(&mut self) -> f64 {
         unit_f64(self.next_u64())
     }
 
-    /// Uniform in [low, high).
+    /// Draw uniformly from [low, high).
     pub fn uniform_in(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.uniform()
     }
 
-    /// Uniform integer below `n`; 0 when `n` is 0. The bias of the multiply-shift is below n / 2^64.
+    /// Draw a uniform integer below `n`; 0 when `n` is 0. The bias of the multiply-shift is below n / 2^64.
     #[allow(clippy::cast_possible_truncation)] // the high half of a 128-bit product
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Exponential with the given mean.
+    /// Draw from the exponential distribution with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.uniform())
     }
 
-    /// Standard normal (Box–Muller, one value a call, so that the count of draws is fixed).
+    /// Draw from the standard normal distribution (Box–Muller, one value a call, so that the number of draws is fixed).
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.uniform()));
         radius * libm::cos(std::f64::consts::TAU * self.uniform())
     }
 
-    /// Log-normal: the exponential of a normal with `mu` and `sigma`.
+    /// Draw from the log-normal distribution: the exponential of a normal with `mu` and `sigma`.
     pub fn log_normal(&mut self, mu: f64, sigma: f64) -> f64 {
         libm::exp(mu + sigma * self.normal())
     }
 }
 
-/// A uniform float in [0, 1) from 64 random bits (the upper 53 of them).
+/// Return a uniform float in [0, 1) from 64 random bits (the upper 53 of them).
 #[must_use]
 pub fn unit_f64(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// 64 random bits that depend on `key` and `at` alone (the `SplitMix64` finaliser over their mix, Steele et al., OOPSLA 2014).
+/// Return 64 random bits that depend on `key` and `at` alone (the `SplitMix64` finaliser over their mix, Steele et al., OOPSLA 2014).
 #[must_use]
 pub const fn keyed_u64(key: u64, at: u64) -> u64 {
     let mut z = key ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_portable() {
-        // Written down once: if these move, every Run of every published seed moves.
+    fn streams_match_their_reference_values() {
+        // Reference values: if they change, every Run of every published seed changes.
         let mut s = Streams::new(7).stream("loss/up");
         let first: Vec<u64> = (0..3).map(|_| s.next_u64()).collect();
         assert_eq!(first, PORTABLE, "the stream of seed 7 changed");

@@ -3,19 +3,19 @@
 use crate::error::ProfileError;
 use crate::units::{Nanos, Time};
 
-/// How a series reads between its points.
+/// How a series is interpolated between its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// Straight line to the next point (delay).
+    /// Linear to the next point (delay).
     Linear,
-    /// The last point's value (capacity, loss).
+    /// Value of the last point (capacity, loss).
     Step,
 }
 
 /// An integer value over time: delay [ns], capacity [bit/s] or loss probability [1e-9].
 ///
-/// Before the first point the first value holds, after the last the last one. A point whose `valid` is false opens a gap that lasts to the
-/// next valid point: the value stays readable (drivers hold the last known one) but [`Series::is_valid`] says that nobody measured it.
+/// The first value also holds before the first point, the last value after the last point. A point whose `valid` is false opens a gap that lasts to
+/// the next valid point. In a gap the value can still be read (drivers use the last known one), but [`Series::is_valid`] is false: it was not measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     interpolation: Interpolation,
@@ -24,12 +24,12 @@ pub struct Series {
     valid: Vec<bool>,
 }
 
-/// Where a reader of a series last stood. Readers move forward in time, so finding the next point is a step, not a search.
+/// The last position of a reader in a series. Readers move forward in time, so finding the next point takes a step, not a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor(usize);
 
 impl Series {
-    /// A series from its points. `name` (`hop/direction/kind`) is for the error message.
+    /// Create a series from its points. `name`: `hop/direction/kind`, for error messages.
     ///
     /// # Errors
     /// No points, or times that do not increase.
@@ -43,31 +43,31 @@ impl Series {
         if times.is_empty() {
             return Err(ProfileError::EmptySeries { series: name.to_owned(), kind: "delay, capacity or loss" });
         }
-        for (column, found) in [("value", values.len()), ("valid", valid.len())] {
-            if found != times.len() {
-                return Err(ProfileError::Ragged { column, found, wanted: times.len() });
+        for (column, rows) in [("value", values.len()), ("valid", valid.len())] {
+            if rows != times.len() {
+                return Err(ProfileError::UnequalColumns { column, rows, expected: times.len() });
             }
         }
         if let Some(row) = (1..times.len()).find(|&i| times[i] <= times[i - 1]) {
             return Err(ProfileError::TimesNotIncreasing {
                 series: name.to_owned(),
                 row,
-                found_s: times[row].as_secs_f64(),
+                at_s: times[row].as_secs_f64(),
                 before_s: times[row - 1].as_secs_f64(),
             });
         }
-        // A single point reads the same either way: one form, so that equal series compare equal.
+        // A single point means the same with either interpolation. One form makes equal series compare equal.
         let interpolation = if times.len() == 1 { Interpolation::Step } else { interpolation };
         Ok(Self { interpolation, times, values, valid })
     }
 
-    /// One value for ever.
+    /// Create a constant series.
     #[must_use]
     pub fn constant(value: u64) -> Self {
         Self { interpolation: Interpolation::Step, times: vec![Time::ZERO], values: vec![value], valid: vec![true] }
     }
 
-    /// A stepped series from `(time, value)` points.
+    /// Create a stepped series from `(time, value)` points.
     ///
     /// # Errors
     /// As [`Series::new`].
@@ -75,7 +75,7 @@ impl Series {
         Self::from_points(name, Interpolation::Step, points)
     }
 
-    /// A linearly interpolated series from `(time, value)` points.
+    /// Create a linearly interpolated series from `(time, value)` points.
     ///
     /// # Errors
     /// As [`Series::new`].
@@ -89,7 +89,7 @@ impl Series {
         Self::new(name, interpolation, times, values, valid)
     }
 
-    /// The value at `at`. `cursor` remembers the place; it may also move back.
+    /// Return the value at `at`. `cursor` stores the position; it may also move back.
     #[must_use]
     pub fn at(&self, cursor: &mut Cursor, at: Time) -> u64 {
         let i = self.seek(cursor, at);
@@ -105,7 +105,7 @@ impl Series {
         if next >= value { value + lerp(next - value, elapsed, span) } else { value - lerp(value - next, elapsed, span) }
     }
 
-    /// When the value next changes its step after `at`; `None` if it never does.
+    /// Return the time of the next point after `at`; `None`: there is none.
     #[must_use]
     pub fn next_change(&self, cursor: &mut Cursor, at: Time) -> Option<Time> {
         let i = self.seek(cursor, at);
@@ -115,14 +115,14 @@ impl Series {
         self.times.get(i + 1).copied()
     }
 
-    /// Whether the value at `at` was measured or computed (not in a gap).
+    /// Return whether the value at `at` was measured or computed (not in a gap).
     #[must_use]
     pub fn is_valid(&self, cursor: &mut Cursor, at: Time) -> bool {
         let i = self.seek(cursor, at);
         self.valid[i]
     }
 
-    /// The intervals within `0..span` in which the value is known, as `(from, to)`.
+    /// Return the intervals within `0..span` in which the value is known, as `(from, to)`.
     #[must_use]
     pub fn valid_intervals(&self, span: Nanos) -> Vec<(Time, Time)> {
         let end = Time::ZERO + span;
@@ -141,38 +141,38 @@ impl Series {
         out
     }
 
-    /// How it reads between points.
+    /// Return the interpolation between points.
     #[must_use]
     pub const fn interpolation(&self) -> Interpolation {
         self.interpolation
     }
 
-    /// The points: time, value, valid.
+    /// Iterate over the points: time, value, valid.
     #[must_use]
     pub fn points(&self) -> impl ExactSizeIterator<Item = (Time, u64, bool)> + '_ {
         (0..self.times.len()).map(|i| (self.times[i], self.values[i], self.valid[i]))
     }
 
-    /// How many points there are (never 0).
+    /// Return the number of points (never 0).
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // empty cannot be built
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// The largest value of all points.
+    /// Return the largest value of all points.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.values.iter().copied().max().unwrap_or(0)
     }
 
-    /// The smallest value of all points.
+    /// Return the smallest value of all points.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.values.iter().copied().min().unwrap_or(0)
     }
 
-    /// Index of the last point at or before `at` (0 if `at` is before the first).
+    /// Return the index of the last point at or before `at` (0 if `at` is before the first).
     fn seek(&self, cursor: &mut Cursor, at: Time) -> usize {
         let n = self.times.len();
         let mut i = cursor.0.min(n - 1);
@@ -194,7 +194,7 @@ impl Series {
     }
 }
 
-/// `delta * elapsed / span`, rounded down.
+/// Return `delta * elapsed / span`, rounded down.
 #[allow(clippy::cast_possible_truncation)] // elapsed < span, so the result is below delta
 fn lerp(delta: u64, elapsed: u64, span: u64) -> u64 {
     match delta.checked_mul(elapsed) {
@@ -206,7 +206,7 @@ fn lerp(delta: u64, elapsed: u64, span: u64) -> u64 {
 /// Jitter as a function of time: a grant schedule.
 ///
 /// A closure `(start, length)` holds every packet that arrives in `start..start + length` until `start + length`; outside closures packets pass.
-/// Since ends never go back, the release time is a non-decreasing function of the arrival time: a ping every second and a 200 Mbit/s flow see the
+/// Since the ends never decrease, the release time is a non-decreasing function of the arrival time: a ping every second and a 200 Mbit/s flow see the
 /// same delay, and no packet overtakes another. (Starlink shares its channels in frames of 1/750 s: Humphreys et al., IEEE TAES 2023.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JitterSeries {
@@ -215,7 +215,7 @@ pub struct JitterSeries {
 }
 
 impl JitterSeries {
-    /// A schedule from its closures.
+    /// Create a schedule from its closures.
     ///
     /// # Errors
     /// Starts that do not increase, or an end before an earlier end.
@@ -226,7 +226,7 @@ impl JitterSeries {
                 return Err(ProfileError::TimesNotIncreasing {
                     series: name.to_owned(),
                     row: row + 1,
-                    found_s: next_start.as_secs_f64(),
+                    at_s: next_start.as_secs_f64(),
                     before_s: start.as_secs_f64(),
                 });
             }
@@ -243,7 +243,7 @@ impl JitterSeries {
         Ok(Self { starts, lengths })
     }
 
-    /// When a packet that arrives at `at` is released: `at` itself, or the end of the closure it falls into.
+    /// Return when a packet that arrives at `at` is released: `at` itself, or the end of the closure it falls into.
     #[must_use]
     pub fn release(&self, cursor: &mut Cursor, at: Time) -> Time {
         let n = self.starts.len();
@@ -262,13 +262,13 @@ impl JitterSeries {
         (self.starts[i] + self.lengths[i]).max(at)
     }
 
-    /// The closures: start and length.
+    /// Iterate over the closures: start and length.
     #[must_use]
     pub fn closures(&self) -> impl ExactSizeIterator<Item = (Time, Nanos)> + '_ {
         (0..self.starts.len()).map(|i| (self.starts[i], self.lengths[i]))
     }
 
-    /// Whether there are none.
+    /// Return whether there are no closures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_stays_a_gap() {
+    fn values_in_a_gap_are_not_valid() {
         let s = Series::new("s", Interpolation::Linear, vec![t(0), t(10), t(20)], vec![1, 2, 3], vec![true, false, true]).unwrap();
         assert_eq!(s.valid_intervals(Nanos::from_millis(30)), vec![(t(0), t(10)), (t(20), t(30))]);
         assert!(!s.is_valid(&mut Cursor::default(), t(15)));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_that_cross_are_refused() {
+    fn closures_whose_ends_decrease_are_refused() {
         let ms = Nanos::from_millis;
         assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(4))]).is_err());
         assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(5))]).is_ok());
@@ -322,16 +322,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cursor_never_changes_the_answer(
+        fn a_cursor_never_changes_the_value(
             gaps in prop::collection::vec(1_u64..1000, 1..60),
             reads in prop::collection::vec(0_u64..40_000, 1..60),
         ) {
             let mut at = 0;
             let points: Vec<_> = gaps.iter().enumerate().map(|(i, g)| { at += g; (Time(at), (i as u64 * 7919) % 1000) }).collect();
             for series in [Series::linear("l", &points).unwrap(), Series::steps("s", &points).unwrap()] {
-                let mut kept = Cursor::default();
+                let mut reused = Cursor::default();
                 for &r in &reads {
-                    prop_assert_eq!(series.at(&mut kept, Time(r)), series.at(&mut Cursor::default(), Time(r)));
+                    prop_assert_eq!(series.at(&mut reused, Time(r)), series.at(&mut Cursor::default(), Time(r)));
                 }
             }
         }

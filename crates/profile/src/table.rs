@@ -1,4 +1,4 @@
-//! The Profile as one long table plus JSON metadata, and back; and the hash of its content.
+//! Conversion between a Profile and one long table with JSON metadata, and the hash of its content.
 //!
 //! Columns: `t_s, hop, direction, kind, value, valid`. Units of `value` follow `kind`: [`Kind`]. Everything that is not a series (routes, events,
 //! queues, provenance) is in the metadata.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// What a row of the table holds.
+/// The quantity in a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -27,10 +27,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, in the order of their codes.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Self; 4] = [Self::DelayS, Self::CapacityBps, Self::LossProbability, Self::JitterS];
 
-    /// As written in the file.
+    /// Return the name as written in the file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// How many integer steps make one of the unit on disk.
+    /// Return the number of integer steps per unit on disk.
     const fn scale(self) -> f64 {
         match self {
             Self::DelayS | Self::JitterS => 1e9,
@@ -50,7 +50,8 @@ impl Kind {
         }
     }
 
-    const fn wanted(self) -> &'static str {
+    /// Return the accepted values, for error messages.
+    const fn accepted(self) -> &'static str {
         match self {
             Self::DelayS | Self::JitterS => "seconds from 0 to 3600",
             Self::CapacityBps => "bit/s from 0 to 1e15",
@@ -58,6 +59,7 @@ impl Kind {
         }
     }
 
+    /// Return the largest accepted value.
     const fn largest(self) -> f64 {
         match self {
             Self::DelayS | Self::JitterS => 3600.0,
@@ -74,11 +76,11 @@ pub struct Table {
     pub t_s: Vec<f64>,
     /// Index into the metadata's hops.
     pub hop: Vec<u32>,
-    /// 0 up, 1 down.
+    /// 0: up; 1: down.
     pub direction: Vec<u8>,
-    /// [`Kind`]'s code.
+    /// Code of the [`Kind`].
     pub kind: Vec<u8>,
-    /// In the kind's unit.
+    /// Value in the unit of the kind.
     pub value: Vec<f64>,
     /// Whether the value is known from here to the next row.
     pub valid: Vec<bool>,
@@ -105,14 +107,14 @@ struct Metadata {
     events: Vec<Event>,
 }
 
-/// Only the format number, so that a newer file is told apart from a damaged one.
+/// Only the format number, to distinguish a newer file from a damaged one.
 #[derive(Deserialize)]
 struct FormatOnly {
     format: u32,
 }
 
 impl Profile {
-    /// All series as one long table.
+    /// Return all series as one long table.
     #[must_use]
     pub fn to_table(&self) -> Table {
         let mut table = Table::default();
@@ -136,13 +138,13 @@ impl Profile {
         table
     }
 
-    /// Everything that is not a series, as JSON with a fixed order of keys.
+    /// Return everything that is not a series, as JSON with a fixed order of keys.
     ///
     /// # Panics
     /// Never: the record holds nothing that JSON cannot.
     #[must_use]
     pub fn metadata_json(&self) -> String {
-        // Older builds read what they know: a file says format 2 only where it holds a queue that they would not.
+        // Older builds read format 1. A file has format 2 only if it contains a queue discipline that they do not know.
         let drop_tail = self.hops().iter().flat_map(|h| [h.up.queue, h.down.queue]).all(|q| q.discipline == QueueDiscipline::DropTail);
         let meta = Metadata {
             format: if drop_tail { 1 } else { FORMAT },
@@ -162,22 +164,22 @@ impl Profile {
         serde_json::to_string(&meta).expect("metadata is plain data")
     }
 
-    /// Hex SHA-256 of metadata and table: two Profiles with one hash are the same path.
+    /// Return the hex SHA-256 of metadata and table: two Profiles with one hash are the same path.
     #[must_use]
     pub fn content_hash(&self) -> String {
         content_hash(&self.metadata_json(), &self.to_table())
     }
 
-    /// A Profile from its table and metadata. Rows of one series must be in order of time; series may come in any order.
+    /// Create a Profile from its table and metadata. Rows of one series must be in order of time; series may come in any order.
     ///
     /// # Errors
-    /// A newer format, unreadable metadata, unknown codes, columns of different length, values that are NaN, negative or absurd, and all that
-    /// [`Profile::new`] refuses.
+    /// A newer format, unreadable metadata, unknown codes, columns of different length, values that are NaN, negative or out of range, and everything
+    /// that [`Profile::new`] refuses.
     pub fn from_table(metadata: &str, table: &Table) -> Result<Self, ProfileError> {
         let metadata_error = |e: serde_json::Error| ProfileError::Metadata { reason: e.to_string() };
         let FormatOnly { format } = serde_json::from_str(metadata).map_err(metadata_error)?;
         if format > FORMAT {
-            return Err(ProfileError::NewerFormat { found: format, known: FORMAT });
+            return Err(ProfileError::NewerFormat { format, known: FORMAT });
         }
         let meta: Metadata = serde_json::from_str(metadata).map_err(metadata_error)?;
         let columns = Columns::split(&meta, table)?;
@@ -198,7 +200,7 @@ impl Profile {
     }
 }
 
-/// Hex SHA-256 over the metadata and the columns, little-endian.
+/// Return the hex SHA-256 over the metadata and the columns, little-endian.
 #[must_use]
 pub fn content_hash(metadata: &str, table: &Table) -> String {
     let mut hash = Sha256::new();
@@ -236,12 +238,12 @@ impl Columns {
             ("value", table.value.len()),
             ("valid", table.valid.len()),
         ];
-        if let Some(&(column, found)) = lengths.iter().find(|(_, n)| *n != rows) {
-            return Err(ProfileError::Ragged { column, found, wanted: rows });
+        if let Some(&(column, length)) = lengths.iter().find(|(_, n)| *n != rows) {
+            return Err(ProfileError::UnequalColumns { column, rows: length, expected: rows });
         }
         let mut points: Vec<[[Points; 4]; 2]> = (0..meta.hops.len()).map(|_| Default::default()).collect();
         for row in 0..rows {
-            let unknown = |what, found| ProfileError::UnknownCode { row, what, found };
+            let unknown = |column, code| ProfileError::UnknownCode { row, column, code };
             let hop = table.hop[row] as usize;
             let hop_meta = meta.hops.get(hop).ok_or_else(|| unknown("hop", u64::from(table.hop[row])))?;
             let direction =
@@ -249,13 +251,13 @@ impl Columns {
             let kind = *Kind::ALL.get(table.kind[row] as usize).ok_or_else(|| unknown("kind", u64::from(table.kind[row])))?;
             let series = || format!("{}/{}/{}", hop_meta.name, direction.name(), kind.name());
             let at = Time::from_secs_f64(table.t_s[row]).ok_or_else(|| ProfileError::OutsideSpan {
-                what: series(),
-                found_s: table.t_s[row],
+                item: series(),
+                at_s: table.t_s[row],
                 span_s: meta.duration_ns.as_secs_f64(),
             })?;
             let value = table.value[row];
             if !(value >= 0.0 && value <= kind.largest()) {
-                return Err(ProfileError::BadValue { series: series(), at_s: table.t_s[row], value, wanted: kind.wanted() });
+                return Err(ProfileError::BadValue { series: series(), at_s: table.t_s[row], value, expected: kind.accepted() });
             }
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 ≤ value ≤ 1e15 · scale, checked above
             let integer = (value * kind.scale()).round() as u64;
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_survives_its_table() {
+    fn a_profile_read_from_its_table_is_equal() {
         let profile = sample();
         let back = Profile::from_table(&profile.metadata_json(), &profile.to_table()).unwrap();
         assert_eq!(profile, back);
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_discipline_survives_and_raises_the_format() {
+    fn a_queue_discipline_is_stored_and_raises_the_format() {
         let red =
             Red { min: QueueLimit::Bytes(Bytes(1)), max: QueueLimit::Bytes(Bytes(2)), max_probability_ppb: 7, weight_log: 9, ecn: false };
         let codel = Codel { target_ns: Nanos(5), interval_ns: Nanos(100), ecn: true };
@@ -346,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_named_as_such() {
+    fn a_newer_format_is_refused_with_its_number() {
         let newer = sample().metadata_json().replacen("\"format\":1", "\"format\":3,\"surprise\":true", 1);
         let error = Profile::from_table(&newer, &sample().to_table()).unwrap_err();
-        assert_eq!(error, ProfileError::NewerFormat { found: 3, known: FORMAT });
+        assert_eq!(error, ProfileError::NewerFormat { format: 3, known: FORMAT });
     }
 
     #[test]
-    fn nan_negative_and_absurd_values_are_refused() {
+    fn nan_negative_and_out_of_range_values_are_refused() {
         for bad in [f64::NAN, -1e-9, f64::INFINITY, 1e300] {
             let mut table = sample().to_table();
             table.value[0] = bad;
@@ -365,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes for metadata and any codes in the table: an error, never a panic.
+        /// Any bytes as metadata and any codes in the table give an error, never a panic.
         #[test]
         fn foreign_tables_never_panic(
             cut in 0_usize..400,

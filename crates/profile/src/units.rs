@@ -39,57 +39,57 @@ pub struct Angle {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Longer than any Run.
+    /// The largest span, longer than any Run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// From whole seconds.
+    /// Convert from whole seconds.
     #[must_use]
     pub const fn from_secs(s: u64) -> Self {
         Self(s * NANOS_PER_SEC)
     }
 
-    /// From whole milliseconds.
+    /// Convert from whole milliseconds.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
 
-    /// From whole microseconds.
+    /// Convert from whole microseconds.
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
         Self(us * 1_000)
     }
 
-    /// From seconds, rounded to the nearest nanosecond. `None` for NaN, negative or beyond the range.
+    /// Convert from seconds, rounded to the nearest nanosecond. `None` for NaN, negative or beyond the range.
     #[must_use]
     pub fn from_secs_f64(s: f64) -> Option<Self> {
         let ns = (s * 1e9).round();
-        // 2^63 ns is 292 years: nothing of ours lasts longer, and the cast below is exact.
+        // 2^63 ns is 292 years, longer than any Run, and the cast below is exact.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         (0.0..9.223e18).contains(&ns).then_some(Self(ns as u64))
     }
 
-    /// In seconds.
+    /// Convert to seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// In milliseconds.
+    /// Convert to milliseconds.
     #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Difference that stops at zero.
+    /// Return the difference, at least zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// This span times `num / den`, rounded down, without overflow in between.
+    /// Return this span times `num / den`, rounded down, without overflow in between.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // spans of a Run times small gains stay far below 2^64
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
@@ -100,22 +100,22 @@ impl Nanos {
 impl Time {
     /// The start of the Profile.
     pub const ZERO: Self = Self(0);
-    /// Never.
+    /// The largest time; means "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The span since `earlier`; zero if `earlier` is later.
+    /// Return the span since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// In seconds since the start of the Profile.
+    /// Convert to seconds since the start of the Profile.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// From seconds since the start of the Profile, rounded to the nearest nanosecond. `None` for NaN, negative or beyond the range.
+    /// Convert from seconds since the start of the Profile, rounded to the nearest nanosecond. `None` for NaN, negative or beyond the range.
     #[must_use]
     pub fn from_secs_f64(s: f64) -> Option<Self> {
         Nanos::from_secs_f64(s).map(|n| Self(n.0))
@@ -123,13 +123,13 @@ impl Time {
 }
 
 impl Utc {
-    /// In seconds since 1970-01-01T00:00:00Z.
+    /// Convert to seconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// This instant plus a span of the Profile.
+    /// Return this instant plus a span of the Profile.
     ///
     /// # Panics
     /// Never in practice: the year 2262 is out of range.
@@ -140,13 +140,13 @@ impl Utc {
 }
 
 impl Rate {
-    /// From Mbit/s.
+    /// Convert from Mbit/s.
     #[must_use]
     pub const fn from_mbps(mbps: u64) -> Self {
         Self(mbps * 1_000_000)
     }
 
-    /// Time to send `bytes` at this rate, rounded down [ns]; `Nanos::MAX` at rate zero.
+    /// Return the time to send `bytes` at this rate, rounded down [ns]; `Nanos::MAX` at rate zero.
     #[must_use]
     pub const fn time_for(self, bytes: Bytes) -> Nanos {
         if self.0 == 0 {
@@ -155,13 +155,13 @@ impl Rate {
         Nanos(mul_div_u64(bytes.0, 8 * NANOS_PER_SEC, self.0))
     }
 
-    /// Bytes sent at this rate in `span`, rounded down.
+    /// Return the bytes sent at this rate in `span`, rounded down.
     #[must_use]
     pub const fn bytes_in(self, span: Nanos) -> Bytes {
         Bytes(mul_div_u64(self.0, span.0, 8 * NANOS_PER_SEC))
     }
 
-    /// The rate that delivers `bytes` in `span`, rounded down; zero for an empty span.
+    /// Return the rate that delivers `bytes` in `span`, rounded down; zero for an empty span.
     #[must_use]
     pub const fn of(bytes: Bytes, span: Nanos) -> Self {
         if span.0 == 0 {
@@ -170,14 +170,14 @@ impl Rate {
         Self(mul_div_u64(bytes.0, 8 * NANOS_PER_SEC, span.0))
     }
 
-    /// This rate times `num / den`, rounded down.
+    /// Return this rate times `num / den`, rounded down.
     #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
         Self(mul_div_u64(self.0, num, den))
     }
 }
 
-/// `a * b / den`, rounded down, saturating: the 64-bit division is taken whenever the product fits, for speed.
+/// Return `a * b / den`, rounded down, saturating. Uses the faster 64-bit division if the product fits.
 const fn mul_div_u64(a: u64, b: u64, den: u64) -> u64 {
     if let Some(product) = a.checked_mul(b) {
         return product / den;
@@ -194,12 +194,12 @@ const fn mul_div_u64(a: u64, b: u64, den: u64) -> u64 {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
-    /// No limit.
+    /// The largest amount; means "unlimited".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Difference that stops at zero.
+    /// Return the difference, at least zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -207,25 +207,25 @@ impl Bytes {
 }
 
 impl Angle {
-    /// From degrees.
+    /// Convert from degrees.
     #[must_use]
     pub fn from_deg(deg: f64) -> Self {
         Self { radians: deg * (std::f64::consts::PI / 180.0) }
     }
 
-    /// From radians.
+    /// Convert from radians.
     #[must_use]
     pub const fn from_rad(radians: f64) -> Self {
         Self { radians }
     }
 
-    /// In degrees.
+    /// Convert to degrees.
     #[must_use]
     pub fn deg(self) -> f64 {
         self.radians * (180.0 / std::f64::consts::PI)
     }
 
-    /// In radians.
+    /// Convert to radians.
     #[must_use]
     pub const fn rad(self) -> f64 {
         self.radians

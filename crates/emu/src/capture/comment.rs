@@ -112,7 +112,7 @@ mod tests {
             includes: Vec::new(),
             recipe: serde_json::Value::Null,
         };
-        let harsh = EventFate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, ..EventFate::GENTLE };
+        let harsh = EventFate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, ..EventFate::LOSSLESS };
         let event = Event { at_ns: Time(5_000_000), interruption_ns: Nanos(1_000_000), hop: 0, kind, up: harsh, down: harsh };
         let routes = vec![RouteEntry { at_ns: Time::ZERO, hops: vec![0, 1] }];
         let (start, duration) = (Utc(0), Nanos::from_secs(60));

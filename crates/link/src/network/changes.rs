@@ -101,7 +101,7 @@ impl Network {
         self.notify(path, event.hop, direction, &PathEvent::Leave { at, fate });
         if event.interruption_ns.0 > 0 {
             let until = at + event.interruption_ns;
-            self.notify(path, taken, direction, &PathEvent::Close { at, until, fate: Fate::GENTLE });
+            self.notify(path, taken, direction, &PathEvent::Close { at, until, fate: Fate::LOSSLESS });
         }
         self.join(path, taken, direction);
         let branches = Branches::of(&self.paths[path], event.hop, taken, direction);

@@ -230,7 +230,7 @@ impl<'a> Plan<'a> {
                 // At once, while nothing is sent, so that it stands before what arrives in the meantime.
                 QueueFate::Migrate(Migration { to_hop: hop, delay_ns: Nanos::ZERO, rate_bps: MIGRATION_RATE })
             };
-            let fate = Fate { queue, ..Fate::GENTLE };
+            let fate = Fate { queue, ..Fate::LOSSLESS };
             self.events.push(Event {
                 at_ns,
                 interruption_ns,
@@ -254,7 +254,7 @@ impl<'a> Plan<'a> {
         let at_ns = Time(slot.start_ns);
         if self.routes.last().is_none_or(|last| !last.hops.is_empty()) {
             self.routes.push(RouteEntry { at_ns, hops: Vec::new() });
-            let fate = Fate { queue: QueueFate::Drop, ..Fate::GENTLE };
+            let fate = Fate { queue: QueueFate::Drop, ..Fate::LOSSLESS };
             let hop = self.routes.iter().rev().find_map(|r| r.hops.first()).copied().unwrap_or(0);
             self.events.push(Event { at_ns, interruption_ns: Nanos::ZERO, hop, kind: EventKind::Outage, up: fate, down: fate });
         }

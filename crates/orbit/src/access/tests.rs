@@ -134,7 +134,7 @@ fn queues_wait_for_the_new_satellite() {
     for event in p.events() {
         let EventKind::Handover { to_hop, .. } = event.kind else { continue };
         for fate in [event.up, event.down] {
-            assert_eq!((fate.in_flight, fate.order), (Fate::GENTLE.in_flight, Fate::GENTLE.order));
+            assert_eq!((fate.in_flight, fate.order), (Fate::LOSSLESS.in_flight, Fate::LOSSLESS.order));
             match fate.queue {
                 QueueFate::Migrate(migration) => {
                     assert_ne!(event.hop, to_hop);

@@ -1,4 +1,4 @@
-//! The Run's own data: tables and summary, the same whichever world it happened in.
+//! The data of a Run: tables and summary, the same in every world.
 
 pub mod summary;
 pub mod tables;

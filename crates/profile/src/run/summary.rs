@@ -1,32 +1,32 @@
-//! What a Run comes to.
+//! The summary of a Run.
 
 use crate::experiment::Experiment;
 use crate::run::Samples;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// What a driver knows of a flow at the end beside its samples.
+/// Totals of a flow at the end of a run, which its samples do not contain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowFacts {
-    /// When it opened.
+    /// When the flow started.
     pub start: Time,
     /// When it stopped sending; `Time::MAX`: not before the end.
     pub stop: Time,
-    /// When everything had arrived.
+    /// When all data had arrived; `None`: it had not.
     pub completed: Option<Time>,
-    /// Delivered in order to the receiving application [bytes].
+    /// Bytes delivered in order to the receiving application.
     pub delivered_bytes: u64,
     /// Segments retransmitted.
     pub retransmits: u64,
     /// Segments marked lost.
     pub losses: u64,
-    /// Time-outs.
+    /// Retransmission timeouts (RTO).
     pub timeouts: u64,
-    /// Data packets that arrived marked (`CE`), where that is known.
+    /// Data packets that arrived with a CE mark; 0 if unknown.
     pub marks: u64,
-    /// Median RTT [ms]; NaN: none known.
+    /// Median RTT [ms]; NaN: unknown.
     pub rtt_median_ms: f64,
-    /// 95th percentile [ms].
+    /// 95th percentile of the RTT [ms]; NaN: unknown.
     pub rtt_p95_ms: f64,
 }
 
@@ -38,17 +38,17 @@ pub struct Summary {
     /// One per source of cross traffic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<CrossSummary>,
-    /// Packets delivered, acknowledgements included.
+    /// Packets delivered, including acknowledgements.
     pub packets: u64,
-    /// Packets that found no route.
+    /// Packets dropped because there was no route.
     pub no_route: NoRoute,
-    /// Whether the Run can be trusted; a simulation always can.
+    /// Whether the Run is valid: its values can be trusted. A simulation always is.
     pub valid: bool,
-    /// Why not.
+    /// Why the Run is invalid; `None`: it is valid.
     pub why_invalid: Option<String>,
 }
 
-/// Packets that found no route, by direction.
+/// Packets dropped because there was no route, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoRoute {
     /// Terminal to Internet.
@@ -57,70 +57,70 @@ pub struct NoRoute {
     pub down: u64,
 }
 
-/// What a source of cross traffic came to.
+/// Summary of a source of cross traffic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CrossSummary {
     /// Controller of its transfers.
     pub controller: String,
     /// `up` or `down`.
     pub direction: &'static str,
-    /// How many began.
+    /// Transfers that began.
     pub transfers: u64,
-    /// How many of them were complete at the end.
+    /// Transfers that were complete at the end.
     pub completed: u64,
-    /// What those that began brought with them.
+    /// Total size of the transfers that began [bytes].
     pub offered_bytes: u64,
-    /// What arrived, in order.
+    /// Bytes delivered in order.
     pub delivered_bytes: u64,
-    /// That over the whole run [bit/s].
+    /// `delivered_bytes` over the duration of the run [bit/s].
     pub goodput_bps: f64,
-    /// Mean time that a complete transfer took [s]; `None`: none was.
+    /// Mean duration of the complete transfers [s]; `None`: none was complete.
     pub mean_s: Option<f64>,
 }
 
-/// Summary of a flow. The start-up is reported apart; counters and RTTs are of the whole run.
+/// Summary of a flow. Counters and RTTs cover the whole run; the start-up phase is summarised separately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowSummary {
-    /// Its controller.
+    /// Controller of the flow.
     pub controller: String,
     /// `up` or `down`.
     pub direction: &'static str,
-    /// In-order bytes to the application after its warm-up (counted from its start), until its stop, its completion or the end of the run [bit/s]; of a flow that ended
-    /// before, the same as `whole_run_bps`.
+    /// Steady-state goodput [bit/s]: bytes delivered in order from the end of the flow's warm-up (counted from its start) until its stop, its completion or the
+    /// end of the run. For a flow that ended during its warm-up, the same as `whole_run_bps`.
     pub goodput_bps: f64,
-    /// The same from its start on, as iperf3 has it [bit/s].
+    /// Goodput from the start of the flow on, as iperf3 reports it [bit/s].
     pub whole_run_bps: f64,
-    /// Median over all ACKs that gave a RTT; `None`: none did.
+    /// Median of all RTT samples [ms]; `None`: there were none.
     pub rtt_median_ms: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of all RTT samples [ms].
     pub rtt_p95_ms: Option<f64>,
     /// Segments retransmitted.
     pub retransmits: u64,
     /// Segments marked lost.
     pub losses: u64,
-    /// Time-outs.
+    /// Retransmission timeouts (RTO).
     pub timeouts: u64,
-    /// Data packets that arrived marked (`CE`).
+    /// Data packets that arrived with a CE mark.
     pub marks: u64,
-    /// How it began.
+    /// The start-up phase.
     pub startup: Startup,
-    /// When everything had arrived, after its start [s]; `None`: it had not, or had no end.
+    /// Flow completion time, from its start [s]; `None`: not complete, or unlimited.
     pub completed_s: Option<f64>,
 }
 
-/// The part before the warm-up ends.
+/// Summary of a flow's start-up phase: from its start to the end of its warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Startup {
-    /// When one second's goodput first reached 90 % of the steady rate, after the flow's start [s]; `None`: never.
+    /// Time from the flow's start until its goodput over one second first reached 90 % of `goodput_bps` [s]; `None`: never.
     pub time_to_90_s: Option<f64>,
-    /// Largest amount in flight before the warm-up ends ÷ the steady median of it; `None`: not known.
+    /// Peak bytes in flight during the warm-up ÷ median bytes in flight after it; `None`: unknown.
     pub overshoot: Option<f64>,
-    /// Segments retransmitted before the warm-up ends.
+    /// Segments retransmitted during the warm-up.
     pub retransmits: u64,
 }
 
 impl Summary {
-    /// From what was recorded.
+    /// Summarise a run from its flows' totals and samples. `start`, `end`: of the run, on the Profile's clock.
     #[must_use]
     pub fn of(experiment: &Experiment, flows: &[FlowFacts], samples: &Samples, start: Time, end: Time, packets: u64) -> Self {
         let flows = flows
@@ -133,7 +133,7 @@ impl Summary {
     }
 }
 
-/// A flow's row in the samples: time, bytes delivered, in flight, retransmits.
+/// A sample of one flow: time, bytes delivered, bytes in flight, retransmits.
 struct Row {
     t_s: f64,
     bytes: u64,
@@ -155,7 +155,7 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
             retransmits: samples.retransmits[i],
         })
         .collect();
-    // A flow's own warm-up: one that starts late begins cold.
+    // Each flow has its own warm-up, since a flow that starts late also starts slowly.
     let from_s = flow.start.since(start).as_secs_f64() + experiment.warmup_ns.as_secs_f64();
     let until_s = until.since(start).as_secs_f64();
     let split = rows.partition_point(|r| r.t_s <= from_s);
@@ -185,11 +185,12 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
     }
 }
 
-/// Bytes over seconds as bit/s; zero over no time.
+/// Return bytes over seconds as bit/s; zero for an empty span.
 fn per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
+/// Return the time at which the goodput over one second first reaches 90 % of `steady_bps`.
 fn time_to_90(rows: &[Row], steady_bps: f64) -> Option<f64> {
     if steady_bps <= 0.0 {
         return None;
@@ -199,12 +200,13 @@ fn time_to_90(rows: &[Row], steady_bps: f64) -> Option<f64> {
         while row.t_s - rows[back].t_s > 1.0 + 1e-9 {
             back += 1;
         }
-        let over = row.t_s - rows[back].t_s;
-        let rate = per_second(row.bytes.saturating_sub(rows[back].bytes), over);
-        (over > 0.5 && rate >= 0.9 * steady_bps).then_some(row.t_s)
+        let span_s = row.t_s - rows[back].t_s;
+        let rate = per_second(row.bytes.saturating_sub(rows[back].bytes), span_s);
+        (span_s > 0.5 && rate >= 0.9 * steady_bps).then_some(row.t_s)
     })
 }
 
+/// Return the peak bytes in flight before the split ÷ the median after it.
 fn overshoot(before: &[Row], after: &[Row]) -> Option<f64> {
     let mut steady: Vec<u64> = after.iter().map(|r| r.inflight).collect();
     steady.sort_unstable();

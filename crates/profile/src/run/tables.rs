@@ -1,23 +1,24 @@
-//! What a Run leaves: columns, as they go to Parquet. Units are in the names; counters are cumulative.
+//! The tables of a Run: columns, as they are written to Parquet. Names end in their units. Counters are cumulative: they count from the beginning of
+//! the run. Times are in seconds since the beginning of the run.
 
 use crate::path::{Event, EventKind, Profile};
 use crate::units::Time;
 use sha2::{Digest, Sha256};
 
-/// A column's values.
+/// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column<'a> {
-    /// Numbers; NaN where unknown.
+    /// Numbers; NaN: unknown.
     F64(&'a [f64]),
     /// Counters.
     U64(&'a [u64]),
-    /// Flow numbers; -1 where all flows or none are meant.
+    /// Flow numbers; negative: not a single flow.
     I64(&'a [i64]),
     /// Names.
     Text(&'a [String]),
 }
 
-/// What a sender may be doing about losses, by Linux's number (`enum tcp_ca_state`, `include/uapi/linux/tcp.h`).
+/// Congestion control states of a sender, by Linux's number (`enum tcp_ca_state`, `include/uapi/linux/tcp.h`).
 pub const CA_STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
 
 macro_rules! table {
@@ -27,7 +28,7 @@ macro_rules! table {
         pub struct $name { $($(#[$fdoc])* pub $field: Vec<$ty>,)* }
 
         impl $name {
-            /// Names and values, in the order of the file.
+            /// Return the columns' names and values, in the order of the file.
             #[must_use]
             pub fn columns(&self) -> Vec<(&'static str, Column<'_>)> {
                 vec![$((stringify!($field), Column::$kind(&self.$field)),)*]
@@ -37,115 +38,117 @@ macro_rules! table {
 }
 
 table! {
-    /// One row per flow and sample time.
+    /// State of the senders over time: one row per flow and sample time.
     Samples {
-        /// Since the run's beginning [s].
+        /// Time of the sample, since the beginning of the run [s].
         t_s: F64(f64),
-        /// Which flow.
+        /// Number of the flow, in the order of the Experiment, from 0.
         flow: U64(u64),
-        /// Delivered in order to the receiving application so far.
+        /// Bytes delivered in order to the receiving application so far.
         goodput_bytes: U64(u64),
-        /// Newest RTT.
+        /// Most recent RTT sample [ms]; NaN: none yet.
         rtt_latest_ms: F64(f64),
-        /// Smoothed RTT (RFC 6298).
+        /// Smoothed RTT (RFC 6298) [ms]; NaN: none yet.
         rtt_smoothed_ms: F64(f64),
-        /// Windowed minimum.
+        /// Minimum RTT in the sender's window [ms]; NaN: none yet.
         rtt_min_ms: F64(f64),
-        /// Mean deviation of the RTT (Linux `tcpi_rttvar`, what iperf3 prints as `rttvar`).
+        /// Mean deviation of the RTT [ms] (Linux `tcpi_rttvar`, `rttvar` of iperf3); NaN: none yet.
         rtt_var_ms: F64(f64),
-        /// Congestion window.
+        /// Congestion window [bytes].
         cwnd_bytes: U64(u64),
-        /// Sent, and neither acknowledged nor marked lost.
+        /// Bytes sent that are neither acknowledged nor marked lost.
         inflight_bytes: U64(u64),
-        /// Pacing rate; NaN where the flow is not paced.
+        /// Pacing rate [bit/s]; NaN: the flow is not paced.
         pacing_bps: F64(f64),
-        /// Newest delivery rate that the application did not limit, or the highest that it did; NaN where none is known yet.
+        /// Delivery rate [bit/s]: the most recent sample that was not application-limited, or a higher one that was; NaN: none yet.
         delivery_bps: F64(f64),
         /// Segments retransmitted so far.
         retransmits: U64(u64),
         /// Segments marked lost so far.
         losses: U64(u64),
-        /// CE marks echoed so far.
+        /// CE marks that the receiver has echoed so far (RFC 3168, RFC 9768).
         marks: U64(u64),
-        /// What the sender does about losses: `open`, `disorder`, `cwr`, `recovery` or `loss` (Linux `tcp_ca_state`).
+        /// Congestion control state: `open`, `disorder`, `cwr`, `recovery` or `loss` (Linux `tcp_ca_state`).
         state: Text(String),
-        /// Time limited by the congestion window so far.
+        /// Time so far in which the congestion window limited the flow [s].
         cwnd_limited_s: F64(f64),
-        /// Time limited by the receive window so far.
+        /// Time so far in which the receive window limited the flow [s].
         receiver_limited_s: F64(f64),
-        /// Time limited by the application or the send buffer so far.
+        /// Time so far in which the application or the send buffer limited the flow [s].
         sender_limited_s: F64(f64),
     }
 }
 
-/// Stands for the hop in rows of packets that found no route.
+/// Value of `hop` in the rows that count packets without a route.
 pub const NO_ROUTE: &str = "no_route";
 
 table! {
-    /// One row per window, hop and direction that carried traffic (`flow` -1), one per flow in it, and one for all cross traffic (`flow` -2). From the first
-    /// packet on that found no route also one row per window and direction with the hop [`NO_ROUTE`].
+    /// Traffic on the hops over time, in windows of 1 s.
+    ///
+    /// For each window, hop and direction with traffic: one row for all flows (`flow` -1), one for each flow, and one for all cross traffic (`flow` -2). Once
+    /// a packet has found no route, also one row per window and direction with the hop [`NO_ROUTE`].
     Links {
-        /// End of the window, since the run's beginning [s].
+        /// End of the window, since the beginning of the run [s].
         t_s: F64(f64),
-        /// Role of the Profile.
+        /// Role of the Profile in the Experiment.
         profile: Text(String),
-        /// Name of the hop.
+        /// Name of the hop in the Profile.
         hop: Text(String),
-        /// `up` or `down`.
+        /// `up` (terminal to Internet) or `down`.
         direction: Text(String),
-        /// Which flow; -1: all; -2: cross traffic.
+        /// Number of the flow; -1: all flows; -2: cross traffic.
         flow: I64(i64),
-        /// Capacity at the end of the window; NaN: never the bottleneck.
+        /// Capacity at the end of the window [bit/s]; NaN: unlimited.
         capacity_bps: F64(f64),
-        /// Bytes that wait at the end of the window.
+        /// Bytes that wait for capacity at the end of the window, of all flows.
         backlog_bytes: U64(u64),
-        /// Most bytes that waited at any moment of the window.
+        /// Peak backlog: most bytes that waited at any moment of the window, of all flows.
         backlog_max_bytes: U64(u64),
-        /// Bytes that left downstream so far (rows of one flow: 0).
+        /// Bytes that left the hop downstream so far (only in rows with `flow` -1, otherwise 0).
         delivered_bytes: U64(u64),
-        /// Packets lost in a full queue so far.
+        /// Tail drops so far: packets dropped because the queue was full (only in rows with `flow` -1, otherwise 0).
         drops_queue: U64(u64),
-        /// Packets lost in loss episodes so far.
+        /// Random losses in loss episodes so far (only in rows with `flow` -1, otherwise 0).
         drops_loss: U64(u64),
-        /// Packets lost to handovers and outages so far.
+        /// Packets dropped by handovers, outages and other events so far (only in rows with `flow` -1, otherwise 0).
         drops_event: U64(u64),
-        /// Packets that the queue's discipline gave up so far.
+        /// AQM drops so far: packets that the queue's control law dropped (only in rows with `flow` -1, otherwise 0).
         drops_aqm: U64(u64),
-        /// Packets that found no route so far (rows of a hop: 0).
+        /// Packets that found no route so far (only in rows with the hop `no_route`, otherwise 0).
         drops_no_route: U64(u64),
-        /// Packets marked (`CE`) by a control law so far: `CoDel`'s, RED's; of all flows, or of this one.
+        /// Packets marked (CE) by the queue's control law (`CoDel`, FQ-CoDel, RED) so far, of the flows of the row.
         marks_law: U64(u64),
-        /// Packets marked beyond a threshold so far.
+        /// Packets marked (CE) beyond the queue's threshold (step) so far, of the flows of the row.
         marks_threshold: U64(u64),
-        /// Packets that left in this window.
+        /// Packets that left the hop downstream in this window, of the flows of the row.
         delay_n: U64(u64),
-        /// Their time in the hop.
+        /// Mean time of these packets in the hop, with queueing and propagation [ms]; NaN: no packet.
         delay_mean_ms: F64(f64),
-        /// Median.
+        /// Median of that time [ms].
         delay_p50_ms: F64(f64),
-        /// 95th percentile.
+        /// 95th percentile of that time [ms].
         delay_p95_ms: F64(f64),
-        /// Largest.
+        /// Maximum of that time [ms].
         delay_max_ms: F64(f64),
     }
 }
 
 table! {
-    /// What happened, in order of time.
+    /// Events of the path and of the flows, in order of time.
     Events {
-        /// Since the run's beginning [s].
+        /// Time of the event, since the beginning of the run [s].
         t_s: F64(f64),
-        /// Which flow; -1: the path.
+        /// Number of the flow; -1: the path.
         flow: I64(i64),
-        /// `handover`, `outage`, `recovery`, `rto`, `state`, …
+        /// Kind: `handover`, `reconfiguration`, `outage`, `recovery`, `rto`, `state`, …
         kind: Text(String),
-        /// For people.
+        /// Description for people.
         detail: Text(String),
     }
 }
 
 impl Events {
-    /// The Profile's own events between `start` and `end`. What began earlier and lasts into it counts from its beginning.
+    /// Append the Profile's events between `start` and `end`. An interruption that began earlier and lasts beyond `start` counts from `start`.
     pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
         let lasts = |e: &&Event| e.at_ns + e.interruption_ns > start;
         for event in profile.events().iter().filter(|e| (e.at_ns >= start || lasts(e)) && e.at_ns < end) {
@@ -163,7 +166,7 @@ impl Events {
         }
     }
 
-    /// One more.
+    /// Append one event.
     pub fn push(&mut self, t_s: f64, flow: i64, kind: &str, detail: String) {
         self.t_s.push(t_s);
         self.flow.push(flow);
@@ -171,7 +174,7 @@ impl Events {
         self.detail.push(detail);
     }
 
-    /// In order of time; of one time, in the order of arrival.
+    /// Sort by time. Events at the same time keep their order.
     pub fn sort(&mut self) {
         let mut order: Vec<usize> = (0..self.t_s.len()).collect();
         order.sort_by(|&a, &b| self.t_s[a].total_cmp(&self.t_s[b]));
@@ -184,7 +187,7 @@ impl Events {
     }
 }
 
-/// Adds every bit of a table to a hash.
+/// Add every bit of a table to a hash.
 pub fn hash_columns(hash: &mut Sha256, columns: &[(&'static str, Column<'_>)]) {
     for (name, column) in columns {
         hash.update(name.as_bytes());
@@ -203,16 +206,16 @@ pub fn hash_columns(hash: &mut Sha256, columns: &[(&'static str, Column<'_>)]) {
 /// The three tables of a Run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTables {
-    /// Per flow over time.
+    /// State of the senders over time.
     pub samples: Samples,
-    /// Per hop over time.
+    /// Traffic on the hops over time.
     pub links: Links,
-    /// What happened.
+    /// Events of the path and of the flows.
     pub events: Events,
 }
 
 impl RunTables {
-    /// All tables by name.
+    /// Return all tables by name.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 3] {
         [("samples", self.samples.columns()), ("links", self.links.columns()), ("events", self.events.columns())]
