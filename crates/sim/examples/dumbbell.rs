@@ -1,4 +1,4 @@
-//! One CUBIC and one BBR flow on 100 Mbit/s, 40 ms, one BDP of drop-tail: the program that `benchmarks/dumbbell.py` holds against ns-3.
+//! One CUBIC and one BBR flow on 100 Mbit/s, 40 ms and a drop-tail queue of one BDP, which `benchmarks/dumbbell.py` compares with ns-3.
 //!
 //! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers]`
 

@@ -1,4 +1,4 @@
-//! The flows of cross traffic: each opens when its transfer begins and is let go when everything arrived.
+//! The flows of cross traffic: each opens when its transfer begins and is removed when all its bytes were delivered.
 
 use crate::error::SimError;
 use crate::flow::Flow;
@@ -8,21 +8,21 @@ use bentpipe_profile::run::CrossSummary;
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use std::sync::Arc;
 
-/// One source of an Experiment, with its newest transfer: that waits for its beginning among the flows, as every flow does.
+/// One cross-traffic source of an Experiment. Its next transfer already stands among the flows, waiting for its start time.
 pub struct Source {
     arrivals: Arrivals,
     spec: FlowSpec,
     path: usize,
     streams: Streams,
-    /// Number of the flow that begins next.
-    pub newest: usize,
+    /// Index of the flow that starts next; `usize::MAX`: none.
+    pub next_flow: usize,
     summary: CrossSummary,
-    /// How long the complete ones took, together [s].
-    took_s: f64,
+    /// Sum of the durations of completed transfers [s].
+    completed_total_s: f64,
 }
 
 impl Source {
-    /// The source number `index` of the Experiment.
+    /// Create source number `index` of the Experiment.
     #[must_use]
     pub fn new(index: usize, experiment: &Experiment) -> Self {
         let cross = &experiment.cross[index];
@@ -36,26 +36,26 @@ impl Source {
                 options: cross.options.clone(),
                 start_ns: Time::ZERO,
                 stop_ns: None,
-                application: Application::Bulk, // of each its own size: `next`
+                application: Application::Bulk, // `next_transfer` sets the size of each transfer
                 sender: cross.sender.clone(),
                 receiver: cross.receiver.clone(),
                 ecn: EcnMode::Off,
             },
             path: experiment.path_of(&cross.profile),
             streams: streams.child(&format!("cross/{index}")),
-            newest: usize::MAX,
-            took_s: 0.0,
+            next_flow: usize::MAX,
+            completed_total_s: 0.0,
             summary: CrossSummary { controller: cross.controller.clone(), direction: cross.direction.name(), ..CrossSummary::default() },
         }
     }
 
-    /// The next transfer as a flow, not begun yet; `None`: none begins before the run's end.
+    /// Return the next transfer as a flow that has not started; `None` if no more start before the run ends.
     ///
     /// # Errors
     /// An unknown controller or option.
-    pub fn next(&mut self, experiment: &Experiment, profiles: &[Arc<Profile>], offset: Time) -> Result<Option<Flow>, SimError> {
+    pub fn next_transfer(&mut self, experiment: &Experiment, profiles: &[Arc<Profile>], offset: Time) -> Result<Option<Flow>, SimError> {
         let Some((at, size)) = self.arrivals.next().filter(|(at, _)| at.0 < experiment.duration_ns.0) else {
-            self.newest = usize::MAX;
+            self.next_flow = usize::MAX;
             return Ok(None);
         };
         self.summary.transfers += 1;
@@ -65,21 +65,21 @@ impl Source {
         Flow::new(streams, self.path, &spec, experiment, &profiles[self.path], offset, &|_, _, _| None).map(Some)
     }
 
-    /// A transfer is let go: it is complete, or the run is over.
-    pub fn count_gone(&mut self, flow: &Flow) {
+    /// Add a transfer to the summary when it is removed: it is complete, or the run is over.
+    pub fn record_transfer(&mut self, flow: &Flow) {
         self.summary.delivered_bytes += flow.receiver.delivered().0;
         if let Some(completed) = flow.completed {
             self.summary.completed += 1;
-            self.took_s += completed.since(flow.start).as_secs_f64();
+            self.completed_total_s += completed.since(flow.start).as_secs_f64();
         }
     }
 
-    /// What it comes to; `lasted` is the run.
+    /// Return the summary; `run` is the run's duration.
     #[must_use]
-    pub fn finish(mut self, lasted: Nanos) -> CrossSummary {
+    pub fn finish(mut self, run: Nanos) -> CrossSummary {
         let summary = &mut self.summary;
-        summary.goodput_bps = summary.delivered_bytes as f64 * 8.0 / lasted.as_secs_f64();
-        summary.mean_s = (summary.completed > 0).then(|| self.took_s / summary.completed as f64);
+        summary.goodput_bps = summary.delivered_bytes as f64 * 8.0 / run.as_secs_f64();
+        summary.mean_s = (summary.completed > 0).then(|| self.completed_total_s / summary.completed as f64);
         self.summary
     }
 }

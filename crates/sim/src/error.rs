@@ -1,10 +1,10 @@
-//! Why a simulation cannot be set up.
+//! Reasons why a simulation cannot be set up.
 
-use bentpipe_cc::error::TransportError;
+use bentpipe_cc::error::RegistryError;
 use bentpipe_link::NetworkError;
 use bentpipe_profile::ProfileError;
 
-/// An Experiment that cannot be simulated.
+/// The error of a simulation that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
@@ -16,27 +16,27 @@ pub enum SimError {
     Network(#[from] NetworkError),
     /// A controller or one of its options is unknown.
     #[error(transparent)]
-    Controller(#[from] TransportError),
-    /// Another number of Profiles than the Experiment names.
-    #[error("the Experiment names {wanted} Profiles, {found} were given")]
+    Controller(#[from] RegistryError),
+    /// The number of Profiles differs from the number that the Experiment names.
+    #[error("profiles: {given} given; expected {expected}, one for each Profile that the Experiment names")]
     ProfileCount {
-        /// In the Experiment.
-        wanted: usize,
-        /// Given.
-        found: usize,
+        /// Profiles that the Experiment names.
+        expected: usize,
+        /// Profiles passed to the simulation.
+        given: usize,
     },
     /// The run is longer than a Profile.
     #[error(
-        "the run lasts {run_s} s from {offset_s} s on, but Profile {profile:?} ends at {profile_s} s: shorten --duration or make a longer Profile"
+        "duration: the run lasts {run_s} s from {offset_s} s on, but Profile {profile:?} ends at {profile_s} s; try a shorter --duration or a longer Profile"
     )]
     TooLong {
         /// Run's duration [s].
         run_s: f64,
-        /// Where it begins [s].
+        /// Start of the run within the Profile [s].
         offset_s: f64,
-        /// The Profile.
+        /// Name of the Profile that is too short.
         profile: String,
-        /// Its duration [s].
+        /// Duration of that Profile [s].
         profile_s: f64,
     },
 }

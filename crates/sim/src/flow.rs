@@ -12,25 +12,25 @@ use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 /// One flow of the Experiment while it runs.
 pub struct Flow {
-    /// The network's path it runs on.
+    /// Index of its path in the network.
     pub path: u16,
-    /// The way its data goes.
+    /// Direction of its data.
     pub direction: Direction,
-    /// At the data's end.
+    /// The sending end.
     pub sender: Sender,
-    /// At the other.
+    /// The receiving end.
     pub receiver: Receiver,
-    /// When it opens.
+    /// Time at which it opens.
     pub start: Time,
-    /// When it stops sending; `Time::MAX`: not before the end.
+    /// Time at which it stops sending; `Time::MAX`: the end of the run.
     pub stop: Time,
-    /// When its application finished: everything delivered.
+    /// Time at which all the application's bytes were delivered.
     pub completed: Option<Time>,
-    /// RTTs, one per ACK that gave one.
+    /// RTT samples, one per ACK that gave one.
     pub rtts: DelayHistogram,
-    /// The controller's state when last looked at.
+    /// The controller's state at its last observation.
     pub state: &'static str,
-    /// Of a transfer of cross traffic: which source of the Experiment it belongs to.
+    /// Index of the Experiment's cross-traffic source; used for transfers of cross traffic only.
     pub source: usize,
     started: bool,
     application: Application,
@@ -38,8 +38,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sets one up on path number `path`; times are the Profile's, `offset` the run's beginning. What it draws comes from `streams`. A controller is
-    /// one of the `plugins` or of the registry, and told of the Profile what it needs.
+    /// Set up a flow on path number `path`. Times are the Profile's; `offset` is the start of the run. Random numbers come from `streams`. The
+    /// controller comes from `plugins`, else from the registry, which gives it the path hints that it needs.
     ///
     /// # Errors
     /// An unknown controller or option.
@@ -56,10 +56,10 @@ impl Flow {
         let sender_host = experiment.host(spec.sender.as_ref());
         let receiver_host = experiment.host(spec.receiver.as_ref());
         let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), host_times: Some(streams), ..sender_config(&sender_host) };
-        let told = config.controller_config(streams);
-        let controller = match plugins(&spec.controller, &told, &spec.options) {
+        let controller_config = config.controller_config(streams);
+        let controller = match plugins(&spec.controller, &controller_config, &spec.options) {
             Some(plugin) => plugin,
-            None => built_in(spec, &told, profile)?,
+            None => registry_controller(spec, &controller_config, profile)?,
         };
         let start = offset + Nanos(spec.start_ns.0);
         Ok(Self {
@@ -79,7 +79,7 @@ impl Flow {
         })
     }
 
-    /// When the host has something to do without a packet arriving.
+    /// Next time at which the host has work even if no packet arrives.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         if !self.started {
@@ -93,7 +93,7 @@ impl Flow {
         [write, sender, self.receiver.wake_at()].into_iter().flatten().min()
     }
 
-    /// Opens the connection and writes what the application has by `now`.
+    /// Open the connection when its start has come, and write the application's data due by `now`.
     pub fn run_application(&mut self, now: Time) {
         if !self.started && self.start <= now {
             self.started = true;
@@ -115,13 +115,13 @@ impl Flow {
         }
     }
 
-    /// Whether it may send at `now`.
+    /// Whether the flow may send at `now`.
     #[must_use]
     pub fn may_send(&self, now: Time) -> bool {
         self.started && now < self.stop
     }
 
-    /// What the summary wants to know.
+    /// Return the figures that the summary needs.
     #[must_use]
     pub fn facts(&self) -> FlowFacts {
         let stats = self.sender.stats();
@@ -139,15 +139,15 @@ impl Flow {
         }
     }
 
-    /// Whether it has opened.
+    /// Whether the flow has started.
     #[must_use]
     pub const fn is_started(&self) -> bool {
         self.started
     }
 }
 
-/// A controller of the registry, told of the Profile what it needs.
-fn built_in(spec: &FlowSpec, config: &Config, profile: &Profile) -> Result<Box<dyn Controller>, SimError> {
+/// Build a controller from the registry and give it the path hints that it needs.
+fn registry_controller(spec: &FlowSpec, config: &Config, profile: &Profile) -> Result<Box<dyn Controller>, SimError> {
     let mut controller = registry::build(&spec.controller, config, &spec.options)?;
     for hint in registry::path_hints(&spec.controller, &spec.options, config.streams, || facts(profile))? {
         controller.on_path_hint(&hint);
@@ -155,7 +155,7 @@ fn built_in(spec: &FlowSpec, config: &Config, profile: &Profile) -> Result<Box<d
     Ok(controller)
 }
 
-/// What a controller may have to know: when the path moves to another hop, and what time it is.
+/// Return the facts behind path hints: handover times and the wall-clock start of the Profile.
 fn facts(profile: &Profile) -> Facts {
     let handovers = profile.events().iter().filter(|event| matches!(event.kind, EventKind::Handover { .. }));
     Facts { reconfigurations: handovers.map(|event| event.at_ns).collect(), start_unix_ns: profile.start().0 }

@@ -4,21 +4,21 @@
 //! |---|---|
 //! | [`simulation`] | the event loop |
 //! | [`flow`] | a flow: application, sender, receiver |
-//! | [`cross_traffic`] | flows of cross traffic, which come and go |
-//! | [`bodies`] | contents of the packets under way |
-//! | [`pings`] | echo requests instead of flows |
+//! | [`cross_traffic`] | sources of cross traffic and their transfers |
+//! | [`payloads`] | payloads of the packets in the network |
+//! | [`pings`] | echo requests over a Profile, without flows |
 
-pub mod bodies;
 pub mod cross_traffic;
 mod error;
 pub mod flow;
+pub mod payloads;
 pub mod pings;
 pub mod simulation;
 
 #[cfg(test)]
-mod behaviour;
-#[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use error::SimError;
 pub use pings::ping;

@@ -1,17 +1,17 @@
-//! The event loop: the earliest of the network, the hosts' timers and the sampling clock goes next.
+//! The event loop runs the earliest event of the network, the hosts' timers and the sampling clock.
 //!
 //! ```text
 //!   Flow (sender) ──send──▶ Network ──outcome──▶ Flow (receiver)
 //!        ▲                                            │ ack
 //!        └──────outcome────── Network ◀───────send────┘
 //! ```
-//! Of one instant, the network goes before the hosts and the hosts before the samples; hosts go in the order in which they asked. So a Run depends on
-//! its Experiment and its Profiles alone.
+//! At equal times the network runs before the hosts, and the hosts before the sampling clock; hosts run in the order in which they set their
+//! timers. So a Run depends on its Experiment and its Profiles alone.
 
-use crate::bodies::{Bodies, Body};
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::payloads::{Payload, Payloads};
 use bentpipe_cc::Probe;
 use bentpipe_cc::registry::Plugins;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
@@ -27,23 +27,23 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A Run in the making.
+/// A simulation in progress.
 pub struct Simulation {
     experiment: Experiment,
     profiles: Vec<Arc<Profile>>,
     network: Network,
-    /// The Experiment's own, and behind them those of cross traffic: `None` once they are let go.
+    /// The Experiment's own flows, then those of cross traffic; `None` once a flow is removed.
     flows: Vec<Option<Box<Flow>>>,
-    /// How many are the Experiment's own.
-    named: usize,
+    /// Number of the Experiment's own flows.
+    own_flows: usize,
     sources: Vec<Source>,
-    bodies: Bodies,
-    /// Hosts' timers: an entry counts only while it is the one in `due`.
+    payloads: Payloads,
+    /// Hosts' timers as (time, tie-breaker, flow). An entry is valid only if its time equals that in `timer_due`.
     timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    due: Vec<Time>,
-    /// By flow: where its last segment is among what arrives at an instant; holds for those of which one does.
-    last: Vec<usize>,
-    asks: u64,
+    timer_due: Vec<Time>,
+    /// By flow: index of its last segment among the outcomes of one instant; valid only for flows with a segment there.
+    last_segment: Vec<usize>,
+    timer_count: u64,
     now: Time,
     start: Time,
     end: Time,
@@ -57,14 +57,14 @@ pub struct Simulation {
 /// A finished Run.
 #[derive(Debug)]
 pub struct RunData {
-    /// Samples, links and events.
+    /// The tables of samples, links and events.
     pub tables: RunTables,
-    /// What it comes to.
+    /// Summary of the Run.
     pub summary: Summary,
 }
 
 impl RunData {
-    /// Hex SHA-256 of everything: the same Experiment on the same Profiles gives the same hash on every machine.
+    /// Return the hex SHA-256 of all tables and the summary: the same Experiment on the same Profiles gives the same hash on every machine.
     ///
     /// # Panics
     /// Never: the summary is plain data.
@@ -81,7 +81,7 @@ impl RunData {
 }
 
 impl Simulation {
-    /// Sets up an Experiment on its Profiles, in the order in which it names them.
+    /// Set up an Experiment on its Profiles, in the order in which it names them.
     ///
     /// # Errors
     /// [`SimError`].
@@ -89,7 +89,7 @@ impl Simulation {
         Self::with_plugins(experiment, profiles, &|_, _, _| None)
     }
 
-    /// The same, with controllers that are not in the registry.
+    /// Set up an Experiment with `plugins`, which build controllers that are not in the registry.
     ///
     /// # Errors
     /// [`SimError`].
@@ -97,7 +97,7 @@ impl Simulation {
     pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
-            return Err(SimError::ProfileCount { wanted: experiment.profiles.len(), found: profiles.len() });
+            return Err(SimError::ProfileCount { expected: experiment.profiles.len(), given: profiles.len() });
         }
         let start = Time::ZERO + experiment.offset_ns;
         let end = start + experiment.duration_ns;
@@ -126,25 +126,25 @@ impl Simulation {
                 Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?)))
             })
             .collect::<Result<Vec<_>, SimError>>()?;
-        let named = flows.len();
-        network.count_flows(index_u32(named));
+        let own_flows = flows.len();
+        network.set_separate_flows(index_u32(own_flows));
         let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment)).collect();
         let mut outcomes = Vec::new();
-        network.run_until(start, &mut outcomes); // routes and events before the run
+        network.run_until(start, &mut outcomes); // apply routes and events from before the run
         let mut simulation = Self {
-            due: vec![Time::MAX; flows.len()],
-            last: Vec::new(),
+            timer_due: vec![Time::MAX; flows.len()],
+            last_segment: Vec::new(),
             next_sample: start + experiment.sample_step_ns,
             next_window: start + LINK_WINDOW,
             experiment,
             profiles,
             network,
             flows,
-            named,
+            own_flows,
             sources,
-            bodies: Bodies::default(),
+            payloads: Payloads::default(),
             timers: BinaryHeap::new(),
-            asks: 0,
+            timer_count: 0,
             now: start,
             start,
             end,
@@ -152,11 +152,11 @@ impl Simulation {
             tables: RunTables::default(),
             packets: 0,
         };
-        for flow in 0..named {
-            simulation.ask(flow);
+        for flow in 0..own_flows {
+            simulation.schedule_timer(flow);
         }
         for source in 0..simulation.sources.len() {
-            simulation.await_transfer(source)?;
+            simulation.schedule_transfer(source)?;
         }
         for profile in &simulation.profiles {
             simulation.tables.events.push_path(profile, start, end);
@@ -164,7 +164,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Simulates up to `until` (of the run, at most its end); whether there is more to do.
+    /// Simulate up to `until` (time within the run, capped at its end); return whether more remains.
     pub fn run_until(&mut self, until: Nanos) -> bool {
         let until = (self.start + until).min(self.end);
         loop {
@@ -188,20 +188,20 @@ impl Simulation {
         until < self.end
     }
 
-    /// Part of the run that is done, 0 to 1.
+    /// Fraction of the run that is done, 0 to 1.
     #[must_use]
     pub fn fraction(&self) -> f64 {
         self.now.since(self.start).as_secs_f64() / self.experiment.duration_ns.as_secs_f64()
     }
 
-    /// The Run, complete once [`Simulation::run_until`] has returned false.
+    /// Return the Run; it is complete once [`Simulation::run_until`] has returned false.
     #[must_use]
     pub fn finish(mut self) -> RunData {
         self.tables.events.sort();
-        let facts: Vec<_> = self.flows[..self.named].iter().flatten().map(|flow| flow.facts()).collect();
+        let facts: Vec<_> = self.flows[..self.own_flows].iter().flatten().map(|flow| flow.facts()).collect();
         let mut summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
-        for flow in self.flows[self.named..].iter().flatten() {
-            self.sources[flow.source].count_gone(flow);
+        for flow in self.flows[self.own_flows..].iter().flatten() {
+            self.sources[flow.source].record_transfer(flow);
         }
         summary.cross = self.sources.into_iter().map(|source| source.finish(self.experiment.duration_ns)).collect();
         for path in 0..self.profiles.len() {
@@ -213,33 +213,33 @@ impl Simulation {
 
     fn timer_at(&mut self) -> Time {
         while let Some(Reverse((at, _, flow))) = self.timers.peek().copied() {
-            if self.due[flow as usize] == at {
+            if self.timer_due[flow as usize] == at {
                 return at;
             }
-            self.timers.pop(); // overtaken by an earlier one
+            self.timers.pop(); // superseded by an earlier timer
         }
         Time::MAX
     }
 
-    /// Keeps the flow's timer. One that fires too early asks again: cheaper than moving it at every ACK.
+    /// Schedule the flow's next timer. A timer that fires too early is scheduled once more, which is cheaper than moving it at every ACK.
     #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
-    fn ask(&mut self, flow: usize) {
+    fn schedule_timer(&mut self, flow: usize) {
         let Some(wake) = self.flows[flow].as_ref().and_then(|flow| flow.wake_at()) else { return };
         let wake = wake.max(self.now);
-        if wake < self.due[flow] {
-            self.due[flow] = wake;
-            self.asks += 1;
-            self.timers.push(Reverse((wake, self.asks, flow as u32)));
+        if wake < self.timer_due[flow] {
+            self.timer_due[flow] = wake;
+            self.timer_count += 1;
+            self.timers.push(Reverse((wake, self.timer_count, flow as u32)));
         }
     }
 
     fn run_host(&mut self) {
         let Some(Reverse((at, _, flow))) = self.timers.pop() else { return };
         let index = flow as usize;
-        self.due[index] = Time::MAX;
-        if let Some(source) = self.sources.iter().position(|source| source.newest == index) {
-            // What `new` could build once can be built again.
-            self.await_transfer(source).expect("the source's controller is known");
+        self.timer_due[index] = Time::MAX;
+        if let Some(source) = self.sources.iter().position(|source| source.next_flow == index) {
+            // `new` has already built this source's controller without an error.
+            self.schedule_transfer(source).expect("the source's controller is known");
         }
         let Some(flow) = self.flows[index].as_mut() else { return };
         flow.run_application(at);
@@ -254,45 +254,45 @@ impl Simulation {
         self.transmit(index);
     }
 
-    /// Puts the source's next transfer among the flows, where it waits for its beginning.
-    fn await_transfer(&mut self, source: usize) -> Result<(), SimError> {
-        let Some(mut flow) = self.sources[source].next(&self.experiment, &self.profiles, self.start)? else { return Ok(()) };
+    /// Add the source's next transfer to the flows, where it waits for its start time.
+    fn schedule_transfer(&mut self, source: usize) -> Result<(), SimError> {
+        let Some(mut flow) = self.sources[source].next_transfer(&self.experiment, &self.profiles, self.start)? else { return Ok(()) };
         flow.source = source;
         let index = self.flows.len();
-        self.sources[source].newest = index;
+        self.sources[source].next_flow = index;
         self.flows.push(Some(Box::new(flow)));
-        self.due.push(Time::MAX);
-        self.ask(index);
+        self.timer_due.push(Time::MAX);
+        self.schedule_timer(index);
         Ok(())
     }
 
-    /// Lets a transfer of cross traffic go when everything arrived and its sender knows; what of it is still under way finds nobody.
-    fn let_go_if_done(&mut self, index: usize) {
-        if index >= self.named
+    /// Remove a transfer of cross traffic once its sender has everything acknowledged. Its packets still in the network are then ignored.
+    fn remove_if_done(&mut self, index: usize) {
+        if index >= self.own_flows
             && let Some(flow) = self.flows[index].take_if(|flow| flow.sender.is_done())
         {
-            self.sources[flow.source].count_gone(&flow);
-            self.due[index] = Time::MAX;
+            self.sources[flow.source].record_transfer(&flow);
+            self.timer_due[index] = Time::MAX;
         }
     }
 
     fn run_network(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
-        self.find_last(&outcomes);
+        self.find_last_segments(&outcomes);
         for (index, (outcome, packet)) in outcomes.iter().enumerate() {
-            let Some(body) = self.bodies.take(packet.body) else { continue };
+            let Some(payload) = self.payloads.take(packet.body) else { continue };
             if *outcome == Outcome::Delivered {
                 self.packets += 1;
-                match body {
-                    Body::Segment(segment) => {
-                        let behind = self.behind(packet, outcomes.get(index + 1));
-                        let last = outcomes.len() == 1 || self.last[packet.flow as usize] == index;
-                        self.deliver_segment(packet, &segment, behind, last);
+                match payload {
+                    Payload::Segment(segment) => {
+                        let next = self.next_segment(packet, outcomes.get(index + 1));
+                        let last = outcomes.len() == 1 || self.last_segment[packet.flow as usize] == index;
+                        self.deliver_segment(packet, &segment, next, last);
                     }
-                    Body::Ack(ack) => {
-                        let behind = self.next_ack(packet.flow, &outcomes[index + 1..]);
-                        self.deliver_ack(packet.flow as usize, &ack, behind.as_ref());
+                    Payload::Ack(ack) => {
+                        let next = self.next_ack(packet.flow, &outcomes[index + 1..]);
+                        self.deliver_ack(packet.flow as usize, &ack, next.as_ref());
                     }
                 }
             }
@@ -301,61 +301,61 @@ impl Simulation {
         self.outcomes = outcomes;
     }
 
-    /// Of each flow, the last segment that arrives at this instant.
-    fn find_last(&mut self, outcomes: &[(Outcome, Packet)]) {
+    /// Find the last segment of each flow that arrives at this instant.
+    fn find_last_segments(&mut self, outcomes: &[(Outcome, Packet)]) {
         if outcomes.len() > 1 {
-            self.last.resize(self.flows.len(), 0);
+            self.last_segment.resize(self.flows.len(), 0);
             for (index, (outcome, packet)) in outcomes.iter().enumerate() {
-                if *outcome == Outcome::Delivered && matches!(self.bodies.get(packet.body), Some(Body::Segment(_))) {
-                    self.last[packet.flow as usize] = index;
+                if *outcome == Outcome::Delivered && matches!(self.payloads.get(packet.body), Some(Payload::Segment(_))) {
+                    self.last_segment[packet.flow as usize] = index;
                 }
             }
         }
     }
 
-    /// The segment of the same flow that arrives at the same instant, directly behind, marked or not alike.
-    fn behind(&self, first: &Packet, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
-        let alike = |packet: &Packet| packet.flow == first.flow && packet.ecn == first.ecn;
-        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && alike(packet))?;
-        match self.bodies.get(packet.body)? {
-            Body::Segment(segment) => Some(*segment),
-            Body::Ack(_) => None,
+    /// Return the segment of the same flow that arrives at the same instant directly after `first` with the same ECN codepoint.
+    fn next_segment(&self, first: &Packet, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
+        let matches_first = |packet: &Packet| packet.flow == first.flow && packet.ecn == first.ecn;
+        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && matches_first(packet))?;
+        match self.payloads.get(packet.body)? {
+            Payload::Segment(segment) => Some(*segment),
+            Payload::Ack(_) => None,
         }
     }
 
-    /// The flow's next acknowledgement of this instant.
+    /// Return the flow's next acknowledgement at this instant.
     fn next_ack(&self, flow: u32, rest: &[(Outcome, Packet)]) -> Option<Ack> {
         rest.iter().filter(|(outcome, packet)| *outcome == Outcome::Delivered && packet.flow == flow).find_map(|(_, packet)| {
-            match self.bodies.get(packet.body) {
-                Some(Body::Ack(ack)) => Some(*ack),
+            match self.payloads.get(packet.body) {
+                Some(Payload::Ack(ack)) => Some(*ack),
                 _ => None,
             }
         })
     }
 
-    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, behind: Option<Segment>, last: bool) {
+    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, next: Option<Segment>, last: bool) {
         let index = packet.flow as usize;
         let Some(flow) = self.flows[index].as_mut() else { return };
-        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, behind.as_ref(), last);
+        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, next.as_ref(), last);
         if flow.completed.is_none() && flow.receiver.is_closed() {
             flow.completed = Some(self.now);
         }
         for ack in acks.into_iter().flatten() {
             self.send_ack(index, ack);
         }
-        self.ask(index);
+        self.schedule_timer(index);
     }
 
-    fn deliver_ack(&mut self, index: usize, ack: &Ack, behind: Option<&Ack>) {
+    fn deliver_ack(&mut self, index: usize, ack: &Ack, next: Option<&Ack>) {
         let Some(flow) = self.flows[index].as_mut() else { return };
-        if flow.sender.defers(self.now, ack, behind) {
+        if flow.sender.defers_ack(self.now, ack, next) {
             return;
         }
         flow.sender.on_ack(self.now, ack);
         if let Some(rtt) = flow.sender.take_rtt_sample() {
             flow.rtts.record(rtt);
         }
-        if index < self.named {
+        if index < self.own_flows {
             let mut probe = StateProbe("");
             flow.sender.controller().observe(&mut probe);
             if probe.0 != flow.state {
@@ -364,38 +364,38 @@ impl Simulation {
             }
         }
         self.transmit(index);
-        self.let_go_if_done(index);
+        self.remove_if_done(index);
     }
 
-    /// Everything the flow may send now.
+    /// Send everything that the flow may send now, and record its events.
     fn transmit(&mut self, index: usize) {
         let (run_s, now) = (self.now.since(self.start).as_secs_f64(), self.now);
         let Some(flow) = self.flows[index].as_mut() else { return };
         if flow.may_send(now) {
             while let Some(segment) = flow.sender.poll_transmit(now) {
-                let body = self.bodies.put(Body::Segment(segment));
-                let mut packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), body);
+                let payload = self.payloads.put(Payload::Segment(segment));
+                let mut packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), payload);
                 packet.ecn = codepoint(segment.ecn.capable);
                 if self.network.send(packet).is_err() {
-                    self.bodies.take(body);
+                    self.payloads.take(payload);
                 }
             }
         }
         while let Some((_, event)) = flow.sender.next_event() {
-            if index < self.named {
+            if index < self.own_flows {
                 self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
             }
         }
-        self.ask(index);
+        self.schedule_timer(index);
     }
 
     fn send_ack(&mut self, index: usize, ack: Ack) {
         let Some(flow) = self.flows[index].as_ref() else { return };
-        let body = self.bodies.put(Body::Ack(ack));
-        let mut packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), body);
+        let payload = self.payloads.put(Payload::Ack(ack));
+        let mut packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), payload);
         packet.ecn = codepoint(ack.capable);
         if self.network.send(packet).is_err() {
-            self.bodies.take(body);
+            self.payloads.take(payload);
         }
     }
 
@@ -412,8 +412,8 @@ impl Simulation {
 
     fn sample(&mut self, t_s: f64) {
         let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
-        let named = self.flows[..self.named].iter().flatten().enumerate();
-        for (index, flow) in named.filter(|(_, f)| f.is_started()) {
+        let started = self.flows[..self.own_flows].iter().flatten().enumerate();
+        for (index, flow) in started.filter(|(_, f)| f.is_started()) {
             let stats = flow.sender.stats();
             let s = &mut self.tables.samples;
             s.t_s.push(t_s);
@@ -447,7 +447,7 @@ impl Simulation {
     }
 }
 
-/// Listens to a controller's state alone.
+/// Records a controller's state and ignores its values.
 struct StateProbe(&'static str);
 
 impl Probe for StateProbe {
@@ -458,7 +458,7 @@ impl Probe for StateProbe {
     }
 }
 
-/// What a packet's IP header says when it enters the path.
+/// ECN codepoint of a packet that enters the path.
 const fn codepoint(capable: bool) -> Ecn {
     if capable { Ecn::Ect } else { Ecn::NotEct }
 }

@@ -9,7 +9,7 @@ use bentpipe_transport::{Segment, SegmentEcn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A full segment at `seq`.
+/// A segment of MSS bytes at `seq`.
 pub fn segment(seq: u64) -> Segment {
     Segment {
         seq,
@@ -24,7 +24,7 @@ pub fn segment(seq: u64) -> Segment {
     }
 }
 
-/// One side: delay [ms] one way, rate [Mbit/s], a queue of 100 packets, loss [1e-9].
+/// One direction of a hop: one-way delay [ms], rate [Mbit/s], a queue of 100 packets, loss [1e-9].
 pub fn side(delay_ms: u64, mbps: u64, loss: u64) -> HopDirection {
     HopDirection {
         delay: Series::constant(delay_ms * 1_000_000),
@@ -35,7 +35,7 @@ pub fn side(delay_ms: u64, mbps: u64, loss: u64) -> HopDirection {
     }
 }
 
-/// Two satellites and a wire; the path moves from one to the other at 5 s with what that does to real ones.
+/// Two satellites and a wire, with a handover at 5 s: a 50 ms interruption that drops packets in flight.
 pub fn handover_path(duration_s: u64, loss: u64) -> Arc<Profile> {
     let hop = |name: &str, s: &HopDirection| Hop { name: name.to_owned(), shared_id: None, up: s.clone(), down: s.clone() };
     let fate = Fate { queue: QueueFate::Keep, in_flight: InFlightFate::Drop, order: OrderFate::Allow };
@@ -76,7 +76,7 @@ pub fn handover_path(duration_s: u64, loss: u64) -> Arc<Profile> {
     Arc::new(profile.expect("the test path is valid"))
 }
 
-/// A flow.
+/// A flow with default hosts, from the start of the run to its end.
 pub fn flow(controller: &str, direction: Direction, application: Application) -> FlowSpec {
     FlowSpec {
         profile: "path".to_owned(),
@@ -92,7 +92,7 @@ pub fn flow(controller: &str, direction: Direction, application: Application) ->
     }
 }
 
-/// These flows on one path.
+/// An Experiment with these flows on one path.
 pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experiment {
     Experiment {
         name: "test".to_owned(),

@@ -1,11 +1,11 @@
-//! One flow over one bottleneck: what it gets, and what a packet costs.
+//! One flow over one bottleneck: its goodput, and the processing cost of a packet.
 //!
 //! ```text
 //! cargo run --release -p bentpipe-transport --example transport_loop
 //! ```
-//! prints, for CUBIC at 50 ms under independent random loss on 1 Gbit/s with an ample queue, goodput beside what Linux 6.18 gets on the same path
-//! (32.7, 9.2 and 2.4 Mbit/s at p = 1e-4, 1e-3 and 1e-2), and for windows from 300 to 10,000 packets the time that sender and receiver together take per data
-//! packet. The loop around them, a queue either way, is part of that time.
+//! It prints goodput for CUBIC at 50 ms under independent random loss on 1 Gbit/s with a large queue, beside that of Linux 6.18 on the same
+//! path (32.7, 9.2 and 2.4 Mbit/s at p = 1e-4, 1e-3 and 1e-2). For windows from 300 to 10,000 packets it prints the time that sender and
+//! receiver together take per data packet, including the loop around them with a queue in each direction.
 
 use bentpipe_cc::registry;
 use bentpipe_profile::rng::Stream;
@@ -13,7 +13,7 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use bentpipe_transport::{Ack, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A bottleneck with a constant delay on either side; independent losses.
+/// A bottleneck with a constant delay in each direction and independent losses.
 struct Path {
     rate: Rate,
     one_way: Nanos,
@@ -21,12 +21,12 @@ struct Path {
     loss: f64,
 }
 
-/// Left out of goodput: slow start on an empty gigabit, and the way down from there.
+/// Time left out of goodput: slow start on an empty gigabit link, and the losses that end it.
 const WARM_UP: Nanos = Nanos::from_secs(30);
 
-/// What came of a run.
+/// Result of a run.
 struct Outcome {
-    /// After the warm-up.
+    /// Goodput after the warm-up.
     goodput_mbps: f64,
     packets: u64,
     retransmits: u64,
@@ -38,7 +38,7 @@ struct Loop {
     sender: Sender,
     receiver: Receiver,
     draws: Stream,
-    /// When the bottleneck is free.
+    /// Time at which the bottleneck is free.
     busy_until: Time,
     data: VecDeque<(Time, Segment)>,
     acks: VecDeque<(Time, Ack)>,
@@ -77,7 +77,7 @@ impl Loop {
         self.sender.open(Time::ZERO);
         self.sender.app_unlimited();
         self.transmit(Time::ZERO);
-        let mut at_warm_up = None;
+        let mut delivered_at_warm_up = None;
         loop {
             let data = self.data.front().map_or(Time::MAX, |d| d.0);
             let acks = self.acks.front().map_or(Time::MAX, |a| a.0);
@@ -87,8 +87,8 @@ impl Loop {
             if now > end {
                 break;
             }
-            if at_warm_up.is_none() && now > Time::ZERO + WARM_UP {
-                at_warm_up = Some(self.receiver.delivered().0);
+            if delivered_at_warm_up.is_none() && now > Time::ZERO + WARM_UP {
+                delivered_at_warm_up = Some(self.receiver.delivered().0);
             }
             if data == now
                 && let Some((_, segment)) = self.data.pop_front()
@@ -113,7 +113,7 @@ impl Loop {
         }
         let stats = self.sender.stats();
         Outcome {
-            goodput_mbps: (self.receiver.delivered().0 - at_warm_up.unwrap_or(0)) as f64 * 8.0
+            goodput_mbps: (self.receiver.delivered().0 - delivered_at_warm_up.unwrap_or(0)) as f64 * 8.0
                 / (span.saturating_sub(WARM_UP)).as_secs_f64()
                 / 1e6,
             packets: stats.segments_sent,
@@ -156,14 +156,14 @@ fn main() {
         let rate = Rate::from_mbps(mbps);
         let path = Path { rate, one_way: half, queue: rate.bytes_in(half), loss };
         let mut run = Loop::new(path, controller, Bytes(64_000_000), 1);
-        #[allow(clippy::disallowed_methods)] // the one thing here that measures our own speed
+        #[allow(clippy::disallowed_methods)] // this example measures its own speed
         let started = std::time::Instant::now();
         let outcome = run.run(Nanos::from_secs(seconds));
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         println!(
             "  {controller:6} {mbps:5} Mbit/s, loss {loss}, {:6} packets a window: {:4.0} ns   ({:.1} Mbit/s, {} packets, {} retransmitted)",
             rate.bytes_in(Nanos::from_millis(50)).0 / 1500,
-            took.as_nanos() as f64 / outcome.packets as f64,
+            elapsed.as_nanos() as f64 / outcome.packets as f64,
             outcome.goodput_mbps,
             outcome.packets,
             outcome.retransmits,

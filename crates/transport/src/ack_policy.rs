@@ -1,144 +1,144 @@
-//! When the receiver acknowledges.
+//! When the receiver sends an acknowledgement: quick, delayed and compressed ACKs.
 //!
-//! Source: Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`; RFC 5681 §4.2.
-//! The application (`reader.rs`) never writes, so the connection is never "interactive" (`pingpong`).
+//! Source: Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`; RFC
+//! 5681 §4.2. The receiving application (`reader.rs`) never writes, so the connection is never "interactive" (`pingpong`).
 
 use crate::config::ReceiverConfig;
 use bentpipe_profile::{Nanos, Time};
 
-/// Most acknowledgements sent at once at the start, or after a duplicate (`TCP_MAX_QUICKACKS`).
+/// Most quick ACKs at the start of a connection or after a duplicate (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// Quick ones after a mark (`tcp_ecn_check_ce`).
+/// Quick ACKs after a CE mark (`tcp_ecn_check_ce`).
 const QUICK_ACKS_CE: u32 = 2;
-/// Least delay (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
+/// Smallest ACK delay (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
 const ATO_MIN: Nanos = Nanos::from_millis(40);
-/// Largest delay (`TCP_DELACK_MAX`).
+/// Largest ACK delay (`TCP_DELACK_MAX`).
 const DELAY_MAX: Nanos = Nanos::from_millis(200);
-/// Out-of-order segments acknowledged at once before compression sets in (`TCP_FASTRETRANS_THRESH`): the sender must see three.
+/// Out-of-order segments acknowledged at once before compression starts (`TCP_FASTRETRANS_THRESH`): the sender needs three SACKs.
 const UNCOMPRESSED: u32 = 3;
 
-/// What arrived, as far as acknowledging goes.
+/// Properties of a received segment that decide when to acknowledge.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts, not states
-pub struct Arrived {
-    /// Next in order.
+pub struct ReceivedSegment {
+    /// The segment starts at the next byte expected.
     pub in_order: bool,
-    /// The last hole is gone.
-    pub filled: bool,
-    /// There already.
+    /// The segment fills the last hole.
+    pub fills_hole: bool,
+    /// All its bytes had arrived before.
     pub duplicate: bool,
     /// Shorter than a full segment, or the last of a write: acknowledged as soon as it is read (`ICSK_ACK_PUSHED` in `tcp_measure_rcv_mss`).
     pub pushed: bool,
-    /// It opened the window further.
-    pub opened: bool,
-    /// A mark, or its end, that the sender should hear of soon.
-    pub ce: bool,
-    /// The sender says that its window came down: it may be small, so it should not wait (`tcp_ecn_accept_cwr`).
+    /// The segment enlarged the receive window.
+    pub opens_window: bool,
+    /// CE marks began or ended, and the sender should learn of it soon.
+    pub needs_ce_ack: bool,
+    /// The segment carries CWR: the sender's window may be small, so it should not wait for a delayed ACK (`tcp_ecn_accept_cwr`).
     pub cwr: bool,
-    /// There is a hole.
-    pub hole: bool,
+    /// Out-of-order data is held beyond a hole.
+    pub has_hole: bool,
     /// Next byte expected.
     pub next: u64,
     /// Bytes in order since the last acknowledgement.
     pub unacknowledged: u64,
-    /// The window can be offered in full although something is not read yet.
-    pub roomy: bool,
-    /// The application has read all there is.
-    pub read: bool,
+    /// The receive window can be offered in full although some data is not read yet.
+    pub has_window_room: bool,
+    /// The application has read everything in order.
+    pub all_read: bool,
 }
 
-impl Arrived {
-    /// As one with what came directly behind it.
-    pub const fn with(self, behind: Self) -> Self {
+impl ReceivedSegment {
+    /// Merge with the segment that follows it (GRO).
+    pub const fn merge(self, next: Self) -> Self {
         Self {
-            in_order: self.in_order || behind.in_order,
-            filled: self.filled || behind.filled,
-            duplicate: self.duplicate || behind.duplicate,
-            opened: self.opened || behind.opened,
-            ce: self.ce || behind.ce,
-            cwr: self.cwr || behind.cwr,
-            ..behind
+            in_order: self.in_order || next.in_order,
+            fills_hole: self.fills_hole || next.fills_hole,
+            duplicate: self.duplicate || next.duplicate,
+            opens_window: self.opens_window || next.opens_window,
+            needs_ce_ack: self.needs_ce_ack || next.needs_ce_ack,
+            cwr: self.cwr || next.cwr,
+            ..next
         }
     }
 }
 
-/// The policy's state.
+/// ACK timers and counters of a receiver.
 #[derive(Clone, Debug)]
 pub struct AckPolicy {
     mss: u64,
     compression_delay: Nanos,
     compression_count: u32,
-    quick: u32,
-    /// Delay for now; zero before the first segment.
+    quick_acks: u32,
+    /// Current ACK delay (`ato`); zero before the first segment.
     ato: Nanos,
     last_arrival: Time,
-    /// `Time::MAX`: none is delayed, nor compressed.
+    /// Due time of the delayed ACK; `Time::MAX`: none is delayed. `compressed_until` likewise.
     delayed_until: Time,
     compressed: u32,
     compressed_until: Time,
-    /// One is sent when the application reads (`tcp_cleanup_rbuf`).
-    when_read: bool,
-    /// Out-of-order segments since the next byte expected was this one.
-    beyond: (u64, u32),
+    /// An ACK is due when the application reads (`tcp_cleanup_rbuf`).
+    ack_on_read: bool,
+    /// Next byte expected, and the out-of-order segments received since it last advanced.
+    out_of_order: (u64, u32),
 }
 
 impl AckPolicy {
-    /// At the start of a connection.
+    /// Create the policy of a new connection.
     pub fn new(config: &ReceiverConfig) -> Self {
         Self {
             mss: u64::from(config.mss),
             compression_delay: config.sack_compression_delay,
             compression_count: config.sack_compression_count,
-            quick: 0,
+            quick_acks: 0,
             ato: Nanos::ZERO,
             last_arrival: Time::ZERO,
             delayed_until: Time::MAX,
             compressed: 0,
             compressed_until: Time::MAX,
-            when_read: false,
-            beyond: (0, 0),
+            ack_on_read: false,
+            out_of_order: (0, 0),
         }
     }
 
-    /// A segment arrived; whether to acknowledge at once. `rtt` as the receiver knows it.
-    pub fn on_segment(&mut self, now: Time, arrived: Arrived, rtt: Option<Nanos>) -> bool {
+    /// Process a received segment and return whether to acknowledge it at once. `rtt` is the receiver's estimate.
+    pub fn on_segment(&mut self, now: Time, arrived: ReceivedSegment, rtt: Option<Nanos>) -> bool {
         if arrived.in_order {
-            self.pace_delay(now, rtt);
+            self.update_ato(now, rtt);
         }
         if arrived.duplicate {
-            self.quick = self.quick.max(QUICK_ACKS);
+            self.quick_acks = self.quick_acks.max(QUICK_ACKS);
             self.ato = ATO_MIN;
         }
-        if arrived.ce {
-            self.quick = self.quick.max(QUICK_ACKS_CE);
+        if arrived.needs_ce_ack {
+            self.quick_acks = self.quick_acks.max(QUICK_ACKS_CE);
         }
-        if arrived.opened {
-            self.quick |= 1; // the sender should learn of a larger window
+        if arrived.opens_window {
+            self.quick_acks |= 1; // the sender should learn of a larger window
         }
-        if arrived.filled || arrived.cwr || self.quick > 0 || (arrived.unacknowledged > self.mss && arrived.roomy) {
+        if arrived.fills_hole || arrived.cwr || self.quick_acks > 0 || (arrived.unacknowledged > self.mss && arrived.has_window_room) {
             return true;
         }
-        self.when_read |= arrived.unacknowledged > self.mss || (arrived.pushed && arrived.in_order);
-        if arrived.hole {
-            return self.compress(now, arrived.next, rtt) || (self.when_read && arrived.read);
+        self.ack_on_read |= arrived.unacknowledged > self.mss || (arrived.pushed && arrived.in_order);
+        if arrived.has_hole {
+            return self.compress(now, arrived.next, rtt) || (self.ack_on_read && arrived.all_read);
         }
-        if self.when_read { arrived.read } else { self.delay(now, rtt) }
+        if self.ack_on_read { arrived.all_read } else { self.delay(now, rtt) }
     }
 
-    /// How long to wait follows the spacing of the segments.
-    fn pace_delay(&mut self, now: Time, rtt: Option<Nanos>) {
+    /// Adapt the ACK delay to the spacing of the segments.
+    fn update_ato(&mut self, now: Time, rtt: Option<Nanos>) {
         let gap = now.since(self.last_arrival);
         let rto = rtt.unwrap_or(Nanos::ZERO) + DELAY_MAX;
         if self.ato == Nanos::ZERO {
-            self.quick = QUICK_ACKS;
+            self.quick_acks = QUICK_ACKS;
             self.ato = ATO_MIN;
         } else if gap.0 <= ATO_MIN.0 / 2 {
             self.ato = Nanos(self.ato.0 / 2 + ATO_MIN.0 / 2);
         } else if gap < self.ato {
             self.ato = Nanos(self.ato.0 / 2 + gap.0).min(rto);
         } else if gap > rto {
-            // The sender was silent for long: it starts slowly, and waits for us.
-            self.quick = self.quick.max(QUICK_ACKS);
+            // After a long idle time the sender is in slow start and waits for ACKs.
+            self.quick_acks = self.quick_acks.max(QUICK_ACKS);
         }
         self.last_arrival = now;
     }
@@ -157,11 +157,11 @@ impl AckPolicy {
         if self.compressed >= self.compression_count {
             return true;
         }
-        if self.beyond.0 != next {
-            self.beyond = (next, 0);
+        if self.out_of_order.0 != next {
+            self.out_of_order = (next, 0);
         }
-        if self.beyond.1 < UNCOMPRESSED {
-            self.beyond.1 += 1;
+        if self.out_of_order.1 < UNCOMPRESSED {
+            self.out_of_order.1 += 1;
             return true;
         }
         self.compressed += 1;
@@ -170,28 +170,28 @@ impl AckPolicy {
         false
     }
 
-    /// Whether one that reports blocks waits to be joined by more. It must not wait until its blocks are out of reach (`tcp_sack_new_ofo_skb`,
+    /// Whether a compressed ACK is waiting. It must not wait until its SACK blocks no longer fit into an ACK (`tcp_sack_new_ofo_skb`,
     /// `tcp_sack_compress_send_ack`).
     pub const fn is_compressing(&self) -> bool {
         self.compressed > 0
     }
 
-    /// An acknowledgement left.
+    /// Record that an ACK was sent.
     pub const fn on_ack_sent(&mut self) {
-        self.quick = self.quick.saturating_sub(1);
+        self.quick_acks = self.quick_acks.saturating_sub(1);
         self.delayed_until = Time::MAX;
         self.compressed = 0;
         self.compressed_until = Time::MAX;
-        self.when_read = false;
+        self.ack_on_read = false;
     }
 
-    /// When one is due that waits.
+    /// Due time of the waiting ACK, if any.
     pub fn due_at(&self) -> Option<Time> {
         let due = self.delayed_until.min(self.compressed_until);
         (due != Time::MAX).then_some(due)
     }
 
-    /// Whether one is due. One that was delayed for nothing makes the next wait longer.
+    /// Whether the waiting ACK is due. A delayed ACK that fires lengthens the next delay.
     pub fn on_wake(&mut self, now: Time, rtt: Option<Nanos>) -> bool {
         if self.delayed_until <= now {
             self.ato = Nanos(self.ato.0 * 2).min(rtt.unwrap_or(Nanos::ZERO) + DELAY_MAX);
@@ -210,25 +210,25 @@ mod tests {
         Time(1_000_000_000 + n * 1000)
     }
 
-    fn in_order(unacknowledged: u64) -> Arrived {
-        Arrived {
+    fn in_order(unacknowledged: u64) -> ReceivedSegment {
+        ReceivedSegment {
             in_order: true,
-            filled: false,
+            fills_hole: false,
             duplicate: false,
             pushed: false,
-            opened: false,
-            ce: false,
+            opens_window: false,
+            needs_ce_ack: false,
             cwr: false,
-            hole: false,
+            has_hole: false,
             next: 0,
             unacknowledged,
-            roomy: true,
-            read: true,
+            has_window_room: true,
+            all_read: true,
         }
     }
 
-    fn beyond_hole() -> Arrived {
-        Arrived { in_order: false, hole: true, ..in_order(0) }
+    fn beyond_hole() -> ReceivedSegment {
+        ReceivedSegment { in_order: false, has_hole: true, ..in_order(0) }
     }
 
     fn steady() -> AckPolicy {
@@ -266,18 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn a_short_segment_a_filled_hole_and_a_duplicate_are_acknowledged_at_once() {
+    fn short_segments_filled_holes_and_duplicates_are_acknowledged_at_once() {
         let mut policy = steady();
-        assert!(policy.on_segment(us(0), Arrived { pushed: true, ..in_order(100) }, RTT));
-        assert!(policy.on_segment(us(0), Arrived { filled: true, ..in_order(MSS) }, RTT));
+        assert!(policy.on_segment(us(0), ReceivedSegment { pushed: true, ..in_order(100) }, RTT));
+        assert!(policy.on_segment(us(0), ReceivedSegment { fills_hole: true, ..in_order(MSS) }, RTT));
         let mut policy = steady();
-        assert!(policy.on_segment(us(0), Arrived { in_order: false, duplicate: true, ..in_order(0) }, RTT));
+        assert!(policy.on_segment(us(0), ReceivedSegment { in_order: false, duplicate: true, ..in_order(0) }, RTT));
         policy.on_ack_sent();
         assert!(policy.on_segment(us(0), in_order(MSS), RTT), "and the next fifteen too");
     }
 
     #[test]
-    fn three_out_of_order_acks_are_immediate_then_compressed_to_one_per_min_of_1_ms_and_a_twentieth_of_rtt() {
+    fn after_three_immediate_acks_sacks_are_compressed_to_one_per_min_of_1_ms_and_rtt_over_20() {
         let mut policy = steady();
         for _ in 0..3 {
             assert!(policy.on_segment(us(0), beyond_hole(), RTT));

@@ -1,107 +1,110 @@
-//! What happens within an instant at which many acknowledgements arrive, as grants let them go: they are taken one after the other, and the application, which
-//! one of them lets write, runs on another processor.
+//! Socket backlog: acknowledgements that arrive at one instant, as after a grant, while the application writes on another processor.
 //!
-//! Source: Linux `tcp_check_space`, `tcp_new_space` (`net/ipv4/tcp_input.c`), `tcp_v4_rcv`, `tcp_add_backlog` (`net/ipv4/tcp_ipv4.c`). Three things follow from it:
+//! The kernel processes such acknowledgements one after the other. Source: Linux `tcp_check_space`, `tcp_new_space` (`net/ipv4/tcp_input.c`),
+//! `tcp_v4_rcv`, `tcp_add_backlog` (`net/ipv4/tcp_ipv4.c`). Three effects follow:
+//! - The send buffer stops growing when it wakes the application, until the application has run and filled it again.
+//! - While `sendmsg` owns the socket, arriving acknowledgements are queued. One that only advances the ACK number is coalesced with the one
+//!   before it
+//!   (`TCPBacklogCoalesce`). Coalesced ones give one RTT sample, and `HyStart` needs nine per round before it leaves slow start.
+//! - Data written meanwhile leaves with the acknowledgements that follow.
 //!
-//! - The send buffer stops to grow when it lets the application write, until that has run and found it full again.
-//! - What arrives while `sendmsg` holds the socket is queued, and an acknowledgement that says nothing new but a higher number is joined to the one before it
-//!   (`TCPBacklogCoalesce`). Joined ones have one RTT, and `HyStart` wants nine a round before it leaves slow start.
-//! - What was written meanwhile leaves with the acknowledgements that come behind.
-//!
-//! Measured with the kernel's events `tcp_probe`, `tcp_sendmsg_locked`, `sched_wakeup` and of the system calls (Linux 6.18, two virtual processors, CUBIC behind
-//! grants): 7 to 11 µs from one acknowledgement to the next where it is taken, 2 where it is queued; a piece of 128 kB takes 8 to 50 µs, half of them less than 19.
-//! Of 92 wake-ups 56 were on the processor that took the acknowledgements, where the application has to wait until all are taken; elsewhere `poll` returned after
-//! 10 to some 100 µs.
+//! Measured with the kernel's events `tcp_probe`, `tcp_sendmsg_locked`, `sched_wakeup` and those of the system calls (Linux 6.18, two virtual
+//! processors, CUBIC behind grants). From one acknowledgement to the next: 7 to 11 µs where it is processed, 2 µs where it is queued. A write
+//! of 128 kB takes 8 to 50 µs, half of them less than 19. Of 92 wake-ups 56 were on the processor that processes the acknowledgements, where
+//! the application waits until all are processed; on the other one `poll` returned after 10 to some 100 µs.
 
 use crate::wire::Ack;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Streams, Time};
 use std::collections::VecDeque;
 
-/// What the kernel needs to take one and to send what it lets go, and to queue one.
-const TAKEN: Nanos = Nanos::from_micros(9);
-const QUEUED: Nanos = Nanos::from_micros(2);
+/// Kernel time to process one acknowledgement and send what it releases, and time to queue one.
+const ACK_PROCESSING: Nanos = Nanos::from_micros(9);
+const ACK_QUEUEING: Nanos = Nanos::from_micros(2);
 
-/// How often the application wakes up on another processor, and how long that takes: at least, and the mean of what comes on top (exponential).
-const ELSEWHERE: f64 = 0.4;
-const WAKE_LEAST: Nanos = Nanos::from_micros(15);
-const WAKE_MORE: Nanos = Nanos::from_micros(25);
+/// Probability that the application wakes up on the other processor, and its wake-up time there: a minimum plus an exponential time with this
+/// mean.
+const OTHER_CPU_PROBABILITY: f64 = 0.4;
+const WAKEUP_MIN: Nanos = Nanos::from_micros(15);
+const WAKEUP_EXTRA_MEAN: Nanos = Nanos::from_micros(25);
 
-/// What `sendmsg` copies, and sends, meanwhile [bytes/µs].
+/// Rate at which `sendmsg` copies and sends [bytes/µs].
 const BYTES_PER_MICRO: u64 = 7_000;
 
-/// See the module.
+/// Acknowledgements and application writes within one instant; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Backlog {
-    wakes: Option<Stream>,
-    /// The instant, the time within it at which the newest acknowledgement came, and when the next can; whether there is another.
+    wakeups: Option<Stream>,
+    /// The current instant; within it, the arrival of the newest acknowledgement and the earliest arrival of the next; whether more follow.
     at: Time,
-    came: Nanos,
+    arrived_at: Nanos,
     next: Nanos,
-    amid: bool,
-    /// When the application runs, if it was woken and has not written yet; and from when to when it holds the socket, for each piece that it writes.
-    woken: Option<Nanos>,
-    held: VecDeque<(Nanos, Nanos)>,
+    more_follow: bool,
+    /// Time at which the woken application runs, if it has not written yet; and the spans in which it owns the socket, one per write.
+    app_runs_at: Option<Nanos>,
+    sock_owned: VecDeque<(Nanos, Nanos)>,
 }
 
 impl Backlog {
-    /// Wake-ups are drawn from `streams`; None: an application that takes no time.
+    /// Create a backlog whose wake-up times are drawn from `streams`; `None`: an application that takes no time.
     pub fn new(streams: Option<Streams>) -> Self {
         Self {
-            wakes: streams.map(|streams| streams.stream("backlog")),
+            wakeups: streams.map(|streams| streams.stream("backlog")),
             at: Time::ZERO,
-            came: Nanos::ZERO,
+            arrived_at: Nanos::ZERO,
             next: Nanos::ZERO,
-            amid: false,
-            woken: None,
-            held: VecDeque::new(),
+            more_follow: false,
+            app_runs_at: None,
+            sock_owned: VecDeque::new(),
         }
     }
 
-    /// An acknowledgement arrives; `amid`: another is behind it, at the same instant. Whether the application, woken by an earlier one, has its turn before it.
-    pub fn on_ack(&mut self, now: Time, amid: bool) -> bool {
+    /// Process the arrival of an acknowledgement; `more_follow`: another arrives at the same instant. Returns whether the application, woken
+    /// by an earlier one, runs first.
+    pub fn on_ack(&mut self, now: Time, more_follow: bool) -> bool {
         if now > self.at {
-            (self.at, self.next, self.woken) = (now, Nanos::ZERO, None);
-            self.held.clear();
+            (self.at, self.next, self.app_runs_at) = (now, Nanos::ZERO, None);
+            self.sock_owned.clear();
         }
-        (self.came, self.amid) = (self.next, amid);
-        self.next = self.came + TAKEN;
-        self.woken.is_some_and(|runs| runs <= self.came)
+        (self.arrived_at, self.more_follow) = (self.next, more_follow);
+        self.next = self.arrived_at + ACK_PROCESSING;
+        self.app_runs_at.is_some_and(|runs| runs <= self.arrived_at)
     }
 
-    /// Whether the acknowledgement that just arrived is queued, and will then be part of the one `behind` it.
-    pub fn joins(&mut self, ack: &Ack, behind: Option<&Ack>) -> bool {
-        while self.held.front().is_some_and(|&(_, end)| end <= self.came) {
-            self.held.pop_front();
+    /// Whether the acknowledgement that just arrived is queued and coalesced with `next`.
+    pub fn coalesces(&mut self, ack: &Ack, next: Option<&Ack>) -> bool {
+        while self.sock_owned.front().is_some_and(|&(_, end)| end <= self.arrived_at) {
+            self.sock_owned.pop_front();
         }
-        let Some(&(_, end)) = self.held.front().filter(|&&(begin, _)| begin <= self.came) else { return false };
-        self.next = self.came + QUEUED;
-        // The one behind it must come before the application lets go.
-        self.next < end && behind.is_some_and(|behind| ack.joins(behind))
+        let Some(&(_, end)) = self.sock_owned.front().filter(|&&(begin, _)| begin <= self.arrived_at) else { return false };
+        self.next = self.arrived_at + ACK_QUEUEING;
+        // The next one must arrive before the application releases the socket.
+        self.next < end && next.is_some_and(|next| ack.coalesces_with(next))
     }
 
-    /// Whether the application, which may write now, has to wake up first, since there is more to take meanwhile.
-    pub fn wakes(&mut self, now: Time) -> bool {
-        let Some(wakes) = self.wakes.as_mut().filter(|_| self.amid && now == self.at) else { return false };
-        if self.woken.is_none() {
-            let elsewhere = wakes.uniform() < ELSEWHERE;
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // some µs
-            let more = Nanos(wakes.exponential(WAKE_MORE.0 as f64) as u64);
-            self.woken = Some(if elsewhere { self.came + WAKE_LEAST + more } else { Nanos::MAX });
+    /// Whether the application, which may write now, first has to wake up because more acknowledgements follow at this instant.
+    pub fn needs_wakeup(&mut self, now: Time) -> bool {
+        let Some(wakeups) = self.wakeups.as_mut().filter(|_| self.more_follow && now == self.at) else { return false };
+        if self.app_runs_at.is_none() {
+            let on_other_cpu = wakeups.uniform() < OTHER_CPU_PROBABILITY;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // some microseconds
+            let more = Nanos(wakeups.exponential(WAKEUP_EXTRA_MEAN.0 as f64) as u64);
+            self.app_runs_at = Some(if on_other_cpu { self.arrived_at + WAKEUP_MIN + more } else { Nanos::MAX });
         }
         true
     }
 
-    /// The application writes so many bytes in one call, and holds the socket; with nothing to come meanwhile that says nothing.
+    /// Record a write of `bytes` in one call, during which the application owns the socket. It has no effect if no acknowledgement follows at
+    /// this instant.
     pub fn on_write(&mut self, bytes: u64) {
-        let woken = self.woken.take();
-        if self.wakes.is_none() || !self.amid {
+        let app_runs_at = self.app_runs_at.take();
+        if self.wakeups.is_none() || !self.more_follow {
             return;
         }
-        // One piece after the other, also where it is woken while it still writes.
-        let free = self.held.back().map_or(Nanos::ZERO, |&(_, end)| end);
-        let begin = woken.unwrap_or(self.came).max(free);
-        self.held.push_back((begin, begin + Nanos(1_000 * bytes / BYTES_PER_MICRO)));
+        // Writes follow one another, even if the application is woken while it still writes.
+        let free = self.sock_owned.back().map_or(Nanos::ZERO, |&(_, end)| end);
+        let begin = app_runs_at.unwrap_or(self.arrived_at).max(free);
+        self.sock_owned.push_back((begin, begin + Nanos(1_000 * bytes / BYTES_PER_MICRO)));
     }
 }
 
@@ -112,104 +115,105 @@ mod tests {
 
     const NOW: Time = Time(5_000_000_000);
 
-    /// Each with another window: that may differ.
+    /// Acknowledgements that differ in the window only, which does not prevent coalescing.
     fn ack(number: u64) -> Ack {
         Ack { window: Bytes(100_000 + number), ..Ack::plain(NOW, number) }
     }
 
-    /// Acknowledgements that are taken, of so many at one instant; the first wakes the application, which writes pieces of so many bytes.
-    fn taken(backlog: &mut Backlog, now: Time, acks: u64, pieces: &[u64]) -> Vec<u64> {
-        let mut found = Vec::new();
+    /// Return which of `acks` acknowledgements of one instant are processed; the first wakes the application, which writes `writes`.
+    fn processed(backlog: &mut Backlog, now: Time, acks: u64, writes: &[u64]) -> Vec<u64> {
+        let mut processed_acks = Vec::new();
         for n in 1..=acks {
-            let behind = (n < acks).then(|| ack(n + 1));
-            if backlog.on_ack(now, behind.is_some()) {
-                for &bytes in pieces {
+            let next_ack = (n < acks).then(|| ack(n + 1));
+            if backlog.on_ack(now, next_ack.is_some()) {
+                for &bytes in writes {
                     backlog.on_write(bytes);
                 }
             }
-            if !backlog.joins(&ack(n), behind.as_ref()) {
-                found.push(n);
-                assert!(n > 1 || pieces.is_empty() || backlog.wakes(now) == (acks > 1 && backlog.wakes.is_some()));
+            if !backlog.coalesces(&ack(n), next_ack.as_ref()) {
+                processed_acks.push(n);
+                assert!(n > 1 || writes.is_empty() || backlog.needs_wakeup(now) == (acks > 1 && backlog.wakeups.is_some()));
             }
         }
-        found
+        processed_acks
     }
 
     #[test]
-    fn those_that_come_while_the_application_copies_are_one_a_piece() {
-        // 120 µs a piece, in which 60 are queued.
-        let piece = 120 * BYTES_PER_MICRO;
+    fn acks_that_arrive_during_a_write_are_coalesced_into_one_per_write() {
+        // 120 µs per write, in which 60 acknowledgements are queued.
+        let write_bytes = 120 * BYTES_PER_MICRO;
         let mut backlog = Backlog::new(Some(Streams::new(1)));
-        let (mut before, mut elsewhere) = (0, 0);
+        let (mut before, mut on_other_cpu) = (0, 0);
         for instant in 0..1000 {
-            let found = taken(&mut backlog, Time(NOW.0 + instant), 400, &[piece, piece]);
-            let gaps: Vec<u64> = found.windows(2).map(|w| w[1] - w[0]).filter(|&gap| gap > 1).collect();
+            let processed_acks = processed(&mut backlog, Time(NOW.0 + instant), 400, &[write_bytes, write_bytes]);
+            let gaps: Vec<u64> = processed_acks.windows(2).map(|w| w[1] - w[0]).filter(|&gap| gap > 1).collect();
             if gaps.is_empty() {
                 continue;
             }
-            elsewhere += 1;
+            on_other_cpu += 1;
             assert!(gaps.len() == 2 && gaps.iter().all(|gap| (55..=61).contains(gap)), "{gaps:?}");
-            before += found.windows(2).position(|w| w[1] - w[0] > 1).unwrap_or(400);
+            before += processed_acks.windows(2).position(|w| w[1] - w[0] > 1).unwrap_or(400);
         }
-        // The one that woke it, and those of the 40 µs of its wake-up; one that comes amid counts.
-        assert!((370..430).contains(&(100 * before / elsewhere)), "{before} before {elsewhere} writes");
-        assert!((350..450).contains(&elsewhere), "the others' processor was not free: {elsewhere}");
+        // Before the first write: the acknowledgement that woke the application, those of its mean wake-up time of 40 µs, and the one being
+        // processed.
+        assert!((370..430).contains(&(100 * before / on_other_cpu)), "{before} before {on_other_cpu} writes");
+        assert!((350..450).contains(&on_other_cpu), "wake-ups on the other processor: {on_other_cpu}");
     }
 
     #[test]
-    fn what_comes_alone_or_wakes_nobody_is_taken_at_once() {
+    fn acks_that_arrive_alone_or_wake_no_application_are_processed_at_once() {
         let mut backlog = Backlog::new(Some(Streams::new(1)));
-        assert_eq!(taken(&mut backlog, NOW, 100, &[]).len(), 100);
+        assert_eq!(processed(&mut backlog, NOW, 100, &[]).len(), 100);
         for later in 1..100 {
-            assert!(!backlog.on_ack(Time(NOW.0 + later), false) && !backlog.joins(&ack(later), None));
-            assert!(!backlog.wakes(Time(NOW.0 + later)), "with nothing behind it writes at once");
+            assert!(!backlog.on_ack(Time(NOW.0 + later), false) && !backlog.coalesces(&ack(later), None));
+            assert!(!backlog.needs_wakeup(Time(NOW.0 + later)), "the application writes at once if no acknowledgement follows");
             backlog.on_write(1 << 20);
         }
-        assert_eq!(taken(&mut Backlog::new(None), NOW, 100, &[1 << 20]).len(), 100, "an application that takes no time");
+        assert_eq!(processed(&mut Backlog::new(None), NOW, 100, &[1 << 20]).len(), 100, "an application that takes no time");
     }
 
     #[test]
-    fn an_application_that_takes_no_time_holds_nothing() {
+    fn an_application_that_takes_no_time_never_owns_the_socket() {
         let mut backlog = Backlog::new(None);
         for n in 1..100 {
-            assert!(!backlog.on_ack(NOW, true) && !backlog.joins(&ack(n), Some(&ack(n + 1))) && !backlog.wakes(NOW));
+            assert!(!backlog.on_ack(NOW, true) && !backlog.coalesces(&ack(n), Some(&ack(n + 1))) && !backlog.needs_wakeup(NOW));
             backlog.on_write(1 << 20);
         }
     }
 
     #[test]
-    fn pieces_follow_one_another_also_where_it_is_woken_while_it_writes() {
-        let piece = 100 * BYTES_PER_MICRO;
+    fn writes_do_not_overlap_when_the_application_is_woken_while_writing() {
+        let write_bytes = 100 * BYTES_PER_MICRO;
         for seed in 0..50 {
             let mut backlog = Backlog::new(Some(Streams::new(seed)));
             backlog.on_ack(NOW, true);
             for _ in 0..3 {
-                assert!(backlog.wakes(NOW));
-                if backlog.woken == Some(Nanos::MAX) {
-                    break; // on this processor: when all are taken
+                assert!(backlog.needs_wakeup(NOW));
+                if backlog.app_runs_at == Some(Nanos::MAX) {
+                    break; // on this processor: it runs when all are processed
                 }
-                backlog.on_write(piece);
+                backlog.on_write(write_bytes);
             }
-            assert!(backlog.held.iter().zip(backlog.held.iter().skip(1)).all(|(a, b)| a.1 <= b.0), "{:?}", backlog.held);
+            assert!(backlog.sock_owned.iter().zip(backlog.sock_owned.iter().skip(1)).all(|(a, b)| a.1 <= b.0), "{:?}", backlog.sock_owned);
             backlog.on_ack(Time(NOW.0 + 1), true);
-            assert!(backlog.held.is_empty() && backlog.woken.is_none());
+            assert!(backlog.sock_owned.is_empty() && backlog.app_runs_at.is_none());
         }
     }
 
     #[test]
-    fn only_those_that_say_nothing_else_are_joined() {
-        let joins = |change: fn(&mut Ack)| {
+    fn only_acks_that_differ_in_number_and_window_alone_are_coalesced() {
+        let coalesces_with = |change: fn(&mut Ack)| {
             let mut other = ack(2);
             change(&mut other);
-            ack(1).joins(&other)
+            ack(1).coalesces_with(&other)
         };
-        assert!(joins(|_| ()));
-        assert!(joins(|a| a.tsval = NOW + Nanos::from_micros(900)), "the same millisecond");
-        assert!(!joins(|a| a.tsval = NOW + Nanos::from_millis(1)));
-        assert!(!joins(|a| a.ts_ecr = Time(NOW.0 - 1)));
-        assert!(!joins(|a| a.ece = true));
-        assert!(!joins(|a| a.ce_count = 1));
-        assert!(!joins(|a| a.dsack = true));
-        assert!(!joins(|a| a.ack = 0), "an older one");
+        assert!(coalesces_with(|_| ()));
+        assert!(coalesces_with(|a| a.tsval = NOW + Nanos::from_micros(900)), "the same millisecond");
+        assert!(!coalesces_with(|a| a.tsval = NOW + Nanos::from_millis(1)));
+        assert!(!coalesces_with(|a| a.ts_ecr = Time(NOW.0 - 1)));
+        assert!(!coalesces_with(|a| a.ece = true));
+        assert!(!coalesces_with(|a| a.ce_count = 1));
+        assert!(!coalesces_with(|a| a.dsack = true));
+        assert!(!coalesces_with(|a| a.ack = 0), "an older ACK");
     }
 }

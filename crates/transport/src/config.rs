@@ -1,46 +1,46 @@
-//! What a host brings to a connection. Defaults are Linux 6.18's.
+//! Host settings of a connection. Defaults are Linux 6.18's.
 
 use crate::wire::MSS;
 use bentpipe_cc::registry;
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Nanos, Streams};
 
-/// The sending host.
+/// Settings of the sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
     /// Maximum segment size [bytes].
     pub mss: u32,
     /// Initial window [segments] (RFC 6928; `TCP_INIT_CWND`).
     pub initial_window: u32,
-    /// Whether the qdisc is `fq`, which paces every flow; with `pfifo_fast` only controllers that ask for it are paced.
+    /// Whether the qdisc is `fq`, which paces every flow; with `pfifo_fast` only controllers that set a pacing rate are paced.
     pub fq: bool,
     /// Send buffer before autotuning (`tcp_wmem[1]`).
     pub wmem_initial: Bytes,
     /// Largest send buffer (`tcp_wmem[2]`).
     pub wmem_max: Bytes,
-    /// Memory that the send buffer's growth allows for each segment of the window (`tcp_sndbuf_expand`). It depends on how the kernel was built: 1460 bytes, `MAX_TCP_HEADER`
-    /// and 320 of `struct skb_shared_info`, rounded up to a power of two, and 256 of `struct sk_buff`. With drivers for wireless networks, as distributions
-    /// have them, 4352; without, as in kernels for virtual machines, 2304 (x86-64).
+    /// Memory per segment of cwnd in send buffer autotuning (`tcp_sndbuf_expand`). It depends on the kernel's build: 1460 bytes,
+    /// `MAX_TCP_HEADER` and 320 of `struct skb_shared_info`, rounded up to a power of two, plus 256 of `struct sk_buff`. With drivers for
+    /// wireless networks, as in distributions, 4352; without, as in kernels for virtual machines, 2304 (x86-64).
     pub wmem_segment: Bytes,
-    /// Largest burst that leaves as one (`gso_max_size`).
+    /// Largest TSO burst (`gso_max_size`).
     pub gso_max: Bytes,
     /// Pacing in slow start, percent of cwnd / srtt (`tcp_pacing_ss_ratio`).
     pub pacing_slow_start_percent: u64,
     /// Pacing in congestion avoidance, percent of cwnd / srtt (`tcp_pacing_ca_ratio`).
     pub pacing_avoidance_percent: u64,
-    /// Whether an idle connection starts over from the initial window (`tcp_slow_start_after_idle`).
+    /// Whether an idle connection restarts from the initial window (`tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
     /// Whether a short segment waits while another is unacknowledged (Nagle's algorithm, RFC 896, in Minshall's version; off: `TCP_NODELAY`).
     pub nagle: bool,
-    /// Least retransmission time-out (`TCP_RTO_MIN`; RFC 6298 asks for one second).
+    /// Smallest retransmission time-out (`TCP_RTO_MIN`; RFC 6298 asks for one second).
     pub rto_min: Nanos,
     /// Largest retransmission time-out (`TCP_RTO_MAX`).
     pub rto_max: Nanos,
     /// Window of the minimum RTT that RACK and the rate sampler use (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Nanos,
-    /// Congestion notification that it asks for.
+    /// ECN mode that it requests.
     pub ecn: EcnMode,
-    /// What the time is drawn from that both hosts take over a packet and its acknowledgement; None: they take none.
+    /// Random streams of the time that both hosts take for a packet and its acknowledgement; `None`: they take none.
     pub host_times: Option<Streams>,
 }
 
@@ -68,7 +68,7 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// What the connection tells its controller.
+    /// Return the connection's settings for its controller.
     #[must_use]
     pub fn controller_config(&self, streams: Streams) -> registry::Config {
         registry::Config {
@@ -80,7 +80,7 @@ impl SenderConfig {
     }
 }
 
-/// The receiving host.
+/// Settings of the receiving host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// Maximum segment size [bytes].
@@ -89,18 +89,18 @@ pub struct ReceiverConfig {
     pub rmem_initial: Bytes,
     /// Largest receive buffer (`tcp_rmem[2]`).
     pub rmem_max: Bytes,
-    /// Memory that a full segment takes (`skb->truesize`; 2304 bytes for a 1500-byte packet in a 2 kB page fragment, as most drivers have it).
+    /// Memory of a full segment (`skb->truesize`; 2304 bytes for a 1500-byte packet in a 2 kB page fragment, as with most drivers).
     pub segment_truesize: Bytes,
-    /// Most segments that arrive at the same instant and that TCP sees as one (GRO). 1: none; 45: of 1448 bytes, the most that an IP packet holds.
+    /// Most segments of one instant that GRO merges into one. 1: no GRO; 45: as many of 1448 bytes as an IP packet holds.
     pub gro_segments: u32,
-    /// Longest that an acknowledgement waits for more out-of-order segments (`tcp_comp_sack_delay_ns`).
+    /// Longest delay of a compressed ACK (`tcp_comp_sack_delay_ns`).
     pub sack_compression_delay: Nanos,
-    /// Most acknowledgements compressed into one (`tcp_comp_sack_nr`).
+    /// Most ACKs compressed into one (`tcp_comp_sack_nr`).
     pub sack_compression_count: u32,
-    /// The most of congestion notification that it takes part in. Linux's default (`tcp_ecn` = 2) answers a request for accurate feedback with classic; here a flow
-    /// gets what it asks for, unless its host is set otherwise.
+    /// Most capable ECN mode that it accepts. Linux's default (`tcp_ecn` = 2) answers a request for accurate feedback with classic; here a
+    /// flow gets the mode it requests, unless its host is set otherwise.
     pub ecn: EcnMode,
-    /// What its application's wake-ups come from.
+    /// Random streams of its application's wake-up times.
     pub streams: Streams,
 }
 

@@ -1,34 +1,35 @@
-//! Congestion window validation: a window grows only as far as it is used.
+//! Congestion window validation: cwnd grows only as far as it is used.
 //!
-//! Source: RFC 7661 as Linux has it (`tcp_cwnd_validate`, `tcp_is_cwnd_limited`, `tcp_cwnd_application_limited`, `tcp_cwnd_restart`). Counts are packets.
+//! Source: RFC 7661 as implemented in Linux (`tcp_cwnd_validate`, `tcp_is_cwnd_limited`, `tcp_cwnd_application_limited`, `tcp_cwnd_restart`).
+//! Counts are packets.
 
 use bentpipe_profile::{Nanos, Time};
 
-/// How much of the window was used lately.
+/// Recent use of the congestion window.
 #[derive(Clone, Debug, Default)]
 pub struct CwndUsage {
-    /// Whether the window held data back in this RTT.
+    /// Whether the flow was cwnd-limited in this RTT.
     limited: bool,
-    /// Most packets outstanding in this RTT, if it did not.
+    /// Most packets outstanding in this RTT, if it was not cwnd-limited.
     max_packets_out: u64,
-    /// The RTT ends here.
+    /// Sequence number at which the current RTT ends.
     round_end: u64,
-    /// Most packets outstanding since the window was last full or lowered.
+    /// Most packets outstanding since the window was last full or reduced.
     used: u64,
-    /// When that was.
+    /// Time at which the window was last full or reduced.
     since: Time,
 }
 
-/// The sender when it has sent what it can.
+/// State of the sender after it has sent all it can.
 #[derive(Clone, Copy, Debug)]
-pub struct Fill {
-    /// Now.
+pub struct WindowFill {
+    /// Current time.
     pub now: Time,
-    /// Whether the window holds data back.
+    /// Whether the flow is cwnd-limited now.
     pub limited: bool,
     /// Packets outstanding.
     pub packets_out: u64,
-    /// Window.
+    /// Congestion window.
     pub cwnd: u64,
     /// Whether the controller is in slow start.
     pub slow_start: bool,
@@ -39,8 +40,8 @@ pub struct Fill {
 }
 
 impl CwndUsage {
-    /// Notes how full the window is.
-    pub fn note(&mut self, fill: Fill) {
+    /// Record how full the window is.
+    pub fn record(&mut self, fill: WindowFill) {
         if fill.una >= self.round_end || fill.limited || (!self.limited && fill.packets_out > self.max_packets_out) {
             self.limited = fill.limited;
             self.max_packets_out = fill.packets_out;
@@ -54,7 +55,7 @@ impl CwndUsage {
         }
     }
 
-    /// Whether the window held data back in this RTT.
+    /// Whether the flow was cwnd-limited in this RTT.
     pub const fn is_full(&self) -> bool {
         self.limited
     }
@@ -64,7 +65,7 @@ impl CwndUsage {
         self.limited || (slow_start && cwnd < 2 * self.max_packets_out)
     }
 
-    /// Half of what was never used goes, once per time-out without a full window. `None`: the window stays.
+    /// Halve the unused part of the window, once per RTO without a full window. `None`: the window stays.
     pub fn decay(&mut self, now: Time, rto: Nanos, cwnd: u64, initial_window: u64) -> Option<u64> {
         if now.since(self.since) < rto {
             return None;
@@ -75,10 +76,10 @@ impl CwndUsage {
         (used < cwnd).then_some(u64::midpoint(cwnd, used))
     }
 
-    /// The window after `idle` without a packet out: halved once per time-out, down to the initial one (RFC 2861 §3).
+    /// Return the window after `idle` time without packets outstanding: halved once per RTO, down to the initial window (RFC 2861 §3).
     pub fn restart(&mut self, now: Time, idle: Nanos, rto: Nanos, cwnd: u64, initial_window: u64) -> u64 {
         let floor = initial_window.min(cwnd);
-        // Once for every time-out that ended before now; after 64 nothing is left.
+        // One halving per elapsed RTO; after 64 nothing is left.
         let halvings = (idle.0.saturating_sub(1) / rto.0.max(1)).min(63);
         self.used = 0;
         self.since = now;
@@ -90,34 +91,34 @@ impl CwndUsage {
 mod tests {
     use super::*;
 
-    fn fill(packets_out: u64, limited: bool) -> Fill {
-        Fill { now: Time::ZERO, limited, packets_out, cwnd: 20, slow_start: false, una: 0, nxt: 100 }
+    fn fill(packets_out: u64, limited: bool) -> WindowFill {
+        WindowFill { now: Time::ZERO, limited, packets_out, cwnd: 20, slow_start: false, una: 0, nxt: 100 }
     }
 
     #[test]
     fn slow_start_grows_only_below_twice_the_most_packets_out() {
         let mut usage = CwndUsage::default();
-        usage.note(fill(8, false));
+        usage.record(fill(8, false));
         assert!(usage.is_limited(15, true));
         assert!(!usage.is_limited(16, true));
         assert!(!usage.is_limited(15, false), "avoidance grows only if the window was full");
     }
 
     #[test]
-    fn a_full_window_counts_for_the_whole_round_trip() {
+    fn a_full_window_counts_for_the_whole_rtt() {
         let mut usage = CwndUsage::default();
-        usage.note(fill(20, true));
-        usage.note(fill(5, false));
+        usage.record(fill(20, true));
+        usage.record(fill(5, false));
         assert!(usage.is_limited(20, false));
-        usage.note(Fill { una: 100, nxt: 200, ..fill(5, false) });
+        usage.record(WindowFill { una: 100, nxt: 200, ..fill(5, false) });
         assert!(!usage.is_limited(20, false));
     }
 
     #[test]
-    fn an_application_limited_window_halves_towards_what_was_used() {
+    fn an_application_limited_window_decays_towards_its_use() {
         let (rto, at) = (Nanos::from_millis(250), |ms: u64| Time(ms * 1_000_000));
         let mut usage = CwndUsage::default();
-        usage.note(Fill { now: at(0), ..fill(12, false) });
+        usage.record(WindowFill { now: at(0), ..fill(12, false) });
         assert_eq!(usage.decay(at(249), rto, 100, 10), None);
         assert_eq!(usage.decay(at(250), rto, 100, 10), Some(56));
         assert_eq!(usage.decay(at(500), rto, 8, 10), None, "never below the initial window");

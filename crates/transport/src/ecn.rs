@@ -1,43 +1,45 @@
-//! Explicit congestion notification at both ends: what is agreed on, which packets may be marked, how marks are echoed.
+//! Explicit congestion notification (ECN) at both ends: negotiation, ECN-capable packets, and the echo of CE marks.
 //!
-//! Source: RFC 3168 §6.1 (classic) and RFC 9768 (accurate), as Linux has them (`include/net/tcp_ecn.h`, `tcp_ecn_send`, `__tcp_ecn_check_ce`, 6.18). With
-//! classic feedback only new data may be marked, not retransmissions nor pure acknowledgements; with accurate feedback everything behind the handshake
-//! may. The accurate counter is exact, as with the option of RFC 9768 §3.2.3, whose bytes are not counted; on the wire its three bits wrap.
+//! Source: RFC 3168 §6.1 (classic) and RFC 9768 (accurate), as implemented in Linux 6.18 (`include/net/tcp_ecn.h`, `tcp_ecn_send`,
+//! `__tcp_ecn_check_ce`). With classic feedback only new data is ECN-capable, not retransmissions or pure acknowledgements; with accurate
+//! feedback every packet after the handshake is. The accurate counter is exact, as with the option of RFC 9768 §3.2.3, whose bytes are not
+//! counted; on the wire its three bits wrap.
 
 use crate::wire::{Ack, SegmentEcn};
 use bentpipe_profile::experiment::EcnMode;
 
-/// The sender's end.
+/// ECN state of the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderEcn {
     mode: EcnMode,
-    /// The window was reduced, and the receiver has not been told (`TCP_ECN_QUEUE_CWR`).
+    /// The window was reduced and CWR was not sent yet (`TCP_ECN_QUEUE_CWR`).
     cwr_due: bool,
 }
 
 impl SenderEcn {
-    /// The answer to the SYN says so.
+    /// Set the mode that the SYN-ACK agreed on.
     pub const fn agree(&mut self, mode: EcnMode) {
         self.mode = mode;
     }
 
-    /// The window comes down, for a mark or a loss.
+    /// Record a window reduction, for a mark or a loss.
     pub fn on_reduction(&mut self) {
         self.cwr_due = self.mode == EcnMode::Classic;
     }
 
-    /// What new data carries.
+    /// Return the ECN fields of new data.
     pub fn on_new_data(&mut self) -> SegmentEcn {
-        SegmentEcn { ask: EcnMode::Off, capable: self.mode != EcnMode::Off, cwr: std::mem::take(&mut self.cwr_due) }
+        SegmentEcn { requested: EcnMode::Off, capable: self.mode != EcnMode::Off, cwr: std::mem::take(&mut self.cwr_due) }
     }
 
-    /// What data carries that is retransmitted: a mark on it would be lost on a receiver that has it (RFC 3168 §6.1.5).
+    /// Return the ECN fields of a retransmission. With classic feedback it is not ECN-capable: a receiver that has the data already would lose
+    /// its mark (RFC 3168 §6.1.5).
     pub fn on_retransmission(self) -> SegmentEcn {
         SegmentEcn { capable: self.mode == EcnMode::Accurate, ..SegmentEcn::default() }
     }
 
-    /// Whether an acknowledgement echoes a mark; `known`: marks echoed before.
-    pub const fn hears(self, ack: &Ack, known: u64) -> bool {
+    /// Whether an acknowledgement echoes a new mark; `known`: marks echoed before.
+    pub const fn echoes_mark(self, ack: &Ack, known: u64) -> bool {
         match self.mode {
             EcnMode::Off => false,
             EcnMode::Classic => ack.ece,
@@ -45,8 +47,8 @@ impl SenderEcn {
         }
     }
 
-    /// Marks echoed so far, with an acknowledgement that [`Self::hears`] one and delivers packets. Classic feedback does not say how many: all that is delivered while
-    /// it lasts counts (`tcp_count_delivered_ce`).
+    /// Return the marks echoed so far, after an acknowledgement for which [`Self::echoes_mark`] holds. Classic feedback does not count marks:
+    /// all packets delivered while the echo lasts count (`tcp_count_delivered_ce`).
     pub fn marks(self, ack: &Ack, known: u64, delivered: u32) -> u64 {
         match self.mode {
             EcnMode::Off => known,
@@ -56,39 +58,39 @@ impl SenderEcn {
     }
 }
 
-/// The receiver's end.
+/// ECN state of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverEcn {
-    /// The most that this host takes part in.
+    /// Most capable mode that this host accepts.
     accepts: EcnMode,
-    /// Agreed on; `None`: no SYN has come.
+    /// Negotiated mode; `None`: no SYN has arrived.
     mode: Option<EcnMode>,
-    /// A mark is echoed until the sender says that it heard (`TCP_ECN_DEMAND_CWR`).
+    /// ECE is sent until the sender answers with CWR (`TCP_ECN_DEMAND_CWR`).
     demands_cwr: bool,
-    /// Whether a packet came that could be marked.
+    /// Whether an ECN-capable packet has arrived (`TCP_ECN_SEEN`).
     seen: bool,
-    /// Whether the last packet was marked.
-    last: bool,
+    /// Whether the last packet was CE-marked.
+    last_marked: bool,
     count: u64,
 }
 
 impl ReceiverEcn {
-    /// Before the connection.
+    /// Create the state of a host that accepts up to `accepts`.
     pub const fn new(accepts: EcnMode) -> Self {
-        Self { accepts, mode: None, demands_cwr: false, seen: false, last: false, count: 0 }
+        Self { accepts, mode: None, demands_cwr: false, seen: false, last_marked: false, count: 0 }
     }
 
-    /// A SYN asks; what is agreed on. Of several the first one counts: its answer may be on its way.
-    pub fn on_syn(&mut self, ask: EcnMode) -> EcnMode {
+    /// Process the mode that a SYN requests and return the negotiated mode. Only the first SYN counts: its answer may be in flight.
+    pub fn on_syn(&mut self, requested: EcnMode) -> EcnMode {
         let accepts = self.accepts;
-        *self.mode.get_or_insert_with(|| ask.min(accepts))
+        *self.mode.get_or_insert_with(|| requested.min(accepts))
     }
 
-    /// A data packet arrives, marked or not. `duplicate`: nothing in it was new. Whether the sender should hear soon.
+    /// Process a data packet and return whether to acknowledge it soon. `duplicate`: it carried no new data.
     pub fn on_data(&mut self, carries: SegmentEcn, marked: bool, duplicate: bool) -> bool {
-        let (mode, last) = (self.mode.unwrap_or_default(), self.last);
+        let (mode, last_marked) = (self.mode.unwrap_or_default(), self.last_marked);
         self.count += u64::from(marked);
-        self.last = marked;
+        self.last_marked = marked;
         match mode {
             EcnMode::Off => false,
             EcnMode::Classic => {
@@ -98,26 +100,26 @@ impl ReceiverEcn {
                 if duplicate {
                     return false;
                 }
-                let soon = if marked {
+                let ack_soon = if marked {
                     !std::mem::replace(&mut self.demands_cwr, true)
                 } else {
-                    // What cannot be marked, of a sender that takes part, is probably a retransmission: its window may be small.
+                    // A packet that is not ECN-capable, from an ECN sender, is probably a retransmission: its window may be small.
                     !carries.capable && self.seen
                 };
                 self.seen |= marked || carries.capable;
-                soon
+                ack_soon
             }
-            // When marks begin and when they end (RFC 9768 §3.2.2.5.1); in between delayed acknowledgements count them.
-            EcnMode::Accurate => marked != last,
+            // At the first and after the last mark of a run (RFC 9768 §3.2.2.5.1); in between delayed acknowledgements count them.
+            EcnMode::Accurate => marked != last_marked,
         }
     }
 
-    /// Data packets that arrived marked.
+    /// Data packets that arrived CE-marked.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// What an acknowledgement says: whether a mark is echoed, how many there were, and whether it may be marked itself.
+    /// Return the ECN fields of an acknowledgement: ECE, the CE count, and whether it is ECN-capable.
     pub fn echo(&self) -> (bool, u64, bool) {
         let mode = self.mode.unwrap_or_default();
         (self.demands_cwr, if mode == EcnMode::Accurate { self.count } else { 0 }, mode == EcnMode::Accurate)
@@ -128,7 +130,7 @@ impl ReceiverEcn {
 mod tests {
     use super::*;
 
-    const NEW: SegmentEcn = SegmentEcn { ask: EcnMode::Off, capable: true, cwr: false };
+    const NEW: SegmentEcn = SegmentEcn { requested: EcnMode::Off, capable: true, cwr: false };
 
     fn receiver(mode: EcnMode) -> ReceiverEcn {
         let mut receiver = ReceiverEcn::new(EcnMode::Accurate);
@@ -137,36 +139,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_agreed_on_is_the_less_of_both() {
-        for (asked, accepts, agreed) in [
+    fn the_less_capable_mode_of_both_hosts_is_negotiated() {
+        for (requested, accepts, agreed) in [
             (EcnMode::Accurate, EcnMode::Classic, EcnMode::Classic),
             (EcnMode::Classic, EcnMode::Accurate, EcnMode::Classic),
             (EcnMode::Accurate, EcnMode::Off, EcnMode::Off),
             (EcnMode::Off, EcnMode::Accurate, EcnMode::Off),
         ] {
-            assert_eq!(ReceiverEcn::new(accepts).on_syn(asked), agreed);
+            assert_eq!(ReceiverEcn::new(accepts).on_syn(requested), agreed);
         }
     }
 
     #[test]
-    fn classic_echo_lasts_until_the_sender_says_that_it_heard() {
+    fn classic_ece_lasts_until_cwr() {
         let mut r = receiver(EcnMode::Classic);
         assert!(!r.on_data(NEW, false, false) && !r.echo().0);
-        assert!(r.on_data(NEW, true, false), "the first mark is told soon");
+        assert!(r.on_data(NEW, true, false), "the first mark is acknowledged soon");
         assert!(!r.on_data(NEW, true, false) && r.echo().0, "the next is not");
         r.on_data(NEW, false, false);
         assert!(r.echo().0);
         r.on_data(SegmentEcn { cwr: true, ..NEW }, false, false);
         assert!(!r.echo().0);
-        assert!(r.on_data(SegmentEcn { cwr: true, ..NEW }, true, false) && r.echo().0, "a mark on the packet that says so is a new one");
-        assert_eq!((r.count(), r.echo().1), (3, 0), "it does not say how many");
+        assert!(
+            r.on_data(SegmentEcn { cwr: true, ..NEW }, true, false) && r.echo().0,
+            "a mark on the packet that carries CWR is a new one"
+        );
+        assert_eq!((r.count(), r.echo().1), (3, 0), "classic feedback does not count marks");
     }
 
     #[test]
     fn accurate_echo_counts() {
         let mut r = receiver(EcnMode::Accurate);
-        let soon: Vec<_> = [false, true, true, false, false].iter().map(|&m| r.on_data(NEW, m, false)).collect();
-        assert_eq!(soon, [false, true, false, true, false]);
+        let ack_soon: Vec<_> = [false, true, true, false, false].iter().map(|&m| r.on_data(NEW, m, false)).collect();
+        assert_eq!(ack_soon, [false, true, false, true, false]);
         assert_eq!(r.echo(), (false, 2, true));
     }
 
@@ -181,11 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_is_told_once_with_new_data() {
+    fn cwr_is_sent_once_with_new_data() {
         let mut s = SenderEcn::default();
         s.agree(EcnMode::Classic);
         s.on_reduction();
-        assert_eq!(s.on_retransmission(), SegmentEcn::default(), "not ECT, and no word of it");
+        assert_eq!(s.on_retransmission(), SegmentEcn::default(), "neither ECT nor CWR");
         assert_eq!([s.on_new_data().cwr, s.on_new_data().cwr], [true, false]);
     }
 }

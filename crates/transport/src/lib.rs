@@ -1,15 +1,16 @@
-//! A TCP as a modern kernel has it; its congestion controllers are the crate `bentpipe-cc`. Sans I/O: time and random streams are arguments.
+//! A TCP sender and receiver modelled on Linux; the congestion controllers are in the crate `bentpipe-cc`. Sans I/O: time and random streams
+//! are arguments.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
-//! | [`sender`] | the sending end: what is sent when, and what an acknowledgement means |
+//! | [`sender`] | the sending end: transmission, acknowledgement processing, loss recovery |
 //! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
-//! | [`config`], [`stats`] | what a host brings; what an observer sees |
+//! | [`config`], [`stats`] | host settings; counters and events of a flow |
 //!
-//! The parts, one idea each: `ecn` has both ends of it; `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`, `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage`
-//! and `sndbuf` make the sender; `reassembly`, `ack_policy`, `reader` and `rcvbuf` the receiver. What is modelled against Linux, item by item, and what is not:
-//! `docs/concepts/transport.md`.
+//! One module per mechanism. `ecn` serves both ends. The sender uses `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`,
+//! `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage` and `sndbuf`; the receiver uses `reassembly`, `ack_policy`,
+//! `reader` and `rcvbuf`. `docs/concepts/transport.md` lists, item by item, what is modelled on Linux and what is not.
 
 mod ack_policy;
 mod arrivals;

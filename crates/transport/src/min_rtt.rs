@@ -1,12 +1,13 @@
-//! Minimum RTT over a long window: what RACK and the rate sampler measure other times against.
+//! Minimum RTT over a long window, the reference of RACK and of the rate sampler.
 //!
-//! Source: Linux `tcp_update_rtt_min` (`net/ipv4/tcp_input.c`), 300 s by default. After a handover to a longer path it is stale for that long.
+//! Source: Linux `tcp_update_rtt_min` (`net/ipv4/tcp_input.c`), 300 s by default. After a handover to a longer path it is stale for up to that
+//! time.
 
 use bentpipe_cc::filter::Windowed;
 use bentpipe_profile::{Nanos, Time};
 use std::cmp::Reverse;
 
-/// The filter; empty until the first sample.
+/// Windowed minimum filter; empty until the first sample.
 #[derive(Clone, Debug)]
 pub struct MinRtt {
     window: Nanos,
@@ -14,13 +15,13 @@ pub struct MinRtt {
 }
 
 impl MinRtt {
-    /// Over this window.
+    /// Create a filter over `window`.
     pub const fn new(window: Nanos) -> Self {
         Self { window, filter: None }
     }
 
-    /// Takes a sample. One that the receiver may have held back counts only where it is lower: a filter that expires must not take up the receiver's
-    /// delay as the path's.
+    /// Add a sample. A sample that a delayed ACK may have inflated counts only if it lowers the minimum: when the filter expires, the ACK
+    /// delay must not become the path's minimum.
     pub fn update(&mut self, now: Time, rtt: Nanos, ack_delayed: bool) {
         if ack_delayed && rtt > self.get() {
             return;

@@ -1,4 +1,4 @@
-//! Pacing: when the next burst may leave, and how large it is.
+//! Pacing: departure time and size of the next burst.
 //!
 //! Source: Linux `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_tso_autosize` (`net/ipv4/tcp_{input,output}.c`).
 
@@ -11,16 +11,16 @@ const UNPACED_SEGMENTS: u64 = 10;
 const BURST_SHIFT: u32 = 10;
 /// Fewest segments in a burst (`tcp_min_tso_segs`).
 const MIN_BURST_SEGMENTS: u32 = 2;
-/// On paths with little delay bursts may be larger: by `gso_max` >> (min RTT in µs >> 9) (`tcp_tso_rtt_log`).
+/// On paths with a short RTT bursts may be larger: by `gso_max` >> (min RTT in µs >> 9) (`tcp_tso_rtt_log`).
 const RTT_LOG: u32 = 9;
 
-/// The rate the host would pace a window-based controller at: a multiple of cwnd / srtt.
+/// Return the rate at which the host would pace a window-based controller: a multiple of cwnd / srtt.
 pub fn window_rate(config: &SenderConfig, cwnd: u64, ssthresh: u64, packets_out: u64, srtt: Nanos) -> Rate {
     let percent = if cwnd < ssthresh / 2 { config.pacing_slow_start_percent } else { config.pacing_avoidance_percent };
     Rate::of(Bytes(cwnd.max(packets_out) * u64::from(config.mss) * percent / 100), srtt)
 }
 
-/// Segments in one burst at this rate.
+/// Return the number of segments in one burst at `rate`.
 pub fn burst_segments(config: &SenderConfig, rate: Rate, min_rtt: Nanos, min_segments: Option<u32>) -> u32 {
     let mut bytes = (rate.0 / 8) >> BURST_SHIFT;
     let halvings = (min_rtt.0 / 1000) >> RTT_LOG;
@@ -31,48 +31,49 @@ pub fn burst_segments(config: &SenderConfig, rate: Rate, min_rtt: Nanos, min_seg
     u32::try_from(segments).unwrap_or(u32::MAX).max(min_segments.unwrap_or(MIN_BURST_SEGMENTS))
 }
 
-/// The departure clock (`tcp_wstamp_ns`). Within a burst everything leaves at once; the next burst waits for all of it.
+/// The departure clock (`tcp_wstamp_ns`). The segments of a burst leave at once; the next burst waits for the transmission time of all of
+/// them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// What it paces at; `None`: it does not.
+    /// Pacing rate; `None`: not paced.
     rate: Option<Rate>,
     next_departure: Time,
-    /// When the burst under way began, and what it may still send.
+    /// Start of the current burst, and the segments that it may still send.
     burst_at: Time,
     burst_left: u32,
-    /// How late the burst under way began: half of each gap may be recovered from it.
+    /// Lateness of the current burst; each gap may recover up to half of itself from it.
     credit: Nanos,
     segments_sent: u64,
 }
 
 impl Pacer {
-    /// From now on at `rate`.
+    /// Set the pacing rate.
     pub const fn set_rate(&mut self, rate: Option<Rate>) {
         self.rate = rate;
     }
 
-    /// The rate enforced.
+    /// The pacing rate.
     pub const fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// When the next packet may leave.
+    /// Earliest departure of the next packet.
     pub const fn next_departure(&self) -> Time {
         self.next_departure
     }
 
-    /// When to come back; `None`: a packet may leave now.
+    /// Time at which to try next; `None`: a packet may leave now.
     pub fn blocked_until(&self, now: Time) -> Option<Time> {
         let in_burst = self.burst_left > 0 && self.burst_at == now;
         (self.rate.is_some() && !in_burst && self.next_departure > now).then_some(self.next_departure)
     }
 
-    /// What leaves next is another burst.
+    /// End the current burst.
     pub const fn end_burst(&mut self) {
         self.burst_left = 0;
     }
 
-    /// A segment of `len` bytes leaves; a new burst is of `burst` segments.
+    /// Record that a segment of `len` bytes was sent; a new burst has `burst` segments.
     pub fn on_sent(&mut self, now: Time, len: u32, burst: u32) {
         self.segments_sent += 1;
         let Some(rate) = self.rate else { return };
@@ -115,7 +116,7 @@ mod tests {
         let window = 100 * 1448 * 8 * 20; // 100 packets a 50 ms RTT [bit/s]
         assert_eq!(window_rate(&config, 100, 1000, 0, LONG_RTT), Rate(window * 2));
         assert_eq!(window_rate(&config, 100, 200, 0, LONG_RTT), Rate(window * 12 / 10), "half of ssthresh reached");
-        assert_eq!(window_rate(&config, 50, 60, 100, LONG_RTT), Rate(window * 12 / 10), "what is out counts if it is more");
+        assert_eq!(window_rate(&config, 50, 60, 100, LONG_RTT), Rate(window * 12 / 10), "packets out count if they are more than cwnd");
     }
 
     #[test]
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_leaves_at_once_and_the_next_waits_for_all_of_it() {
+    fn a_burst_leaves_at_once_and_the_next_waits_for_its_transmission_time() {
         let mut pacer = paced();
         pacer.next_departure = ms(5);
         for _ in 0..3 {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_nothing_waits() {
+    fn without_a_pacing_rate_nothing_waits() {
         let mut pacer = Pacer::default();
         for _ in 0..100 {
             pacer.on_sent(ms(1), 1448, 2);

@@ -1,8 +1,9 @@
-//! Proportional rate reduction: how the window comes down in recovery.
+//! Proportional rate reduction (PRR): the window during recovery.
 //!
-//! Source: RFC 9937 (the successor of RFC 6937) with the slow-start reduction bound, as Linux `tcp_cwnd_reduction` has it. Counts are packets.
+//! Source: RFC 9937 (the successor of RFC 6937) with the slow-start reduction bound, as implemented in Linux `tcp_cwnd_reduction`. Counts are
+//! packets.
 
-/// A reduction under way.
+/// State of a window reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prr {
     prior_cwnd: u64,
@@ -10,46 +11,46 @@ pub struct Prr {
     out: u64,
 }
 
-/// What an acknowledgement did, as far as PRR asks.
+/// Effect of an acknowledgement, as PRR needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Newly delivered.
+    /// Packets newly delivered.
     pub delivered: u64,
-    /// Newly marked lost.
+    /// Packets newly marked lost.
     pub lost: u64,
     /// Whether the cumulative acknowledgement advanced.
     pub una_advanced: bool,
-    /// In flight after it.
+    /// Packets in flight after the acknowledgement.
     pub in_flight: u64,
 }
 
 impl Prr {
-    /// A reduction begins from this window.
+    /// Begin a reduction from `cwnd`.
     pub const fn begin(cwnd: u64) -> Self {
         Self { prior_cwnd: cwnd, delivered: 0, out: 0 }
     }
 
-    /// Packets were sent, new or again.
+    /// Record packets sent, new ones and retransmissions.
     pub const fn on_sent(&mut self, packets: u64) {
         self.out += packets;
     }
 
-    /// The window after an acknowledgement; `None`: it delivered nothing, the window stays.
+    /// Return the window after an acknowledgement; `None` if it delivered nothing and the window stays.
     pub fn window(&mut self, progress: Progress, ssthresh: u64) -> Option<u64> {
         if progress.delivered == 0 {
             return None;
         }
         self.delivered += progress.delivered;
         let allowed = if progress.in_flight > ssthresh {
-            // In proportion: ssthresh packets leave for every prior_cwnd delivered.
+            // Proportional part: send ssthresh packets for every prior_cwnd delivered.
             (ssthresh * self.delivered).div_ceil(self.prior_cwnd.max(1)).saturating_sub(self.out)
         } else {
-            // Slow-start back to ssthresh, as long as the acknowledgements show that nothing more was lost.
+            // Slow-start back to ssthresh, as long as the acknowledgements show no further loss.
             let grow = u64::from(progress.una_advanced && progress.lost == 0);
             let count = self.delivered.saturating_sub(self.out).max(progress.delivered) + grow;
             count.min(ssthresh - progress.in_flight)
         };
-        // The first retransmission leaves whatever the count says.
+        // The first retransmission is always sent.
         let first = u64::from(self.out == 0);
         Some(progress.in_flight + allowed.max(first))
     }
@@ -69,7 +70,7 @@ mod tests {
         let mut prr = Prr::begin(100);
         let mut in_flight = 99;
         let mut sent = 0;
-        // One packet lost, 99 delivered one by one: 70 leave, evenly.
+        // One packet lost, 99 delivered one by one: 70 are sent, evenly spaced.
         for delivered in 1..=99_u64 {
             in_flight -= 1;
             let window = prr.window(ack(1, in_flight), 70).expect("delivered");
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn prr_forces_the_first_retransmission() {
         let mut prr = Prr::begin(10);
-        // ssthresh equals what is in flight: nothing is allowed, but the first packet leaves.
+        // ssthresh equals the packets in flight: PRR allows nothing, but the first retransmission is sent.
         assert_eq!(prr.window(ack(1, 7), 7), Some(8));
         prr.on_sent(1);
         assert_eq!(prr.window(ack(0, 7), 7), None);

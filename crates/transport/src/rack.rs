@@ -1,34 +1,35 @@
 //! RACK: a packet is lost when one sent sufficiently later was delivered.
 //!
-//! Source: RFC 8985 as Linux has it (`net/ipv4/tcp_recovery.c`, 6.18; `tcp_check_sack_reordering` in `tcp_input.c`).
+//! Source: RFC 8985 as implemented in Linux 6.18 (`net/ipv4/tcp_recovery.c`; `tcp_check_sack_reordering` in `tcp_input.c`).
 
 use bentpipe_profile::{Nanos, Time};
 
-/// Selective acknowledgements that start recovery at once while no reordering was seen (`sysctl_tcp_reordering`).
+/// Duplicate ACK threshold: selectively acknowledged packets that start recovery at once while no reordering was seen
+/// (`sysctl_tcp_reordering`).
 const DUPTHRESH: u32 = 3;
-/// Largest degree of reordering believed in (`sysctl_tcp_max_reordering`).
+/// Largest reordering degree (`sysctl_tcp_max_reordering`).
 const MAX_REORDERING: u32 = 300;
-/// Recoveries that a widened window is kept for (`TCP_RACK_RECOVERY_THRESH`).
+/// Recoveries for which a widened reordering window persists (`TCP_RACK_RECOVERY_THRESH`).
 const PERSIST_RECOVERIES: u32 = 16;
-/// Most steps of the window (`tcp_rack_update_reo_wnd`).
+/// Most steps of the reordering window (`tcp_rack_update_reo_wnd`).
 const MAX_STEPS: u64 = 255;
 
-/// The newest delivery, and how much reordering to allow for.
+/// RACK state: the newest delivered packet, and the reordering window.
 #[derive(Clone, Debug)]
 pub struct Rack {
-    /// When the newest packet delivered was sent, and its end.
+    /// Send time and end of the newest delivered packet.
     newest: (Time, u64),
-    /// Its RTT.
+    /// RTT of the packet delivered last.
     rtt: Nanos,
-    /// Whether something was delivered since losses were last looked for.
+    /// Whether a packet was delivered since the last loss detection.
     advanced: bool,
     reordering_seen: bool,
-    /// Largest displacement seen [packets].
+    /// Largest reordering degree seen [packets].
     reordering: u32,
     steps: u64,
     persist: u32,
     dsack_seen: bool,
-    /// Delivered when the window was last widened.
+    /// Packets delivered when the window was last widened.
     widened_at: u64,
 }
 
@@ -49,18 +50,18 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// A packet was delivered.
+    /// Record a delivered packet.
     pub fn on_delivered(&mut self, now: Time, sent_at: Time, end: u64, ever_retransmitted: bool, min_rtt: Nanos) {
         let rtt = now.since(sent_at);
         if ever_retransmitted && rtt < min_rtt {
-            return; // the original arrived, not what was sent at `sent_at`
+            return; // the original arrived, not the retransmission of `sent_at`
         }
         self.advanced = true;
         self.rtt = rtt;
         self.newest = self.newest.max((sent_at, end));
     }
 
-    /// The newest packet delivered: sent when, ending where.
+    /// Send time and end of the newest delivered packet.
     pub const fn newest(&self) -> (Time, u64) {
         self.newest
     }
@@ -70,54 +71,54 @@ impl Rack {
         self.rtt
     }
 
-    /// Losses have to be looked for again.
+    /// Request a new loss detection.
     pub const fn recheck(&mut self) {
         self.advanced = true;
     }
 
-    /// Whether anything was delivered since this was last asked.
+    /// Whether a packet was delivered since the last call.
     pub const fn take_advanced(&mut self) -> bool {
         std::mem::replace(&mut self.advanced, false)
     }
 
-    /// How long to wait for a packet that others have overtaken.
+    /// Return the reordering window: how long to wait for a packet after a later one was delivered.
     pub fn reordering_window(&self, in_recovery: bool, sacked_out: u32, min_rtt: Nanos, srtt: Nanos) -> Nanos {
         if !self.reordering_seen && (in_recovery || sacked_out >= self.reordering) {
             return Nanos::ZERO;
         }
-        // min_rtt / 4, because reordering is the path's, not the queue's; at most a smoothed RTT (RFC 8985 §6.2 step 4).
+        // min_rtt / 4, because the path causes reordering, not the queue; at most one smoothed RTT (RFC 8985 §6.2 step 4).
         Nanos((min_rtt.0 / 4).saturating_mul(self.steps)).min(srtt)
     }
 
-    /// A hole below `highest_sacked` was filled without a retransmission, from `low` on: the path reorders.
+    /// Record reordering: a hole at `low`, below `highest_sacked`, was filled without a retransmission.
     pub fn on_reordering(&mut self, low: u64, highest_sacked: u64, mss: u32) {
         if low >= highest_sacked {
             return;
         }
-        let displacement = (highest_sacked - low).div_ceil(u64::from(mss));
-        let displacement = u32::try_from(displacement).unwrap_or(u32::MAX).min(MAX_REORDERING);
-        self.reordering = self.reordering.max(displacement);
+        let degree = (highest_sacked - low).div_ceil(u64::from(mss));
+        let degree = u32::try_from(degree).unwrap_or(u32::MAX).min(MAX_REORDERING);
+        self.reordering = self.reordering.max(degree);
         self.reordering_seen = true;
     }
 
-    /// Whether the path was seen to reorder.
+    /// Whether reordering was seen.
     #[cfg(test)]
     pub const fn has_seen_reordering(&self) -> bool {
         self.reordering_seen
     }
 
-    /// Largest displacement seen is beyond the default (`tcp_may_raise_cwnd`).
+    /// Whether the reordering degree exceeds the default (`tcp_may_raise_cwnd`).
     pub const fn reorders_widely(&self) -> bool {
         self.reordering > DUPTHRESH
     }
 
-    /// A DSACK reports a retransmission that was not needed.
+    /// Record a DSACK of a spurious retransmission.
     pub const fn on_dsack(&mut self) {
         self.dsack_seen = self.reordering_seen;
     }
 
-    /// Once per acknowledgement: a DSACK widens the window by a step, once an RTT; after 16 recoveries without one it is narrow again.
-    /// `prior_delivered`: when the newest packet acknowledged was sent.
+    /// Update the reordering window, once per acknowledgement. A DSACK widens it by one step, at most once per RTT; after 16 recoveries
+    /// without a DSACK it returns to one step. `prior_delivered`: packets delivered when the newest acknowledged packet was sent.
     pub fn update_steps(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior_delivered) = prior_delivered else { return };
         if prior_delivered < self.widened_at {
@@ -133,12 +134,12 @@ impl Rack {
         }
     }
 
-    /// A recovery ended and stood.
+    /// Record that a recovery ended without an undo.
     pub const fn on_recovery_ended(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 
-    /// A recovery was undone by DSACK: the window stays wide for longer.
+    /// Record that a recovery was undone by DSACK: the wide window persists longer.
     pub fn on_dsack_undo(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST_RECOVERIES);
     }
@@ -170,14 +171,14 @@ mod tests {
         let mut rack = Rack::default();
         rack.on_dsack();
         rack.update_steps(Some(1), 10);
-        assert_eq!(window(&rack, false, 0), Nanos::from_millis(10), "without reordering a DSACK says nothing");
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(10), "without reordering a DSACK does not widen the window");
         rack.on_reordering(1000, 5000, 1448);
         rack.on_dsack();
         rack.update_steps(Some(1), 10);
         assert_eq!(window(&rack, false, 0), Nanos::from_millis(20));
         rack.on_dsack();
         rack.update_steps(Some(9), 20);
-        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20), "the same RTT");
+        assert_eq!(window(&rack, false, 0), Nanos::from_millis(20), "once per RTT");
         for round in 2..9 {
             rack.on_dsack();
             rack.update_steps(Some(round * 10), round * 10);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn rack_reo_wnd_is_kept_for_sixteen_recoveries() {
+    fn rack_reo_wnd_persists_for_sixteen_recoveries() {
         let mut rack = Rack::default();
         rack.on_reordering(1000, 5000, 1448);
         rack.on_dsack();

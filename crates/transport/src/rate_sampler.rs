@@ -1,36 +1,36 @@
-//! Delivery rate: how fast the path delivered over the last flight.
+//! Delivery rate: the rate at which the path delivered the last flight.
 //!
 //! Source: draft-cheng-iccrg-delivery-rate-estimation; Linux `net/ipv4/tcp_rate.c`. Counts are packets; the sender turns them into bytes.
 
 use bentpipe_profile::{Nanos, Time};
 
-/// What a packet remembers of the moment it was sent.
+/// Sampler state that a packet records when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Packets delivered by then.
+    /// Packets delivered before it was sent.
     pub delivered: u64,
-    /// When the newest of them was.
+    /// Time of the last delivery before it was sent.
     pub delivered_at: Time,
-    /// When the first packet of its flight was sent.
+    /// Send time of the first packet of its flight.
     pub first_sent_at: Time,
-    /// Whether the sender had less to send than the window allowed.
+    /// Whether the sender was application-limited.
     pub app_limited: bool,
 }
 
-/// A sample.
+/// A delivery rate sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Packets delivered when the newest packet acknowledged was sent.
     pub prior_delivered: u64,
     /// Packets delivered since.
     pub delivered: u64,
-    /// The longer of the send and the ACK phase.
+    /// The longer of the send phase and the ACK phase.
     pub interval: Nanos,
-    /// Whether the application limited it.
+    /// Whether the sample is application-limited.
     pub app_limited: bool,
 }
 
-/// The newest packet that an acknowledgement delivers.
+/// The newest packet that the current acknowledgement delivers.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     sent_at: Time,
@@ -40,20 +40,20 @@ struct Newest {
     lost_before: u32,
 }
 
-/// The sampler.
+/// Delivery rate sampler of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// The application limits samples until this many are delivered; 0: it does not.
+    /// Samples are application-limited until this many packets are delivered; 0: they are not.
     app_limited_until: u64,
     newest: Option<Newest>,
     rate: Option<(u64, Nanos)>,
 }
 
 impl RateSampler {
-    /// A packet is sent at `now`; `idle`: none is outstanding.
+    /// Return the state to record with a packet sent at `now`; `idle`: no packet is outstanding.
     pub const fn on_sent(&mut self, now: Time, idle: bool) -> Snapshot {
         if idle {
             self.first_sent_at = now;
@@ -67,12 +67,13 @@ impl RateSampler {
         }
     }
 
-    /// The application had nothing more to send while the window was open and `in_flight` packets out (`tcp_rate_check_app_limited`).
+    /// Mark the next samples application-limited: the application had nothing to send while the window was open and `in_flight` packets out
+    /// (`tcp_rate_check_app_limited`).
     pub fn on_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
-    /// Whether samples are limited by the application.
+    /// Whether samples are application-limited.
     pub const fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
@@ -82,12 +83,12 @@ impl RateSampler {
         self.delivered
     }
 
-    /// An acknowledgement begins.
+    /// Begin the processing of an acknowledgement.
     pub const fn begin(&mut self) {
         self.newest = None;
     }
 
-    /// It delivers a packet.
+    /// Record a packet that the acknowledgement delivers.
     pub fn on_delivered(&mut self, sent_at: Time, end: u64, tx_in_flight: u32, lost_before: u32, snapshot: Snapshot) {
         self.delivered += 1;
         if self.newest.is_none_or(|n| (sent_at, end) > (n.sent_at, n.end)) {
@@ -95,27 +96,28 @@ impl RateSampler {
         }
     }
 
-    /// It reports duplicates: they were delivered too.
+    /// Record duplicates reported by DSACK: they were delivered too.
     pub fn on_duplicates(&mut self, packets: u32) {
         self.delivered += u64::from(packets);
     }
 
-    /// Delivered when the newest packet it delivers was sent; `None`: it delivers none, or nothing was delivered before.
+    /// Packets delivered before the newest delivered packet was sent; `None`: no packet is delivered, or none was before.
     pub fn prior_delivered(&self) -> Option<u64> {
         self.newest.map(|n| n.snapshot.delivered).filter(|&d| d > 0)
     }
 
-    /// In flight when the newest packet it delivers was sent.
+    /// Packets in flight when the newest delivered packet was sent.
     pub fn tx_in_flight(&self) -> u32 {
         self.newest.map_or(0, |n| n.tx_in_flight)
     }
 
-    /// Lost on the connection when the newest packet it delivers was sent.
+    /// Packets lost on the connection when the newest delivered packet was sent.
     pub fn lost_before(&self) -> Option<u32> {
         self.newest.map(|n| n.lost_before)
     }
 
-    /// It ends: the sample, unless it has none or it would be shorter than `min_rtt` (a retransmission whose original arrived).
+    /// End the acknowledgement and return its sample, unless it delivers nothing or the interval is shorter than `min_rtt` (a retransmission
+    /// whose original arrived).
     pub fn finish(&mut self, now: Time, any_delivered: bool, min_rtt: Nanos) -> Option<Sample> {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -146,7 +148,7 @@ impl RateSampler {
         Some(sample)
     }
 
-    /// Newest rate not limited by the application, or the highest that was: packets over time.
+    /// Newest rate that is not application-limited, or the highest that is, as packets over time.
     pub const fn rate(&self) -> Option<(u64, Nanos)> {
         self.rate
     }
@@ -173,7 +175,7 @@ mod tests {
         s.begin();
         s.on_delivered(ms(30), 2, 1, 0, second);
         assert_eq!(s.finish(ms(42), true, MIN_RTT).map(|r| r.interval), Some(Nanos::from_millis(42)));
-        // The next flight begins where the newest delivered packet was sent; ACKs that come compressed do not shorten it.
+        // The next flight begins at the send time of the newest delivered packet; compressed ACKs do not shorten it.
         let third = s.on_sent(ms(42), false);
         let fourth = s.on_sent(ms(60), false);
         s.begin();
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_app_limited_mark_lasts_until_the_bubble_is_delivered() {
+    fn rate_samples_stay_app_limited_until_the_bubble_is_delivered() {
         let mut s = RateSampler::default();
         let first = s.on_sent(ms(0), true);
         s.on_app_limited(1);

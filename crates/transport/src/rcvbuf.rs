@@ -1,46 +1,46 @@
-//! The receive buffer, and the window it allows.
+//! Receive buffer autotuning, and the receive window.
 //!
-//! Source: Linux `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_grow_window`, `tcp_rcv_rtt_measure_ts`, `tcp_select_initial_window`, 6.18. What the buffer
-//! holds is what lies beyond a hole, and what has not been read.
+//! Source: Linux 6.18 `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_grow_window`, `tcp_rcv_rtt_measure_ts`, `tcp_select_initial_window`. The
+//! buffer holds out-of-order data and data that the application has not read.
 
 use crate::config::ReceiverConfig;
 use bentpipe_profile::{Nanos, Time};
 
-/// Windows are this part of the memory, in 1/256 (`TCP_RMEM_TO_WIN_SCALE`).
+/// Scaling ratios are in 1/256 of the memory (`TCP_RMEM_TO_WIN_SCALE`).
 const SCALE_SHIFT: u32 = 8;
-/// Until a segment showed what it takes: half (`TCP_DEFAULT_SCALING_RATIO`).
+/// Ratio of window to memory before the first full segment: half (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u64 = 1 << (SCALE_SHIFT - 1);
 /// Largest first window: the field without scaling (RFC 7323 §2.2).
 const FIRST_WINDOW_MAX: u64 = 65_535;
-/// Segments that the first measure of what is read per RTT starts from (`TCP_INIT_CWND`).
+/// Segments in the first measurement of bytes read per RTT (`TCP_INIT_CWND`).
 const FIRST_SPACE_SEGMENTS: u64 = 10;
-/// Segments below this length do not open the window (`tcp_event_data_recv`).
+/// Segments shorter than this do not enlarge the window (`tcp_event_data_recv`).
 const MIN_OPENING_LEN: u32 = 128;
 
-/// Buffer and window.
+/// Receive buffer and window of a connection.
 #[derive(Clone, Debug)]
 pub struct ReceiveBuffer {
     mss: u64,
     truesize: u64,
     max: u64,
     ratio: u64,
-    /// Memory.
+    /// Size of the buffer [bytes of memory].
     buffer: u64,
-    /// Largest window that fits.
+    /// Largest window that fits into the buffer (`window_clamp`).
     clamp: u64,
-    /// Largest window offered for now.
+    /// Largest window offered at present (`rcv_ssthresh`).
     ssthresh: u64,
-    /// RTT, as the echoes of our timestamps show it; `None`: not known.
+    /// RTT from the echoes of the receiver's timestamps; `None`: not known.
     rtt: Option<Nanos>,
     last_echo: Option<Time>,
-    /// The RTT under way: since when, from which byte, and what was read in the last one that grew.
+    /// The current RTT: its start, its first byte, and the bytes read per RTT that the buffer was last sized for (`rcvq_space`).
     round_start: Time,
     round_seq: u64,
     space: u64,
 }
 
 impl ReceiveBuffer {
-    /// Before data.
+    /// Create the buffer of a new connection.
     pub fn new(config: &ReceiverConfig) -> Self {
         let mss = u64::from(config.mss);
         let mut buffer = Self {
@@ -63,17 +63,17 @@ impl ReceiveBuffer {
         buffer
     }
 
-    /// Window, from the next byte expected on, with `beyond` bytes held.
-    pub fn window(&self, beyond: u64) -> u64 {
-        self.room(beyond).min(self.ssthresh)
+    /// Return the window from the next byte expected on, with `held` bytes out of order or unread.
+    pub fn window(&self, held: u64) -> u64 {
+        self.room(held).min(self.ssthresh)
     }
 
-    /// RTT, if known.
+    /// The RTT, if known.
     pub const fn rtt(&self) -> Option<Nanos> {
         self.rtt
     }
 
-    /// A data segment arrives that echoes `ts_ecr`.
+    /// Process a data segment that echoes `ts_ecr`: measure the RTT and the memory per segment.
     pub fn on_segment(&mut self, now: Time, len: u32, ts_ecr: Time) {
         if self.last_echo == Some(ts_ecr) {
             return;
@@ -84,7 +84,7 @@ impl ReceiveBuffer {
         }
         let sample = now.since(ts_ecr);
         self.rtt = Some(match self.rtt {
-            // A lower one at once, a higher one by an eighth.
+            // A lower sample counts at once, a higher one by an eighth.
             Some(rtt) if sample > rtt => Nanos(rtt.0 + (sample.0 - rtt.0) / 8),
             _ => sample,
         });
@@ -95,9 +95,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// It is in order: the window opens by twice its length, up to what fits. Whether it did.
-    pub fn open(&mut self, len: u32, beyond: u64) -> bool {
-        let room = self.room(beyond).saturating_sub(self.ssthresh);
+    /// Enlarge the window for an in-order segment by twice its length, up to what fits. Returns whether it grew.
+    pub fn grow_window(&mut self, len: u32, held: u64) -> bool {
+        let room = self.room(held).saturating_sub(self.ssthresh);
         if len < MIN_OPENING_LEN || room == 0 {
             return false;
         }
@@ -105,33 +105,33 @@ impl ReceiveBuffer {
         true
     }
 
-    /// The application read up to `next`: once an RTT the buffer follows.
-    pub fn on_read(&mut self, now: Time, next: u64, beyond_span: u64) {
+    /// Record that the application read up to `next`; once per RTT, adjust the buffer to the bytes read.
+    pub fn on_read(&mut self, now: Time, next: u64, out_of_order_span: u64) {
         let Some(rtt) = self.rtt else { return };
         if now.since(self.round_start) < rtt {
             return;
         }
         let copied = next - self.round_seq;
         if copied > self.space {
-            self.grow(copied, beyond_span);
+            self.grow(copied, out_of_order_span);
         }
         self.round_start = now;
         self.round_seq = next;
     }
 
-    /// Data lies beyond a hole: room for it besides.
-    pub fn on_out_of_order(&mut self, beyond_span: u64) {
-        self.grow(self.space, beyond_span);
+    /// Grow the buffer to make room for out-of-order data besides.
+    pub fn on_out_of_order(&mut self, out_of_order_span: u64) {
+        self.grow(self.space, out_of_order_span);
     }
 
-    /// Room for twice what was read in an RTT, and as much again as that grew: the sender may double its rate.
-    fn grow(&mut self, copied: u64, beyond_span: u64) {
+    /// Make room for twice the bytes read in an RTT, plus twice their growth, because the sender may double its rate.
+    fn grow(&mut self, copied: u64, out_of_order_span: u64) {
         let before = std::mem::replace(&mut self.space, copied);
         let mut window = 2 * copied;
         if copied > before {
             window += 2 * (window * (copied - before) / before.max(1));
         }
-        window += beyond_span;
+        window += out_of_order_span;
         let buffer = ((window << SCALE_SHIFT) / self.ratio).min(self.max);
         if buffer > self.buffer {
             self.buffer = buffer;
@@ -143,8 +143,8 @@ impl ReceiveBuffer {
         (memory * self.ratio) >> SCALE_SHIFT
     }
 
-    fn room(&self, beyond: u64) -> u64 {
-        self.clamp.saturating_sub(beyond)
+    fn room(&self, held: u64) -> u64 {
+        self.clamp.saturating_sub(held)
     }
 }
 
@@ -158,13 +158,13 @@ mod tests {
         Time(n * 1_000_000)
     }
 
-    /// Reads `segments` full segments an RTT of 50 ms.
+    /// Read `segments` full segments per RTT of 50 ms.
     fn read(buffer: &mut ReceiveBuffer, rounds: u64, segments: u64) {
         for _ in 0..rounds {
             let (start, from) = (buffer.round_start + Nanos::from_millis(60), buffer.round_seq);
             for i in 1..=segments {
                 buffer.on_segment(start, MSS, Time(start.0 - 50_000_000 - i));
-                buffer.open(MSS, 0);
+                buffer.grow_window(MSS, 0);
             }
             buffer.on_read(start, from + segments * u64::from(MSS), 0);
         }
@@ -174,11 +174,11 @@ mod tests {
     fn rcvbuf_offers_64_kb_at_first() {
         let buffer = ReceiveBuffer::new(&ReceiverConfig::default());
         assert_eq!(buffer.window(0), 65_535);
-        assert_eq!(buffer.window(60_000), 5_536, "what lies beyond a hole takes room");
+        assert_eq!(buffer.window(60_000), 5_536, "out-of-order data takes room");
     }
 
     #[test]
-    fn rcvbuf_follows_twice_what_is_read_in_a_round_trip() {
+    fn rcvbuf_grows_to_twice_the_bytes_read_per_rtt() {
         let mut buffer = ReceiveBuffer::new(&ReceiverConfig::default());
         read(&mut buffer, 40, 1000);
         let copied = 1000 * u64::from(MSS);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn receive_rtt_takes_a_lower_sample_at_once_and_a_higher_by_an_eighth() {
+    fn receive_rtt_follows_lower_samples_at_once_and_higher_ones_by_an_eighth() {
         let mut buffer = ReceiveBuffer::new(&ReceiverConfig::default());
         buffer.on_segment(ms(100), MSS, ms(20));
         buffer.on_segment(ms(140), MSS, ms(100));

@@ -1,52 +1,53 @@
-//! When the receiving application reads.
+//! Read times of the receiving application.
 //!
-//! Where one burst arrives at an instant, it reads before the next comes. Where several do (a grant lets go what waited for it), the kernel takes them one
-//! after the other while the application's processor wakes up: it then reads what is there, and from then on burst by burst. Each read may acknowledge
-//! (`tcp_cleanup_rbuf`), so how late it wakes decides how many acknowledgements there are.
+//! If one burst arrives at an instant, the application reads it before the next arrives. If several arrive (after a grant), the kernel
+//! processes them one after the other while the application wakes up on its processor. It then reads all that has arrived, and from then on
+//! burst by burst. Each read may send an ACK (`tcp_cleanup_rbuf`), so the wake-up time decides the number of ACKs.
 //!
-//! Measured: how many acknowledgements followed each of 2181 instants of several bursts, Reno at 80 Mbit/s behind grants of 4 ms, Linux 6.18 on two virtual
-//! processors (`bentpipe race --on-kernel --capture`). A single one: 59 % of those with four bursts, 55 with five, 45 with six to eight, 46 with nine and ten,
-//! 37 with eleven to thirteen, 17 with fifteen and more. A wake-up of 70 µs in the mean has 65, 56, 42, 30, 21 and 8: it fits the instants of few bursts,
-//! which are nine of ten, and wakes sooner than the slowest did.
+//! Measured: ACKs sent at each of 2181 instants of several bursts, Reno at 80 Mbit/s behind grants of 4 ms, Linux 6.18 on two virtual
+//! processors (`bentpipe race --on-kernel --capture`). A single ACK: 59 % of the instants with four bursts, 55 with five, 45 with six to
+//! eight, 46 with nine and ten, 37 with eleven to thirteen, 17 with fifteen and more. A mean wake-up time of 70 µs gives 65, 56, 42, 30, 21
+//! and 8. It fits the instants with few bursts, which are nine of ten; the slowest measured wake-ups were slower.
 
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Streams};
 
-/// Mean time until it runs (exponential).
+/// Mean wake-up time (exponential).
 const WAKE_MEAN: Nanos = Nanos::from_micros(70);
 
-/// What the kernel needs for a burst: 8 to 12 µs in that capture.
+/// Kernel time per burst: 8 to 12 µs in that capture.
 const BURST: Nanos = Nanos::from_micros(10);
 
-/// See the module.
+/// The receiving application; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    wakes: Stream,
-    /// Of the bursts of an instant: how many there were, and before which it does not run.
-    instant: Option<(u64, u64)>,
+    wakeups: Stream,
+    /// Bursts so far at the current instant, and the number of bursts during which the application still sleeps.
+    wakeup: Option<(u64, u64)>,
 }
 
 impl Reader {
-    /// One whose wake-ups come from `streams`.
+    /// Create a reader whose wake-up times are drawn from `streams`.
     pub fn new(streams: Streams) -> Self {
-        Self { wakes: streams.stream("reader"), instant: None }
+        Self { wakeups: streams.stream("reader"), wakeup: None }
     }
 
-    /// A burst is there; `something`: there is something to read, which alone wakes it; `last`: no burst follows at the same instant. Whether all that is
-    /// there is read now.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // some hundreds of µs
-    pub fn reads(&mut self, something: bool, last: bool) -> bool {
+    /// Record a burst and return whether the application reads now. `has_data`: there is data in order to read, which alone wakes the
+    /// application. `last`: no burst follows at the same instant.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // some hundreds of microseconds
+    pub fn reads_now(&mut self, has_data: bool, last: bool) -> bool {
         if last {
-            self.instant = None;
+            self.wakeup = None;
             return true;
         }
-        if !something && self.instant.is_none() {
+        if !has_data && self.wakeup.is_none() {
             return false;
         }
-        let wakes = &mut self.wakes;
-        let (bursts, asleep) = self.instant.get_or_insert_with(|| (0, (wakes.exponential(WAKE_MEAN.0 as f64) / BURST.0 as f64) as u64));
+        let wakeups = &mut self.wakeups;
+        let (bursts, asleep_for) =
+            self.wakeup.get_or_insert_with(|| (0, (wakeups.exponential(WAKE_MEAN.0 as f64) / BURST.0 as f64) as u64));
         *bursts += 1;
-        *bursts > *asleep
+        *bursts > *asleep_for
     }
 }
 
@@ -54,28 +55,31 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// Reads at an instant with so many bursts.
-    fn reads(reader: &mut Reader, bursts: u64) -> usize {
-        (1..=bursts).filter(|&n| reader.reads(true, n == bursts)).count()
+    /// Count the reads at an instant with this many bursts.
+    fn count_reads(reader: &mut Reader, bursts: u64) -> usize {
+        (1..=bursts).filter(|&n| reader.reads_now(true, n == bursts)).count()
     }
 
     #[test]
-    fn what_comes_alone_is_read_at_once_and_draws_nothing() {
+    fn a_single_burst_is_read_at_once_without_a_draw() {
         let (mut reader, mut other) = (Reader::new(Streams::new(1)), Reader::new(Streams::new(1)));
-        assert!((0..100).all(|_| reader.reads(true, true)));
-        assert!(!reader.reads(false, false) && reader.reads(false, true), "nor does what is not in order");
-        assert_eq!((0..20).map(|_| reads(&mut reader, 9)).collect::<Vec<_>>(), (0..20).map(|_| reads(&mut other, 9)).collect::<Vec<_>>());
+        assert!((0..100).all(|_| reader.reads_now(true, true)));
+        assert!(!reader.reads_now(false, false) && reader.reads_now(false, true), "out-of-order data draws nothing either");
+        assert_eq!(
+            (0..20).map(|_| count_reads(&mut reader, 9)).collect::<Vec<_>>(),
+            (0..20).map(|_| count_reads(&mut other, 9)).collect::<Vec<_>>()
+        );
     }
 
     #[test]
-    fn a_sleeper_reads_many_bursts_at_once_and_keeps_up_afterwards() {
+    fn a_sleeping_application_reads_many_bursts_at_once_then_each_burst() {
         let mut reader = Reader::new(Streams::new(1));
         for (bursts, measured) in [(4, 0.59), (5, 0.55), (7, 0.45), (9, 0.46), (12, 0.37), (18, 0.17)] {
-            let found: Vec<usize> = (0..4000).map(|_| reads(&mut reader, bursts)).collect();
+            let counts: Vec<usize> = (0..4000).map(|_| count_reads(&mut reader, bursts)).collect();
             #[allow(clippy::cast_precision_loss)] // thousands
-            let alone = found.iter().filter(|&&n| n == 1).count() as f64 / 4000.0;
-            assert!((alone - measured).abs() < 0.18, "{alone} of those with {bursts}, measured {measured}");
-            assert!((2..=bursts).all(|n| found.contains(&usize::try_from(n).unwrap())), "any number of them, too");
+            let single = counts.iter().filter(|&&n| n == 1).count() as f64 / 4000.0;
+            assert!((single - measured).abs() < 0.18, "{single} of those with {bursts}, measured {measured}");
+            assert!((2..=bursts).all(|n| counts.contains(&usize::try_from(n).unwrap())), "all larger counts occur");
         }
     }
 }

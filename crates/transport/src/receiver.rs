@@ -1,30 +1,30 @@
 //! The receiving end of a connection.
 
-use crate::ack_policy::{AckPolicy, Arrived};
+use crate::ack_policy::{AckPolicy, ReceivedSegment};
 use crate::config::ReceiverConfig;
 use crate::ecn::ReceiverEcn;
 use crate::rcvbuf::ReceiveBuffer;
 use crate::reader::Reader;
-use crate::reassembly::{Placed, Reassembly};
+use crate::reassembly::{Placement, Reassembly};
 use crate::wire::{Ack, Segment};
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
 
-/// A receiver whose application reads what is there when it has woken up. A driver gives it segments, sends the acknowledgements it returns, and comes back at
-/// [`Self::wake_at`].
+/// A receiver whose application reads all available data once it has woken up. The driver passes it segments, sends the acknowledgements it
+/// returns, and calls [`Self::on_wake`] at [`Self::wake_at`].
 pub struct Receiver {
     mss: u32,
-    /// Most segments that TCP sees as one.
+    /// Most segments that GRO merges into one.
     gro_segments: u32,
-    /// How many of them came before the one that comes next, and what they were.
-    merged: Option<(u32, Arrived)>,
+    /// Segments merged so far, and their combined properties.
+    merged: Option<(u32, ReceivedSegment)>,
     data: Reassembly,
     buffer: ReceiveBuffer,
     policy: AckPolicy,
-    /// The timestamp to echo (RFC 7323 §4), and that of the SYN.
+    /// Timestamp to echo (RFC 7323 §4), and that of the SYN.
     ts_recent: Time,
-    opened: Time,
-    /// What was last acknowledged, and the right edge offered.
+    syn_tsval: Time,
+    /// Last sequence number acknowledged, and the right edge of the window offered.
     acknowledged: u64,
     edge: u64,
     reader: Reader,
@@ -36,7 +36,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Before the connection.
+    /// Create a receiver that waits for the SYN.
     #[must_use]
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Receiver {
             buffer: ReceiveBuffer::new(&config),
             policy: AckPolicy::new(&config),
             ts_recent: Time::ZERO,
-            opened: Time::ZERO,
+            syn_tsval: Time::ZERO,
             acknowledged: 0,
             edge: 0,
             reader: Reader::new(config.streams),
@@ -57,18 +57,20 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives; `ce`: marked by the network. `behind`: the next one, where both arrive at the same instant; the host may then see them as
-    /// one, and it is marked if this one is. `last`: of those of this connection that arrive at this instant. The acknowledgements that are sent at once: one that waited and must leave before this segment puts its blocks out of reach, and the
-    /// segment's own.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, behind: Option<&Segment>, last: bool) -> [Option<Ack>; 2] {
+    /// Process a segment and return the acknowledgements to send at once: a compressed ACK that must leave before this segment displaces its
+    /// SACK blocks, and the segment's own.
+    ///
+    /// `ce`: the network marked it. `next`: the segment that arrives at the same instant directly after it, which GRO may merge with it; the
+    /// merged segment is marked if this one is. `last`: no other segment of this connection follows at this instant.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, next: Option<&Segment>, last: bool) -> [Option<Ack>; 2] {
         if segment.syn {
-            (self.ts_recent, self.opened) = (segment.tsval, segment.tsval);
-            let ecn = self.ecn.on_syn(segment.ecn.ask);
+            (self.ts_recent, self.syn_tsval) = (segment.tsval, segment.tsval);
+            let ecn = self.ecn.on_syn(segment.ecn.requested);
             return [None, Some(Ack { syn: true, ecn, capable: false, ..self.acknowledge(now) })];
         }
-        let displaces = self.policy.is_compressing() && self.data.displaces(segment.seq, segment.end());
-        let waited = displaces.then(|| self.acknowledge(now));
-        // The echo is that of the oldest segment not acknowledged: its delay counts for the RTT.
+        let displaces_block = self.policy.is_compressing() && self.data.displaces_block(segment.seq, segment.end());
+        let compressed_ack = displaces_block.then(|| self.acknowledge(now));
+        // Echo the oldest segment not acknowledged, so that the ACK delay counts in the RTT.
         if segment.seq <= self.acknowledged {
             self.ts_recent = self.ts_recent.max(segment.tsval);
         }
@@ -77,61 +79,61 @@ impl Receiver {
             self.fin = Some(segment.end() - 1);
         }
         let before = self.data.next();
-        let placed = self.data.insert(segment.seq, segment.end());
-        let tell_soon = self.ecn.on_data(segment.ecn, ce, placed == Placed::Duplicate);
-        let in_order = matches!(placed, Placed::InOrder { .. });
-        let mut opened = false;
+        let placement = self.data.insert(segment.seq, segment.end());
+        let ce_ack_due = self.ecn.on_data(segment.ecn, ce, placement == Placement::Duplicate);
+        let in_order = matches!(placement, Placement::InOrder { .. });
+        let mut opens_window = false;
         if in_order {
-            self.unread += self.data.next() - before; // with what a filled hole had held back
-            opened = self.buffer.open(segment.len, self.data.beyond() + self.unread);
-        } else if placed == Placed::OutOfOrder {
-            self.buffer.on_out_of_order(self.data.beyond_span());
+            self.unread += self.data.next() - before; // including data that a filled hole had blocked
+            opens_window = self.buffer.grow_window(segment.len, self.data.out_of_order_bytes() + self.unread);
+        } else if placement == Placement::OutOfOrder {
+            self.buffer.on_out_of_order(self.data.out_of_order_span());
         }
-        // As much window again as was offered last (`__tcp_select_window(sk) >= tp->rcv_wnd`).
-        let roomy = self.buffer.window(self.data.beyond() + self.unread) >= self.edge - self.acknowledged;
-        let arrived = Arrived {
-            roomy,
-            read: false,
+        // Whether at least the last offered window can be offered (`__tcp_select_window(sk) >= tp->rcv_wnd`).
+        let has_window_room = self.buffer.window(self.data.out_of_order_bytes() + self.unread) >= self.edge - self.acknowledged;
+        let arrived = ReceivedSegment {
+            has_window_room,
+            all_read: false,
             in_order,
-            filled: placed == Placed::InOrder { filled: true },
-            duplicate: placed == Placed::Duplicate,
+            fills_hole: placement == Placement::InOrder { filled: true },
+            duplicate: placement == Placement::Duplicate,
             pushed: segment.len < self.mss || segment.fin || segment.push,
-            opened,
-            ce: tell_soon,
+            opens_window,
+            needs_ce_ack: ce_ack_due,
             cwr: segment.ecn.cwr,
-            hole: self.data.has_hole(),
+            has_hole: self.data.has_hole(),
             next: self.data.next(),
             unacknowledged: self.data.next() - self.acknowledged,
         };
         let (count, arrived) = match self.merged.take() {
-            Some((count, before)) => (count + 1, before.with(arrived)),
+            Some((count, before)) => (count + 1, before.merge(arrived)),
             None => (1, arrived),
         };
-        if count < self.gro_segments && behind.is_some_and(|behind| segment.merges_with(behind, self.opened)) {
+        if count < self.gro_segments && next.is_some_and(|next| segment.merges_with(next, self.syn_tsval)) {
             self.merged = Some((count, arrived));
-            return [waited, None];
+            return [compressed_ack, None];
         }
-        let read = self.reader.reads(self.unread > 0, last);
-        if read && self.unread > 0 {
+        let all_read = self.reader.reads_now(self.unread > 0, last);
+        if all_read && self.unread > 0 {
             self.unread = 0;
-            self.buffer.on_read(now, self.data.next(), self.data.beyond_span());
+            self.buffer.on_read(now, self.data.next(), self.data.out_of_order_span());
         }
-        let arrived = Arrived { read, ..arrived };
-        [waited, self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))]
+        let arrived = ReceivedSegment { all_read, ..arrived };
+        [compressed_ack, self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))]
     }
 
-    /// When [`Self::on_wake`] has something to do.
+    /// Time at which [`Self::on_wake`] has work.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         self.policy.due_at()
     }
 
-    /// The acknowledgement that waited, if it is due.
+    /// Return the delayed or compressed ACK, if it is due.
     pub fn on_wake(&mut self, now: Time) -> Option<Ack> {
         self.policy.on_wake(now, self.buffer.rtt()).then(|| self.acknowledge(now))
     }
 
-    /// Payload given to the application, in order.
+    /// Payload delivered in order.
     #[must_use]
     pub fn delivered(&self) -> Bytes {
         Bytes(self.data.next() - u64::from(self.is_closed()))
@@ -143,7 +145,7 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.data.next() > fin)
     }
 
-    /// Data packets that arrived marked.
+    /// Data packets that arrived CE-marked.
     #[must_use]
     pub const fn marks(&self) -> u64 {
         self.ecn.count()
@@ -153,7 +155,7 @@ impl Receiver {
         self.policy.on_ack_sent();
         let next = self.data.next();
         self.acknowledged = next;
-        self.edge = self.edge.max(next + self.buffer.window(self.data.beyond() + self.unread));
+        self.edge = self.edge.max(next + self.buffer.window(self.data.out_of_order_bytes() + self.unread));
         let (sacks, dsack) = self.data.report();
         let (ece, ce_count, capable) = self.ecn.echo();
         Ack {
@@ -181,10 +183,10 @@ mod tests {
 
     const MSS: u64 = 1448;
 
-    /// Behind 1000 segments in order, two of three arrive, fifteen of them in a millisecond: without the flush an acknowledgement a millisecond, of
-    /// three blocks, could not tell of seven.
+    /// After 1000 segments in order, two of every three arrive, fifteen of them per millisecond. Without the flush, one ACK per millisecond
+    /// with three blocks could not report seven.
     #[test]
-    fn every_block_is_reported_however_many_arrive_while_acknowledgements_are_compressed() {
+    fn every_sack_block_is_reported_while_acks_are_compressed() {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         let mut reported = BTreeSet::new();
         let mut acks = 0;
@@ -220,16 +222,16 @@ mod tests {
         }
     }
 
-    /// The acknowledgements of segments that arrive together.
+    /// Return the ACKs of segments that arrive at one instant.
     fn together(receiver: &mut Receiver, segments: &[Segment]) -> Vec<Ack> {
         let now = Time(1_000_000_000);
-        let behind = segments.iter().skip(1).map(Some).chain([None]);
-        let one = |(segment, behind): (&Segment, Option<&Segment>)| receiver.on_segment(now, segment, false, behind, behind.is_none());
-        segments.iter().zip(behind).flat_map(one).flatten().collect()
+        let next = segments.iter().skip(1).map(Some).chain([None]);
+        let one = |(segment, next): (&Segment, Option<&Segment>)| receiver.on_segment(now, segment, false, next, next.is_none());
+        segments.iter().zip(next).flat_map(one).flatten().collect()
     }
 
     #[test]
-    fn what_arrives_together_is_acknowledged_once_up_to_64_kb() {
+    fn gro_acknowledges_segments_of_one_instant_once_per_64_kb() {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         let segments: Vec<_> = (0..100).map(segment).collect();
         let acks: Vec<_> = together(&mut receiver, &segments).iter().map(|ack| ack.ack / MSS).collect();
@@ -239,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_continuation_ends_it() {
+    fn gro_ends_at_a_segment_that_does_not_continue() {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         let mut segments: Vec<_> = [0, 1, 2, 4, 5, 7].map(segment).to_vec();
         segments[1].tsval = Time(1_001_000_000); // another millisecond of the sender's clock
         segments[2].tsval = Time(1_001_000_000);
         let acks = together(&mut receiver, &segments);
         assert_eq!(acks.iter().map(|ack| ack.ack / MSS).collect::<Vec<_>>(), [1, 3, 3, 3]);
-        assert_eq!(acks[2].sacks.as_slice(), [(4 * MSS, 6 * MSS)], "two of them, told at once");
+        assert_eq!(acks[2].sacks.as_slice(), [(4 * MSS, 6 * MSS)], "two segments in one block, reported at once");
     }
 }

@@ -1,14 +1,14 @@
-//! Smoothed RTT and the retransmission time-out.
+//! Smoothed RTT and retransmission time-out (RTO).
 //!
-//! Source: RFC 6298 as Linux has it (`tcp_rtt_estimator`, `tcp_set_rto`): the variance is the largest mean deviation of the last RTT, it falls
-//! by a quarter an RTT, and it is floored at the least time-out: RTO = srtt + max(200 ms, rttvar).
+//! Source: RFC 6298 as implemented in Linux (`tcp_rtt_estimator`, `tcp_set_rto`). The variance is the largest mean deviation of the last RTT,
+//! decays by a quarter per RTT, and has the least time-out as its floor: RTO = srtt + max(200 ms, rttvar).
 
 use bentpipe_profile::Nanos;
 
 /// Time-out before the first sample (`TCP_TIMEOUT_INIT`, RFC 6298 §2.1).
 pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 
-/// The estimator and the time-out that follows from it.
+/// RTT estimator and the RTO derived from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     rto_min: u64,
@@ -17,17 +17,17 @@ pub struct RttEstimator {
     srtt_x8: u64,
     /// Four times the mean deviation [ns].
     mdev_x4: u64,
-    /// Its maximum in this RTT.
+    /// Largest mean deviation in this RTT, times four [ns].
     mdev_max_x4: u64,
-    /// Four times the variation that counts.
+    /// Four times the RTT variance [ns].
     rttvar_x4: u64,
-    /// The RTT ends when this is acknowledged.
+    /// The current RTT ends when this sequence number is acknowledged.
     round_end: u64,
     rto: u64,
 }
 
 impl RttEstimator {
-    /// Without a sample.
+    /// Create an estimator without samples.
     pub const fn new(rto_min: Nanos, rto_max: Nanos) -> Self {
         Self {
             rto_min: rto_min.0,
@@ -41,7 +41,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample. `una` is the first byte not acknowledged, `nxt` the next to send: they delimit RTTs.
+    /// Add a sample. `una` is the first byte not acknowledged and `nxt` the next to send; they delimit RTTs.
     pub fn sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         let rtt = rtt.0.max(1);
         if self.srtt_x8 == 0 {
@@ -56,7 +56,7 @@ impl RttEstimator {
             let deviation = rtt.abs_diff(srtt);
             let mean = self.mdev_x4 >> 2;
             if deviation >= mean {
-                // A fall of the RTT must not inflate the time-out (Eifel): an eighth of the gain.
+                // A falling RTT must not inflate the time-out (Eifel): it counts with an eighth of the gain.
                 let gain = if rtt < srtt { 3 } else { 0 };
                 self.mdev_x4 += (deviation - mean) >> gain;
             } else {
@@ -85,7 +85,7 @@ impl RttEstimator {
         if self.srtt_x8 == 0 { None } else { Some(Nanos(self.mdev_x4 >> 2)) }
     }
 
-    /// Time-out, backed off as often as [`Self::back_off`] was called since the last sample.
+    /// RTO, doubled once for each call of [`Self::back_off`] since the last sample.
     pub const fn rto(&self) -> Nanos {
         Nanos(self.rto)
     }

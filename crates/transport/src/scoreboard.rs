@@ -1,8 +1,9 @@
-//! What is outstanding: one record per segment, in sequence order, with a second order by time of transmission threaded through it.
+//! Outstanding segments: one record each in sequence order, also linked in order of transmission.
 //!
-//! Work per acknowledgement is proportional to what it changes: blocks seen before are skipped, the walk by time of transmission ([`Scoreboard::expire`]) stops
-//! at the first packet that is not yet due, and the search for the next retransmission goes on where the last ended.
-//! Source: Linux `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`, `tcp_mark_skb_lost`, `tsorted_sent_queue`.
+//! Work per acknowledgement is proportional to what it changes: SACK blocks already processed are skipped, the walk in order of transmission
+//! ([`Scoreboard::mark_rack_losses`]) stops at the first packet that is not yet due, and the search for the next retransmission resumes where
+//! it last
+//! ended. Source: Linux `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`, `tcp_mark_skb_lost`, `tsorted_sent_queue`.
 
 use crate::arrivals::Arrivals;
 use crate::rate_sampler::Snapshot;
@@ -11,31 +12,31 @@ use std::collections::VecDeque;
 
 const SACKED: u8 = 1;
 const LOST: u8 = 1 << 1;
-/// A retransmission is under way.
+/// A retransmission is in flight.
 const RETRANSMITTED: u8 = 1 << 2;
 const EVER_RETRANSMITTED: u8 = 1 << 3;
 const APP_LIMITED: u8 = 1 << 4;
 const FIN: u8 = 1 << 5;
-/// In the order by time of transmission: not delivered, and not lost since.
-const TIMED: u8 = 1 << 6;
+/// Linked in the order of transmission: not delivered, and not lost since it was last sent.
+const IN_SEND_ORDER: u8 = 1 << 6;
 
-/// Names of packets: consecutive, 31 bits, so that `NONE` is none of them.
+/// Packet ids are consecutive and have 31 bits, so that `NONE` is never one of them.
 const ID_MASK: u32 = 0x7fff_ffff;
 const NONE: u32 = u32::MAX;
 
-/// A segment sent: 64 bytes, one cache line.
+/// A sent segment: 64 bytes, one cache line.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// First byte.
     pub seq: u64,
-    /// When it was last sent.
+    /// Time of its last transmission.
     pub sent_at: Time,
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Packets lost on the connection when it was last sent.
+    /// Packets marked lost on the connection before its last transmission.
     pub lost_before: u32,
-    /// Packets in flight when it was last sent, itself included.
+    /// Packets in flight at its last transmission, itself included.
     pub tx_in_flight: u32,
     earlier: u32,
     later: u32,
@@ -44,14 +45,14 @@ pub struct Packet {
     flags: u8,
 }
 
-/// The moment a packet is sent.
+/// Connection state recorded when a packet is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// Now.
+    /// Time of transmission.
     pub at: Time,
     /// The rate sampler's state.
     pub snapshot: Snapshot,
-    /// Packets lost so far.
+    /// Packets marked lost on the connection so far.
     pub lost_before: u32,
     /// Packets in flight, this one included.
     pub tx_in_flight: u32,
@@ -63,7 +64,7 @@ impl Packet {
         self.seq + self.len as u64 + (self.flags & FIN != 0) as u64
     }
 
-    /// Whether the application closed behind it.
+    /// Whether it carries the FIN.
     pub const fn is_fin(&self) -> bool {
         self.flags & FIN != 0
     }
@@ -78,7 +79,7 @@ impl Packet {
         self.flags & EVER_RETRANSMITTED != 0
     }
 
-    /// The rate sampler's state when it was last sent.
+    /// The rate sampler's state at its last transmission.
     pub const fn snapshot(&self) -> Snapshot {
         Snapshot {
             delivered: self.delivered,
@@ -88,7 +89,7 @@ impl Packet {
         }
     }
 
-    fn depart(&mut self, departure: &Departure) {
+    fn set_departure(&mut self, departure: &Departure) {
         self.sent_at = departure.at;
         self.delivered = departure.snapshot.delivered;
         self.delivered_at = departure.snapshot.delivered_at;
@@ -99,31 +100,31 @@ impl Packet {
     }
 }
 
-/// The records, and the counts that follow from them.
+/// Records of the outstanding packets, and their counts.
 #[derive(Debug)]
 pub struct Scoreboard {
     mss: u32,
     packets: VecDeque<Packet>,
-    /// Name of the first packet.
+    /// Id of the first packet.
     first: u32,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    /// End of the highest packet selectively acknowledged; counts while `sacked_out` is not 0.
+    /// End of the highest packet selectively acknowledged; valid while `sacked_out` is not 0.
     highest_sacked: u64,
-    /// First and last by time of transmission.
+    /// First and last packet in order of transmission.
     oldest: u32,
     newest: u32,
-    /// Last by time of transmission of those sent before the newest delivery.
-    overtaken: u32,
-    /// No packet before this one waits for its retransmission.
+    /// Last packet, in order of transmission, that was sent before the newest delivered one.
+    rack_tail: u32,
+    /// No packet before this id waits for retransmission.
     lost_from: u32,
-    /// The selective acknowledgements of the last acknowledgement.
-    seen: [(u64, u64); 3],
+    /// SACK blocks of the last acknowledgement.
+    last_sacks: [(u64, u64); 3],
 }
 
 impl Scoreboard {
-    /// Nothing outstanding.
+    /// Create an empty scoreboard.
     pub fn new(mss: u32) -> Self {
         Self {
             mss,
@@ -135,19 +136,19 @@ impl Scoreboard {
             highest_sacked: 0,
             oldest: NONE,
             newest: NONE,
-            overtaken: NONE,
+            rack_tail: NONE,
             lost_from: 0,
-            seen: [(0, 0); 3],
+            last_sacks: [(0, 0); 3],
         }
     }
 
     /// Packets outstanding.
-    #[allow(clippy::cast_possible_truncation)] // names have 31 bits
+    #[allow(clippy::cast_possible_truncation)] // ids have 31 bits
     pub fn packets_out(&self) -> u32 {
         self.packets.len() as u32
     }
 
-    /// Packets in flight: outstanding, neither delivered nor lost, and retransmissions under way.
+    /// Packets in flight: outstanding, neither selectively acknowledged nor lost, plus retransmissions in flight.
     pub fn in_flight(&self) -> u32 {
         self.packets_out() - self.sacked_out - self.lost_out + self.retrans_out
     }
@@ -162,12 +163,12 @@ impl Scoreboard {
         self.lost_out
     }
 
-    /// Retransmissions under way.
+    /// Retransmissions in flight.
     pub const fn retrans_out(&self) -> u32 {
         self.retrans_out
     }
 
-    /// Where selective acknowledgements reach; `una` without any.
+    /// Highest sequence number selectively acknowledged; `una` without any.
     pub const fn highest_sacked(&self, una: u64) -> u64 {
         if self.sacked_out > 0 { self.highest_sacked } else { una }
     }
@@ -177,12 +178,12 @@ impl Scoreboard {
         self.packets.front()
     }
 
-    /// Whether something was retransmitted and is not acknowledged (`tcp_any_retrans_done`).
+    /// Whether a retransmitted packet is still unacknowledged (`tcp_any_retrans_done`).
     pub fn any_retransmitted(&self) -> bool {
         self.retrans_out > 0 || self.head().is_some_and(Packet::was_retransmitted)
     }
 
-    /// A packet is sent for the first time.
+    /// Add a packet sent for the first time.
     pub fn push(&mut self, seq: u64, len: u32, fin: bool, departure: &Departure) {
         let id = self.id(self.packets.len());
         let mut packet = Packet {
@@ -198,17 +199,17 @@ impl Scoreboard {
             len,
             flags: if fin { FIN } else { 0 },
         };
-        packet.depart(departure);
+        packet.set_departure(departure);
         self.packets.push_back(packet);
-        self.time(id);
+        self.append_to_send_order(id);
     }
 
-    /// A packet is retransmitted. `probe`: as a tail loss probe, which is not counted in flight.
+    /// Record a retransmission. A tail loss `probe` is not counted in flight.
     pub fn retransmit(&mut self, index: usize, departure: &Departure, probe: bool) -> Packet {
         let id = self.id(index);
-        self.untime(id);
+        self.remove_from_send_order(id);
         let packet = &mut self.packets[index];
-        packet.depart(departure);
+        packet.set_departure(departure);
         if !probe && packet.flags & RETRANSMITTED == 0 {
             self.retrans_out += 1;
             packet.flags |= RETRANSMITTED;
@@ -216,12 +217,12 @@ impl Scoreboard {
         packet.flags |= EVER_RETRANSMITTED;
         let packet = *packet;
         if !packet.is_sacked() {
-            self.time(id);
+            self.append_to_send_order(id);
         }
         packet
     }
 
-    /// The next packet to retransmit: lost, and not retransmitted since.
+    /// Return the next packet to retransmit: marked lost, and not retransmitted since.
     pub fn next_lost(&mut self) -> Option<usize> {
         if self.lost_out <= self.retrans_out {
             return None;
@@ -238,19 +239,19 @@ impl Scoreboard {
         None
     }
 
-    /// The last packet outstanding.
+    /// Index of the last packet outstanding.
     pub fn last_index(&self) -> Option<usize> {
         self.packets.len().checked_sub(1)
     }
 
-    /// The cumulative acknowledgement advances. Returns the bytes of payload that left.
+    /// Advance the cumulative acknowledgement. Returns the bytes of payload acknowledged.
     pub fn acknowledge(&mut self, ack: u64, arrivals: &mut Arrivals) -> u64 {
         let mut bytes = 0;
         while let Some(packet) = self.packets.front().filter(|p| p.end() <= ack) {
             let packet = *packet;
             arrivals.on_acked(&packet);
             self.uncount(packet.flags);
-            self.untime(self.first);
+            self.remove_from_send_order(self.first);
             self.packets.pop_front();
             self.first = (self.first + 1) & ID_MASK;
             bytes += u64::from(packet.len);
@@ -261,22 +262,22 @@ impl Scoreboard {
         bytes
     }
 
-    /// Selective acknowledgements, newest first; what the last acknowledgement carried is skipped.
+    /// Process SACK blocks, newest first; blocks of the previous acknowledgement are skipped.
     pub fn sack(&mut self, una: u64, blocks: &[(u64, u64)], arrivals: &mut Arrivals) {
         let mut sorted = [(0, 0); 3];
         let sorted = &mut sorted[..blocks.len()];
         sorted.copy_from_slice(blocks);
         sorted.sort_unstable();
-        let seen = std::mem::take(&mut self.seen);
+        let previous = std::mem::take(&mut self.last_sacks);
         for (slot, &(start, end)) in sorted.iter().enumerate() {
-            self.seen[slot] = (start, end);
+            self.last_sacks[slot] = (start, end);
             let mut at = start.max(una);
             while at < end {
-                if let Some(&(_, skip)) = seen.iter().find(|&&(s, e)| s <= at && at < e) {
+                if let Some(&(_, skip)) = previous.iter().find(|&&(s, e)| s <= at && at < e) {
                     at = skip;
                     continue;
                 }
-                let until = seen.iter().map(|&(s, _)| s).filter(|&s| s > at).fold(end, u64::min);
+                let until = previous.iter().map(|&(s, _)| s).filter(|&s| s > at).fold(end, u64::min);
                 self.sack_range(at, until, arrivals);
                 at = until;
             }
@@ -301,11 +302,11 @@ impl Scoreboard {
             arrivals.on_sacked(&packet, self.highest_sacked(0));
             self.highest_sacked = if self.sacked_out > 0 { self.highest_sacked.max(packet.end()) } else { packet.end() };
             self.sacked_out += 1;
-            self.untime(self.id(index));
+            self.remove_from_send_order(self.id(index));
         }
     }
 
-    /// A duplicate of `[start, end)` was reported: retransmissions in it are no longer under way. Calls `retransmitted` with the end of each packet in it
+    /// A DSACK reported `[start, end)`: retransmissions in it are no longer in flight. Calls `retransmitted` with the end of each packet in it
     /// that was ever retransmitted.
     pub fn on_duplicate(&mut self, start: u64, end: u64, mut retransmitted: impl FnMut(u64)) {
         for index in self.find(start).. {
@@ -320,23 +321,23 @@ impl Scoreboard {
         }
     }
 
-    /// Marks what was sent at `due` or before, and before `newest` was, as lost: in the order of transmission, up to the first that is not due.
-    /// Returns when the last of those overtaken that remain was sent: what a timer has to wait for.
-    pub fn expire(&mut self, newest: (Time, u64), due: Option<Time>, mut lost: impl FnMut(&Packet)) -> Option<Time> {
+    /// Mark packets lost that were sent at `due` or before, and before the `newest` delivered packet, in order of transmission. Stops at the
+    /// first that is not due. Returns the send time of the last candidate that remains: the reordering timer waits for it.
+    pub fn mark_rack_losses(&mut self, newest: (Time, u64), due: Option<Time>, mut lost: impl FnMut(&Packet)) -> Option<Time> {
         loop {
-            let next = if self.overtaken == NONE { self.oldest } else { self.at(self.overtaken).later };
+            let next = if self.rack_tail == NONE { self.oldest } else { self.at(self.rack_tail).later };
             if next == NONE || (self.at(next).sent_at, self.at(next).end()) >= newest {
                 break;
             }
-            self.overtaken = next;
+            self.rack_tail = next;
         }
-        while self.overtaken != NONE && due.is_some_and(|due| self.at(self.oldest).sent_at <= due) {
+        while self.rack_tail != NONE && due.is_some_and(|due| self.at(self.oldest).sent_at <= due) {
             self.mark_lost(self.index(self.oldest), &mut lost);
         }
-        (self.overtaken != NONE).then(|| self.at(self.overtaken).sent_at)
+        (self.rack_tail != NONE).then(|| self.at(self.rack_tail).sent_at)
     }
 
-    /// After a time-out: the first packet is lost, and all others that were sent at `due` or before.
+    /// After a time-out, mark the first packet lost and all others sent at `due` or before.
     pub fn mark_timed_out(&mut self, due: Option<Time>, mut lost: impl FnMut(&Packet)) {
         for index in 0..self.packets.len() {
             if index == 0 || due.is_some_and(|due| self.packets[index].sent_at <= due) {
@@ -355,17 +356,17 @@ impl Scoreboard {
         packet.flags = packet.flags & !RETRANSMITTED | LOST;
         let packet = *packet;
         self.lost_out += u32::from(flags & LOST == 0);
-        // A retransmission that was lost too.
+        // A lost retransmission.
         self.retrans_out -= u32::from(flags & RETRANSMITTED != 0);
-        self.untime(id);
+        self.remove_from_send_order(id);
         if self.index(id) < self.index(self.lost_from) {
             self.lost_from = id;
         }
         lost(&packet);
     }
 
-    /// Nothing is marked lost any more (an undone reduction). As in the kernel, what was marked does not return to the order by time of transmission: should
-    /// it be lost after all, a time-out finds it.
+    /// Clear all loss marks after an undo. As in the kernel, these packets do not return to the order of transmission: if one is lost after
+    /// all, a time-out detects it.
     pub fn unmark_lost(&mut self) {
         if self.lost_out == 0 {
             return;
@@ -383,7 +384,7 @@ impl Scoreboard {
         self.retrans_out -= u32::from(flags & RETRANSMITTED != 0);
     }
 
-    /// First packet that starts at `seq` or after. Segments are full with few exceptions, so the position is mostly known beforehand.
+    /// Return the index of the first packet that starts at `seq` or after. Nearly all segments are full, so a division usually gives it.
     fn find(&self, seq: u64) -> usize {
         let Some(head) = self.packets.front() else { return 0 };
         let guess = usize::try_from(seq.saturating_sub(head.seq) / u64::from(self.mss)).unwrap_or(usize::MAX);
@@ -393,7 +394,7 @@ impl Scoreboard {
         }
     }
 
-    #[allow(clippy::cast_possible_truncation)] // names have 31 bits
+    #[allow(clippy::cast_possible_truncation)] // ids have 31 bits
     fn id(&self, index: usize) -> u32 {
         self.first.wrapping_add(index as u32) & ID_MASK
     }
@@ -411,11 +412,11 @@ impl Scoreboard {
         &mut self.packets[index]
     }
 
-    /// Appends to the order by time of transmission.
-    fn time(&mut self, id: u32) {
+    /// Append to the order of transmission.
+    fn append_to_send_order(&mut self, id: u32) {
         let last = self.newest;
         let packet = self.at_mut(id);
-        packet.flags |= TIMED;
+        packet.flags |= IN_SEND_ORDER;
         packet.earlier = last;
         packet.later = NONE;
         match last {
@@ -425,13 +426,13 @@ impl Scoreboard {
         self.newest = id;
     }
 
-    /// Takes out of the order by time of transmission.
-    fn untime(&mut self, id: u32) {
+    /// Remove from the order of transmission.
+    fn remove_from_send_order(&mut self, id: u32) {
         let packet = self.at_mut(id);
-        if packet.flags & TIMED == 0 {
+        if packet.flags & IN_SEND_ORDER == 0 {
             return;
         }
-        packet.flags &= !TIMED;
+        packet.flags &= !IN_SEND_ORDER;
         let (earlier, later) = (packet.earlier, packet.later);
         match earlier {
             NONE => self.oldest = later,
@@ -441,8 +442,8 @@ impl Scoreboard {
             NONE => self.newest = earlier,
             later => self.at_mut(later).earlier = earlier,
         }
-        if self.overtaken == id {
-            self.overtaken = earlier;
+        if self.rack_tail == id {
+            self.rack_tail = earlier;
         }
     }
 }
@@ -452,7 +453,7 @@ mod checks {
     use super::*;
 
     impl Scoreboard {
-        /// Recounts everything.
+        /// Check all counts and links against the packets.
         pub(crate) fn check(&self) {
             let count = |flag: u8| self.packets.iter().filter(|p| p.flags & flag != 0).count();
             assert_eq!(
@@ -461,16 +462,16 @@ mod checks {
             );
             assert!(self.packets.iter().all(|p| p.flags & (SACKED | LOST) != SACKED | LOST));
             assert!(self.packets.iter().zip(self.packets.iter().skip(1)).all(|(a, b)| a.end() == b.seq));
-            let mut timed = Vec::new();
+            let mut in_send_order = Vec::new();
             let mut at = self.oldest;
             while at != NONE {
-                timed.push(at);
+                in_send_order.push(at);
                 at = self.at(at).later;
             }
-            assert_eq!(timed.len(), count(TIMED));
-            assert_eq!(timed.last().copied().unwrap_or(NONE), self.newest);
-            assert!(timed.windows(2).all(|w| self.at(w[0]).sent_at <= self.at(w[1]).sent_at && self.at(w[1]).earlier == w[0]));
-            assert!(self.overtaken == NONE || timed.contains(&self.overtaken));
+            assert_eq!(in_send_order.len(), count(IN_SEND_ORDER));
+            assert_eq!(in_send_order.last().copied().unwrap_or(NONE), self.newest);
+            assert!(in_send_order.windows(2).all(|w| self.at(w[0]).sent_at <= self.at(w[1]).sent_at && self.at(w[1]).earlier == w[0]));
+            assert!(self.rack_tail == NONE || in_send_order.contains(&self.rack_tail));
             let first_lost = self.packets.iter().position(|p| p.flags & (LOST | RETRANSMITTED) == LOST);
             assert!(first_lost.is_none_or(|first| self.index(self.lost_from) <= first));
         }

@@ -1,14 +1,14 @@
-//! What a connection lets an observer see.
+//! Counters, events and limiting factors of a sender.
 
 use bentpipe_cc::RecoveryState;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
-/// A sender at one instant. Counters are cumulative.
+/// State of a sender at one instant. Counters are cumulative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderStats {
     /// Congestion window.
     pub cwnd: Bytes,
-    /// Slow-start threshold; `Bytes::MAX`: none yet.
+    /// Slow-start threshold; `Bytes::MAX`: not set yet.
     pub ssthresh: Bytes,
     /// Sent and neither acknowledged nor marked lost, in segments of MSS.
     pub in_flight: Bytes,
@@ -20,9 +20,9 @@ pub struct SenderStats {
     pub rtt_var: Option<Nanos>,
     /// Windowed minimum RTT.
     pub min_rtt: Option<Nanos>,
-    /// Rate it is paced at; `None`: not paced.
+    /// Pacing rate in force; `None`: not paced.
     pub pacing_rate: Option<Rate>,
-    /// Newest delivery rate that the application did not limit, or the highest that it did.
+    /// Newest delivery rate that was not application-limited, or the highest that was.
     pub delivery_rate: Option<Rate>,
     /// Payload acknowledged cumulatively.
     pub acked: Bytes,
@@ -34,34 +34,34 @@ pub struct SenderStats {
     pub retransmits: u64,
     /// Segments marked lost.
     pub lost: u64,
-    /// Reductions undone, because nothing had been lost.
+    /// Window reductions undone because they were spurious.
     pub undos: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
     /// Tail loss probes.
     pub tail_loss_probes: u64,
-    /// Data packets that arrived marked, as echoed.
+    /// Data packets that arrived CE-marked, as echoed by the receiver.
     pub ce_marks: u64,
-    /// What it is doing about losses.
+    /// State of loss recovery.
     pub state: RecoveryState,
-    /// Time during which the window (or its pacing) held data back.
+    /// Time limited by the congestion window or pacing.
     pub cwnd_limited: Nanos,
-    /// Time during which the receive window did.
+    /// Time limited by the receive window.
     pub receiver_limited: Nanos,
-    /// Time during which there was nothing to send: the application or its send buffer.
+    /// Time limited by the application or its send buffer.
     pub sender_limited: Nanos,
 }
 
-/// A change of state.
+/// An event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
     /// The SYN was answered.
     Established,
     /// Fast recovery begins.
     RecoveryEntered,
-    /// Fast recovery, or the one after a time-out, is over.
+    /// Fast recovery, or recovery after a time-out, is over.
     RecoveryLeft,
-    /// Retransmission time-out: how many in a row.
+    /// Retransmission time-out, with the number of consecutive ones.
     Timeout(u32),
     /// A tail loss probe was sent.
     TailLossProbe,
@@ -73,7 +73,7 @@ pub enum FlowEvent {
     Undo(UndoCause),
 }
 
-/// How a reduction turned out to be for nothing.
+/// Evidence that a window reduction was spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoCause {
     /// Every retransmission was reported as a duplicate (RFC 2883, RFC 3708).
@@ -85,7 +85,7 @@ pub enum UndoCause {
 }
 
 impl FlowEvent {
-    /// Its name in the events table.
+    /// Kind of the event in the events table.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl FlowEvent {
         }
     }
 
-    /// What else there is to say; empty where nothing is.
+    /// Detail of the event in the events table; often empty.
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
@@ -113,7 +113,7 @@ impl FlowEvent {
     }
 }
 
-/// What holds a sender back.
+/// Limiting factor of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The congestion window, or pacing.
@@ -124,7 +124,7 @@ pub enum Limit {
     Sender,
 }
 
-/// How long each limit has held (Linux's `tcp_chrono`, with the window as a class of its own).
+/// Total time under each limiting factor (Linux's `tcp_chrono`, with cwnd as a class of its own).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitClock {
     current: Option<(Limit, Time)>,
@@ -132,10 +132,10 @@ pub struct LimitClock {
 }
 
 impl LimitClock {
-    /// From `now` on, `limit` holds.
+    /// Record that `limit` holds from `now` on.
     pub fn set(&mut self, now: Time, limit: Limit) {
-        if let Some((was, since)) = self.current {
-            self.totals[was as usize] += now.since(since);
+        if let Some((previous, since)) = self.current {
+            self.totals[previous as usize] += now.since(since);
         }
         self.current = Some((limit, now));
     }

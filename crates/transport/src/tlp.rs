@@ -1,14 +1,15 @@
-//! Tail loss probes: the last segments of a flight have nothing behind them to show that they were lost, so one more is sent.
+//! Tail loss probes (TLP). No later segment can show that the last segments of a flight were lost, so the sender probes.
 //!
 //! Source: RFC 8985 §7; Linux `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
 
 use crate::rto::INITIAL_RTO;
 use bentpipe_profile::Nanos;
 
-/// Least time of a timer (`TCP_TIMEOUT_MIN_US`).
+/// Smallest timer (`TCP_TIMEOUT_MIN_US`).
 pub const TIMEOUT_MIN: Nanos = Nanos::from_millis(2);
 
-/// After how long without an acknowledgement to probe: two RTTs, and with one packet out the receiver's delay on top (the least RTO bounds it).
+/// Return the time without an acknowledgement after which to probe: two RTTs, plus the receiver's ACK delay if one packet is out (bounded by
+/// the least RTO).
 pub fn timeout(srtt: Option<Nanos>, packets_out: u32, rto_min: Nanos) -> Nanos {
     match srtt {
         Some(srtt) => Nanos(2 * srtt.0) + if packets_out == 1 { rto_min } else { TIMEOUT_MIN },
@@ -16,61 +17,61 @@ pub fn timeout(srtt: Option<Nanos>, packets_out: u32, rto_min: Nanos) -> Nanos {
     }
 }
 
-/// The probe under way.
+/// State of the probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TailProbe {
-    /// The next byte to send when it left; `None`: none is under way.
+    /// `SND.NXT` after the probe was sent; `None`: no probe is outstanding.
     high_seq: Option<u64>,
-    /// Whether it repeated the last segment, for want of a new one.
+    /// Whether it retransmitted the last segment because there was no new data.
     retransmitted: bool,
 }
 
-/// What an acknowledgement says about a probe.
+/// What an acknowledgement tells about a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeAck {
     /// Next byte expected.
     pub ack: u64,
-    /// Whether it is a duplicate's report of the probe itself.
+    /// Whether it carries a DSACK of the probe itself.
     pub dsack_of_probe: bool,
-    /// Whether it is a duplicate acknowledgement and nothing else.
+    /// Whether it is a duplicate acknowledgement without other information.
     pub pure_duplicate: bool,
 }
 
 impl TailProbe {
-    /// A probe was sent.
+    /// Record that a probe was sent.
     pub const fn sent(&mut self, high_seq: u64, retransmitted: bool) {
         self.high_seq = Some(high_seq);
         self.retransmitted = retransmitted;
     }
 
-    /// Whether one is under way: a second waits.
+    /// Whether a probe is outstanding: a second one waits.
     pub const fn is_out(&self) -> bool {
         self.high_seq.is_some()
     }
 
-    /// The end of what it repeated, if it repeated something.
+    /// `SND.NXT` after the outstanding probe, if there is one.
     pub const fn high_seq(&self) -> Option<u64> {
         self.high_seq
     }
 
-    /// A recovery takes over.
+    /// Cancel the probe: loss recovery starts.
     pub const fn cancel(&mut self) {
         self.high_seq = None;
     }
 
-    /// An acknowledgement arrived; whether it shows that the probe repaired a loss, which has to cost a reduction.
-    pub fn on_ack(&mut self, seen: ProbeAck) -> bool {
+    /// Process an acknowledgement and return whether the probe repaired a loss, which requires a window reduction.
+    pub fn on_ack(&mut self, ack: ProbeAck) -> bool {
         let Some(high_seq) = self.high_seq else { return false };
-        if seen.ack < high_seq {
+        if ack.ack < high_seq {
             return false;
         }
-        if !self.retransmitted || seen.dsack_of_probe {
+        if !self.retransmitted || ack.dsack_of_probe {
             self.high_seq = None;
-        } else if seen.ack > high_seq {
-            // Newer data is acknowledged and no duplicate was reported: the original never arrived.
+        } else if ack.ack > high_seq {
+            // Newer data is acknowledged without a DSACK: the original was lost.
             self.high_seq = None;
             return true;
-        } else if seen.pure_duplicate {
+        } else if ack.pure_duplicate {
             self.high_seq = None;
         }
         false
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn tlp_that_repaired_a_loss_costs_a_reduction_and_a_needless_one_does_not() {
+    fn a_tlp_that_repaired_a_loss_reduces_the_window_and_a_spurious_one_does_not() {
         let mut probe = TailProbe::default();
         probe.sent(1000, true);
         assert!(!probe.on_ack(ack(900)));

@@ -1,30 +1,30 @@
-//! Whether a reduction was for nothing.
+//! Detection of spurious window reductions, which are then undone.
 //!
-//! Source: Linux `tcp_init_undo`, `tcp_may_undo`, `tcp_packet_delayed` (`net/ipv4/tcp_input.c`); Eifel detection by timestamps (RFC 3522), detection by
-//! DSACK (RFC 3708). Timestamps here are exact; the kernel's have a resolution of 1 ms.
+//! Source: Linux `tcp_init_undo`, `tcp_may_undo`, `tcp_packet_delayed` (`net/ipv4/tcp_input.c`); Eifel detection by timestamps (RFC 3522);
+//! detection by DSACK (RFC 3708). Timestamps here are exact; the kernel's have a resolution of 1 ms.
 
 use crate::stats::UndoCause;
 use bentpipe_profile::Time;
 
-/// The evidence since a reduction began.
+/// Evidence collected since a window reduction began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Undo {
-    /// First byte unacknowledged when it began; `None`: no reduction to undo.
+    /// `SND.UNA` when the reduction began (`undo_marker`); `None`: there is no reduction to undo.
     marker: Option<u64>,
-    /// Retransmissions since then that no DSACK has reported yet; negative: there was none yet.
-    unreported: i64,
-    /// When the first retransmission since the line was clean was sent.
+    /// Retransmissions since then that no DSACK has reported yet (`undo_retrans`); negative: none was sent yet.
+    pending_retransmissions: i64,
+    /// Send time of the first retransmission since no retransmitted data was outstanding (`retrans_stamp`).
     first_retransmission: Option<Time>,
 }
 
 impl Undo {
-    /// A reduction begins; `retrans_out` retransmissions are under way.
+    /// Begin a reduction with `retrans_out` retransmissions in flight.
     pub fn begin(&mut self, una: u64, retrans_out: u32) {
         self.marker = Some(una);
-        self.unreported = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
+        self.pending_retransmissions = if retrans_out > 0 { i64::from(retrans_out) } else { -1 };
     }
 
-    /// The reduction stands, or was undone.
+    /// End the reduction: it stands, or it was undone.
     pub const fn end(&mut self) {
         self.marker = None;
     }
@@ -34,35 +34,35 @@ impl Undo {
         self.marker.is_some()
     }
 
-    /// A segment was retransmitted.
+    /// Record a retransmission.
     pub fn on_retransmission(&mut self, now: Time) {
         self.first_retransmission.get_or_insert(now);
-        self.unreported = self.unreported.max(0) + 1;
+        self.pending_retransmissions = self.pending_retransmissions.max(0) + 1;
     }
 
-    /// Nothing that was retransmitted is outstanding any more.
+    /// Forget the first retransmission's time: no retransmitted data is outstanding any more.
     pub const fn forget_retransmissions(&mut self) {
         self.first_retransmission = None;
     }
 
-    /// A DSACK up to `end` reports `segments` duplicates.
+    /// Record a DSACK up to `end` that reports `segments` duplicates.
     pub fn on_duplicate(&mut self, end: u64, segments: u32) {
-        if self.marker.is_some_and(|marker| end > marker) && self.unreported > 0 {
-            self.unreported = (self.unreported - i64::from(segments)).max(0);
+        if self.marker.is_some_and(|marker| end > marker) && self.pending_retransmissions > 0 {
+            self.pending_retransmissions = (self.pending_retransmissions - i64::from(segments)).max(0);
         }
     }
 
-    /// Whether every retransmission arrived as a duplicate.
+    /// Whether a DSACK reported every retransmission.
     pub const fn all_duplicates(&self) -> bool {
-        self.marker.is_some() && self.unreported == 0
+        self.marker.is_some() && self.pending_retransmissions == 0
     }
 
-    /// Whether the acknowledgement that echoes `ts_ecr` answers something sent before the first retransmission (`tcp_packet_delayed`).
+    /// Whether the acknowledgement that echoes `ts_ecr` answers a segment sent before the first retransmission (`tcp_packet_delayed`).
     pub fn was_delayed(&self, ts_ecr: Time) -> bool {
         self.first_retransmission.is_none_or(|first| ts_ecr < first)
     }
 
-    /// Whether the reduction may be undone, and how it shows.
+    /// Return the evidence that allows an undo, if any.
     pub fn cause(&self, ts_ecr: Time) -> Option<UndoCause> {
         if self.all_duplicates() {
             Some(UndoCause::Dsack)
@@ -88,7 +88,7 @@ mod tests {
         undo.on_duplicate(2000, 1);
         assert_eq!(undo.cause(Time(20)), None);
         undo.on_duplicate(900, 1);
-        assert_eq!(undo.cause(Time(20)), None, "it reports something older than the reduction");
+        assert_eq!(undo.cause(Time(20)), None, "the reported data is older than the reduction");
         undo.on_duplicate(3000, 1);
         assert_eq!(undo.cause(Time(20)), Some(UndoCause::Dsack));
     }

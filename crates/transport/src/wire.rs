@@ -1,4 +1,4 @@
-//! What crosses the network: segments one way, acknowledgements the other. Sequence numbers are 64-bit and never wrap.
+//! Segments and acknowledgements as they cross the network. Sequence numbers are 64-bit and never wrap.
 
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
@@ -6,17 +6,17 @@ use bentpipe_profile::{Bytes, Time};
 /// Maximum segment size: 1500-byte IPv4 packets less 20 bytes of IP, 20 of TCP and 12 of timestamps (RFC 7323).
 pub const MSS: u32 = 1448;
 
-/// IPv4, TCP and timestamps.
+/// Bytes of IPv4 and TCP headers with timestamps.
 pub const HEADER_BYTES: u32 = 52;
 
-/// What a segment says of explicit congestion notification, in its IP and TCP headers.
+/// ECN fields of a segment, from its IP and TCP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentEcn {
-    /// Of a SYN: what is asked for.
-    pub ask: EcnMode,
-    /// Whether the network may mark it (`ECT(0)`).
+    /// The mode that a SYN requests.
+    pub requested: EcnMode,
+    /// Whether it is ECN-capable: the network may mark it (`ECT(0)`).
     pub capable: bool,
-    /// `CWR`: the sender heard of a mark and reduced its window (RFC 3168 §6.1.2).
+    /// `CWR`: the sender received ECE and reduced its window (RFC 3168 §6.1.2).
     pub cwr: bool,
 }
 
@@ -28,19 +28,19 @@ pub struct Segment {
     pub seq: u64,
     /// Bytes of payload.
     pub len: u32,
-    /// Whether it opens the connection.
+    /// Whether it is the SYN.
     pub syn: bool,
-    /// Whether the application closed behind it.
+    /// Whether it carries the FIN.
     pub fin: bool,
-    /// PSH: nothing was written behind it when it left, or it is the last of a burst.
+    /// PSH: it held the last byte written when it was sent, or it is the last of a burst.
     pub push: bool,
-    /// Whether these bytes were sent before.
+    /// Whether it is a retransmission.
     pub retransmission: bool,
     /// The sender's clock (RFC 7323).
     pub tsval: Time,
-    /// The newest `tsval` of the receiver, echoed: from it the receiver knows the RTT that its buffer follows.
+    /// The newest `tsval` of the receiver, echoed; the receiver derives the RTT from it for buffer autotuning.
     pub ts_ecr: Time,
-    /// Congestion notification.
+    /// ECN fields.
     pub ecn: SegmentEcn,
 }
 
@@ -57,26 +57,26 @@ impl Segment {
         self.len + HEADER_BYTES
     }
 
-    /// Whether a host that gets `behind` directly behind this one may hand both to TCP as one (GRO, `tcp_gro_receive`): the next bytes, no more of them,
-    /// with the same timestamps, which count milliseconds from `since`.
+    /// Whether the receiving host may pass `next`, which arrived directly after this segment, to TCP as one with it (GRO, `tcp_gro_receive`).
+    /// It must hold the next bytes, no more of them, and have the same timestamps in milliseconds from `since`.
     #[must_use]
-    pub const fn merges_with(&self, behind: &Self, since: Time) -> bool {
-        let data = !self.syn && !self.push && !self.fin && !behind.syn && behind.len > 0 && behind.len <= self.len;
-        let sent_alike = ticks(self.tsval, since) == ticks(behind.tsval, since);
-        let alike = sent_alike && ticks(self.ts_ecr, since) == ticks(behind.ts_ecr, since);
-        // What says that the window came down is not joined to what is before it.
-        let marked_alike = self.ecn.capable == behind.ecn.capable && !behind.ecn.cwr;
-        data && alike && marked_alike && self.end() == behind.seq
+    pub const fn merges_with(&self, next: &Self, since: Time) -> bool {
+        let mergeable = !self.syn && !self.push && !self.fin && !next.syn && next.len > 0 && next.len <= self.len;
+        let same_tsval = ticks(self.tsval, since) == ticks(next.tsval, since);
+        let same_timestamps = same_tsval && ticks(self.ts_ecr, since) == ticks(next.ts_ecr, since);
+        // A segment with CWR is not merged with the one before it.
+        let same_ecn = self.ecn.capable == next.ecn.capable && !next.ecn.cwr;
+        mergeable && same_timestamps && same_ecn && self.end() == next.seq
     }
 }
 
-/// What a timestamp says: milliseconds (RFC 7323 §5.4).
+/// Timestamp value in milliseconds (RFC 7323 §5.4).
 const fn ticks(at: Time, since: Time) -> u64 {
     at.since(since).0 / 1_000_000
 }
 
-/// Up to three SACK blocks (what fits beside timestamps), newest first; `[start, end)`. A block at or below `ack`, or inside the second one, is a
-/// duplicate's report (DSACK, RFC 2883).
+/// Up to three SACK blocks (as many as fit beside timestamps), newest first; `[start, end)`. A block at or below `ack`, or inside the second
+/// one, reports a duplicate (DSACK, RFC 2883).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u64, u64); 3],
@@ -84,7 +84,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// One more block; a fourth is left out, as on the wire.
+    /// Add a block; a fourth is ignored, as there is no room on the wire.
     pub fn push(&mut self, start: u64, end: u64) {
         if let Some(slot) = self.blocks.get_mut(self.len as usize) {
             *slot = (start, end);
@@ -109,26 +109,26 @@ pub struct Ack {
     pub window: Bytes,
     /// The receiver's clock (RFC 7323).
     pub tsval: Time,
-    /// The `tsval` echoed (RFC 7323 §4: of the segment that last advanced the window).
+    /// The echoed `tsval` (RFC 7323 §4): that of the segment that last advanced the window.
     pub ts_ecr: Time,
     /// Selective acknowledgements.
     pub sacks: SackBlocks,
-    /// Whether the first block reports a duplicate.
+    /// Whether the first block is a DSACK.
     pub dsack: bool,
-    /// Whether it answers the SYN.
+    /// Whether it is the SYN-ACK.
     pub syn: bool,
-    /// Data packets that arrived marked so far, where accurate feedback was agreed on (RFC 9768); else 0.
+    /// Data packets that arrived CE-marked so far, with accurate feedback (RFC 9768); else 0.
     pub ce_count: u64,
-    /// `ECE`: a mark is echoed until the sender says that it heard (RFC 3168 §6.1.3).
+    /// `ECE`: a mark is echoed until the sender answers with CWR (RFC 3168 §6.1.3).
     pub ece: bool,
-    /// Of the answer to a SYN: what was agreed on.
+    /// The mode that a SYN-ACK agrees on.
     pub ecn: EcnMode,
-    /// Whether the network may mark it.
+    /// Whether it is ECN-capable: the network may mark it.
     pub capable: bool,
 }
 
 impl Ack {
-    /// Size of the IP packet [bytes]: headers, and two bytes of padding, two of option head and eight for each SACK block.
+    /// Size of the IP packet [bytes]: headers, plus, with SACK blocks, two bytes of padding, two of option header and eight per block.
     #[must_use]
     pub const fn wire_bytes(&self) -> u32 {
         match self.sacks.len {
@@ -137,7 +137,7 @@ impl Ack {
         }
     }
 
-    /// One that says nothing but its number, at `now`.
+    /// An acknowledgement of `ack` at `now` without SACK blocks or ECN.
     #[cfg(test)]
     #[must_use]
     pub fn plain(now: Time, ack: u64) -> Self {
@@ -156,12 +156,12 @@ impl Ack {
         }
     }
 
-    /// Whether a host that holds this one back may let `behind` stand for both: header and options alike but for the number and the window
-    /// (`tcp_add_backlog`), timestamps in milliseconds.
+    /// Whether a host that queues this acknowledgement may coalesce it into `next`: same header and options except for the number and the
+    /// window (`tcp_add_backlog`), timestamps in milliseconds.
     #[must_use]
-    pub fn joins(&self, behind: &Self) -> bool {
-        let dated = |ack: &Self| (ticks(ack.tsval, Time::ZERO), ticks(ack.ts_ecr, Time::ZERO));
-        let said = |ack: &Self| (ack.syn, ack.sacks, ack.dsack, ack.ce_count, ack.ece, ack.ecn, ack.capable);
-        !self.syn && self.ack <= behind.ack && said(self) == said(behind) && dated(self) == dated(behind)
+    pub fn coalesces_with(&self, next: &Self) -> bool {
+        let timestamps = |ack: &Self| (ticks(ack.tsval, Time::ZERO), ticks(ack.ts_ecr, Time::ZERO));
+        let fields = |ack: &Self| (ack.syn, ack.sacks, ack.dsack, ack.ce_count, ack.ece, ack.ecn, ack.capable);
+        !self.syn && self.ack <= next.ack && fields(self) == fields(next) && timestamps(self) == timestamps(next)
     }
 }

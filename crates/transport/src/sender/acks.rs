@@ -1,7 +1,7 @@
-//! What an acknowledgement means, in the order in which `tcp_ack` works (Linux `net/ipv4/tcp_input.c`).
+//! Processing of an acknowledgement, in the order of `tcp_ack` (Linux `net/ipv4/tcp_input.c`).
 
 use super::Sender;
-use super::recovery::{Seen, State, Then};
+use super::recovery::{AckSignals, Rexmit, State};
 use super::timers::Handshake;
 use crate::arrivals::Arrivals;
 use crate::rate_sampler::Sample;
@@ -11,47 +11,47 @@ use crate::wire::Ack;
 use bentpipe_cc::{AckSample, Congestion, RateSample};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// What the scoreboard and the estimators made of an acknowledgement.
+/// Effects of an acknowledgement on the scoreboard and the estimators.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts, not states
-struct Digest {
+struct AckDigest {
     prior_una: u64,
     prior_in_flight: u32,
     acked: u32,
     sacked: u32,
-    /// Newly delivered, duplicates included.
+    /// Packets newly delivered, including reported duplicates.
     delivered: u32,
     original_arrived: bool,
     window_grew: bool,
     duplicate_reported: bool,
     duplicate_of_probe: bool,
-    /// RTT of the newest packet.
+    /// RTT of the newest packet acknowledged.
     rtt: Option<Nanos>,
     delayed: bool,
     restart_timer: bool,
 }
 
 impl Sender {
-    /// An acknowledgement arrives, and another of this connection `behind` it at the same instant: whether it waits to be part of that one, and so is not for
-    /// [`Self::on_ack`].
-    pub fn defers(&mut self, now: Time, ack: &Ack, behind: Option<&Ack>) -> bool {
-        if self.backlog.on_ack(now, behind.is_some()) {
+    /// Process the arrival of an acknowledgement, with the `next` one of this connection at the same instant. Returns whether it is coalesced
+    /// into `next`; then do not pass it to [`Self::on_ack`].
+    pub fn defers_ack(&mut self, now: Time, ack: &Ack, next: Option<&Ack>) -> bool {
+        if self.backlog.on_ack(now, next.is_some()) {
             while self.fill_buffer(now) {}
         }
-        self.backlog.joins(ack, behind)
+        self.backlog.coalesces(ack, next)
     }
 
-    /// An acknowledgement arrives.
+    /// Process an acknowledgement.
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
         if ack.syn {
             self.on_syn_ack(now, ack);
             return;
         }
         if !matches!(self.handshake, Handshake::Done) || ack.ack > self.nxt {
-            return; // it acknowledges what was never sent
+            return; // it acknowledges data that was never sent
         }
         let lost_before = self.counters.lost;
-        let ece = self.ecn.hears(ack, self.counters.ce_marks);
+        let ece = self.ecn.echoes_mark(ack, self.counters.ce_marks);
         self.hold_retransmissions = false;
         self.reordering_armed = false;
 
@@ -65,16 +65,16 @@ impl Sender {
         let pure_duplicate = !not_dup && digest.sacked == 0;
         if self.probe.on_ack(ProbeAck { ack: ack.ack, dsack_of_probe: digest.duplicate_of_probe, pure_duplicate }) {
             self.begin_reduction(now, Congestion::Loss);
-            self.tell(now, Congestion::TailLoss);
+            self.notify_controller(now, Congestion::TailLoss);
             self.state = State::Cwr;
             self.end_reduction();
             self.try_keep_open(now);
-            self.note(now, FlowEvent::TailLoss);
+            self.record_event(now, FlowEvent::TailLoss);
         }
         if !not_dup || digest.sacked > 0 || digest.duplicate_reported || ece || self.state != State::Open {
-            let then = self.on_dubious_ack(
+            let rexmit = self.fastretrans_alert(
                 now,
-                Seen {
+                AckSignals {
                     prior_una: digest.prior_una,
                     una_advanced,
                     ts_ecr: ack.ts_ecr,
@@ -84,7 +84,7 @@ impl Sender {
                     ece,
                 },
             );
-            self.hold_retransmissions = then == Then::Hold;
+            self.hold_retransmissions = rexmit == Rexmit::Hold;
         }
         if digest.restart_timer && !self.reordering_armed {
             self.set_timer(now);
@@ -93,8 +93,8 @@ impl Sender {
         self.control(now, &digest, self.counters.lost - lost_before, sample);
     }
 
-    /// Takes it apart: windows, scoreboard, RTTs.
-    fn digest(&mut self, now: Time, ack: &Ack) -> Digest {
+    /// Update windows, scoreboard and RTT estimators from an acknowledgement.
+    fn digest(&mut self, now: Time, ack: &Ack) -> AckDigest {
         let (prior_una, prior_in_flight, prior_sacked) = (self.una, self.board.in_flight(), self.board.sacked_out());
         let mut window_grew = false;
         if ack.ack > self.una {
@@ -106,7 +106,7 @@ impl Sender {
             let edge = ack.ack.saturating_add(ack.window.0);
             window_grew = ack.ack == prior_una && edge > self.window_end;
             self.window_end = self.window_end.max(edge);
-            self.sees_window(ack.window);
+            self.on_peer_window(ack.window);
         }
         self.ts_recent = self.ts_recent.max(ack.tsval);
 
@@ -121,7 +121,7 @@ impl Sender {
             let segments = u32::try_from(end.saturating_sub(start).div_ceil(u64::from(self.config.mss)).max(1)).unwrap_or(u32::MAX);
             duplicate_of_probe = segments == 1 && self.probe.high_seq() == Some(end);
             self.counters.duplicates += u64::from(segments);
-            // More than was ever retransmitted: the network duplicates, and nothing follows from it.
+            // More duplicates than retransmissions: the network duplicates packets, which is no evidence.
             if self.counters.duplicates <= self.counters.retransmits {
                 duplicate_reported = true;
                 arrivals.on_duplicates(segments, duplicate_of_probe);
@@ -135,22 +135,22 @@ impl Sender {
         self.board.sack(prior_una, blocks, &mut arrivals);
         let acked_bytes = if self.una > prior_una { self.board.acknowledge(self.una, &mut arrivals) } else { 0 };
         self.counters.acked_bytes += acked_bytes;
-        // By how much something was overtaken is judged by where selective acknowledgements reached, before or now.
-        arrivals.tell_reordering(highest_sacked.max(self.board.highest_sacked(self.una)), self.config.mss);
+        // The reordering degree is measured from the highest SACK, before or after this acknowledgement.
+        arrivals.report_reordering(highest_sacked.max(self.board.highest_sacked(self.una)), self.config.mss);
 
         let (acked, sacked, delivered) = (arrivals.acked, arrivals.sacked, arrivals.delivered);
         let acked_span = arrivals.acked_span.filter(|_| !arrivals.retransmission_acked);
         let sacked_span = arrivals.sacked_span;
         let original_arrived = arrivals.original_arrived;
-        // A lone runt, acknowledged by itself: the receiver waited.
+        // A single short segment, acknowledged alone: the receiver delayed the ACK.
         let delayed = acked == 1 && delivered == 1 && prior_sacked == 0 && acked_bytes < u64::from(self.config.mss);
         let delayed = delayed && acked_span.is_some();
-        // The oldest packet says what to wait for, the newest what the path is like.
+        // The oldest packet gives the RTT for the RTO, the newest the RTT of the path.
         let echo = (acked > 0).then(|| now.since(ack.ts_ecr));
         let oldest = acked_span.or(sacked_span).map(|s| now.since(s.first)).or(echo);
         let newest = sacked_span.or(acked_span).map(|s| now.since(s.last)).or(echo);
         let rtt = oldest.zip(newest).map(|(oldest, newest)| {
-            // What RACK and the rate sampler hold against it has no host in it either.
+            // The minimum excludes host time, as do the times that RACK and the rate sampler compare with it.
             self.min_rtt.update(now, newest, delayed);
             let hosts = self.turnaround.draw();
             let [oldest, newest] = [oldest, newest].map(|path| self.turnaround.clock(path + hosts));
@@ -159,10 +159,10 @@ impl Sender {
             self.counters.fresh_rtt = Some(newest);
             newest
         });
-        // Selective acknowledgements of what was sent after the first packet must not put its time-out off for ever.
+        // SACKs of data sent after the first packet must not postpone its time-out for ever.
         let head_sent = self.board.head().map(|p| p.sent_at);
         let restart_timer = acked > 0 || sacked_span.is_some_and(|s| head_sent.is_some_and(|head| s.first < head));
-        Digest {
+        AckDigest {
             prior_una,
             prior_in_flight,
             acked,
@@ -178,15 +178,15 @@ impl Sender {
         }
     }
 
-    /// Packets lost since `before` were.
+    /// Packets lost since the wrapped count `before`.
     fn lost_since(&self, before: u32) -> u64 {
-        #[allow(clippy::cast_possible_truncation)] // the counts that packets carry wrap
+        #[allow(clippy::cast_possible_truncation)] // the counts in packet records wrap
         let lost = self.counters.lost as u32;
         u64::from(lost.wrapping_sub(before))
     }
 
-    /// The window follows (`tcp_cong_control`).
-    fn control(&mut self, now: Time, digest: &Digest, newly_lost: u64, sample: Option<Sample>) {
+    /// Let the controller or PRR set the window (`tcp_cong_control`).
+    fn control(&mut self, now: Time, digest: &AckDigest, newly_lost: u64, sample: Option<Sample>) {
         let delivered = u64::from(digest.delivered);
         let delivery = sample.map(|s| RateSample {
             prior_delivered: self.bytes(s.prior_delivered),
@@ -222,7 +222,7 @@ impl Sender {
             next_departure: self.pacer.next_departure(),
         };
         self.controller.on_acked(&ack);
-        // Growth needs progress: cumulative, or on a path that reorders any.
+        // The window grows only after cumulative progress, or any delivery on a path that reorders widely.
         let progress = digest.acked > 0 || (digest.sacked > 0 && self.rack.reorders_widely());
         if self.controls_recovery {
             self.controller.on_ack(&ack);
@@ -231,7 +231,7 @@ impl Sender {
         } else if progress && ack.acked > Bytes::ZERO {
             self.controller.on_ack(&ack);
         }
-        self.read_window();
+        self.sync_window();
         self.update_pacing();
     }
 }

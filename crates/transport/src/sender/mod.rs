@@ -2,12 +2,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mod.rs` | the connection: what there is, and what an observer sees |
-//! | `transmit.rs` | what may leave now |
-//! | `acks.rs` | what an acknowledgement means |
-//! | `recovery.rs` | the states of loss recovery, and how they change |
-//! | `tso.rs` | how much leaves in one piece |
-//! | `timers.rs` | time-out, tail loss probe, reordering timer, handshake |
+//! | `mod.rs` | the connection's state and statistics |
+//! | `transmit.rs` | transmission: which segment may leave now |
+//! | `acks.rs` | processing of an acknowledgement |
+//! | `recovery.rs` | the states of loss recovery and their transitions |
+//! | `tso.rs` | TSO bursts and their deferral |
+//! | `timers.rs` | RTO, tail loss probe, reordering timer, handshake |
 
 mod acks;
 mod recovery;
@@ -42,33 +42,33 @@ use std::collections::VecDeque;
 use timers::{Forced, Handshake, Timer};
 use tso::Bursts;
 
-/// A sender. It never waits and reads no clock: a driver calls it with the time, sends what [`Self::poll_transmit`] returns until that is `None`, and comes
-/// back at [`Self::wake_at`].
+/// A sender. It never waits and reads no clock. The driver calls it with the time, sends what [`Self::poll_transmit`] returns until that is
+/// `None`, and calls [`Self::on_wake`] at [`Self::wake_at`].
 ///
-/// Like the kernel it counts in packets of one MSS; what it tells its controller in bytes is packets × MSS.
+/// Like the kernel it counts in packets of one MSS; the bytes it reports to its controller are packets × MSS.
 #[allow(clippy::struct_excessive_bools)] // independent facts, not states
 pub struct Sender {
     config: SenderConfig,
     controller: Box<dyn Controller>,
-    /// Whether the controller owns the window in recovery (`cong_control`).
+    /// Whether the controller sets the window in recovery (`cong_control`).
     controls_recovery: bool,
-    /// Its window and threshold [packets], as of the last call.
+    /// The controller's cwnd and ssthresh [packets] at the last call.
     cwnd: u64,
     ssthresh: u64,
 
     handshake: Handshake,
-    /// First byte not acknowledged; next byte to send; end of the receive window, and the largest that there was.
+    /// First byte not acknowledged (`SND.UNA`); next byte to send (`SND.NXT`); end of the receive window; largest receive window so far.
     una: u64,
     nxt: u64,
     window_end: u64,
     max_window: u64,
     fin_sent: bool,
-    /// End of the last segment sent that was not full (`snd_sml`).
+    /// End of the last short segment sent (`snd_sml`).
     short_end: u64,
     /// The receiver's newest timestamp.
     ts_recent: Time,
     last_sent_at: Time,
-    /// Departure of the last segment: no two have the same.
+    /// Timestamp of the last segment: no two are equal.
     last_stamp: Time,
 
     buffer: SendBuffer,
@@ -80,7 +80,7 @@ pub struct Sender {
     turnaround: Turnaround,
     backlog: Backlog,
     pacer: Pacer,
-    /// What it paces at, or would (`sk_pacing_rate`); zero before the first RTT.
+    /// Pacing rate, in force or not (`sk_pacing_rate`); zero before the first RTT sample.
     nominal_rate: Rate,
     /// Most segments in a burst at that rate.
     burst: u32,
@@ -92,22 +92,22 @@ pub struct Sender {
     ecn: SenderEcn,
 
     state: State,
-    /// What was outstanding when trouble began ends here.
+    /// `SND.NXT` when the current state of recovery began.
     high_seq: u64,
-    /// Whether the reduction's prior window is worth restoring (`prior_ssthresh`).
-    restorable: bool,
-    /// Whether a time-out may still prove spurious.
+    /// Whether an undo may restore the window before the reduction (`prior_ssthresh`).
+    can_restore: bool,
+    /// Whether F-RTO may still prove the time-out spurious.
     frto: bool,
     /// Whether retransmissions wait for the next acknowledgement.
     hold_retransmissions: bool,
-    /// Time-outs since the cumulative acknowledgement last advanced.
+    /// Consecutive time-outs since the cumulative acknowledgement last advanced.
     timeouts_in_row: u32,
     timer: Option<Timer>,
-    /// Whether this acknowledgement armed the reordering timer.
+    /// Whether the current acknowledgement armed the reordering timer.
     reordering_armed: bool,
     forced: Option<Forced>,
     pacing_wake: Option<Time>,
-    /// New segments left, or anything did, since `poll_transmit` last returned `None`.
+    /// Whether new segments, or any segments, were sent since `poll_transmit` last returned `None`.
     sent_new: bool,
     sent_any: bool,
 
@@ -132,7 +132,7 @@ struct Counters {
 }
 
 impl Sender {
-    /// A closed connection.
+    /// Create a closed connection.
     #[must_use]
     pub fn new(config: SenderConfig, controller: Box<dyn Controller>) -> Self {
         let mut sender = Self {
@@ -169,7 +169,7 @@ impl Sender {
             ecn: SenderEcn::default(),
             state: State::Open,
             high_seq: 0,
-            restorable: false,
+            can_restore: false,
             frto: false,
             hold_retransmissions: false,
             timeouts_in_row: 0,
@@ -184,49 +184,49 @@ impl Sender {
             events: VecDeque::new(),
             config,
         };
-        sender.read_window();
+        sender.sync_window();
         sender
     }
 
-    /// The application offers bytes. What the send buffer cannot take waits behind it.
+    /// Offer bytes from the application. Bytes that the send buffer cannot hold wait in the application.
     pub fn app_write(&mut self, now: Time, bytes: Bytes) {
         self.buffer.offer(bytes.0);
         self.fill_buffer(now);
     }
 
-    /// The application always has more to send.
+    /// Offer unlimited data from the application.
     pub fn app_unlimited(&mut self) {
         self.buffer.offer(u64::MAX);
     }
 
-    /// The application sends nothing after what it offered.
+    /// Close the connection after the data offered so far.
     pub fn app_close(&mut self) {
         self.buffer.close();
     }
 
-    /// Whether everything was acknowledged, and the application closed.
+    /// Whether the application closed and everything is acknowledged.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }
 
-    /// Its controller.
+    /// The congestion controller.
     #[must_use]
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
     }
 
-    /// The next change of state, and when it was.
+    /// Take the oldest event and its time.
     pub fn next_event(&mut self) -> Option<(Time, FlowEvent)> {
         self.events.pop_front()
     }
 
-    /// The newest RTT, once.
+    /// Take the newest RTT sample; each is returned once.
     pub fn take_rtt_sample(&mut self) -> Option<Nanos> {
         self.counters.fresh_rtt.take()
     }
 
-    /// What an observer sees.
+    /// Return the current statistics.
     #[must_use]
     pub fn stats(&self) -> SenderStats {
         let c = &self.counters;
@@ -269,20 +269,20 @@ impl Sender {
         self.cwnd < self.ssthresh
     }
 
-    fn note(&mut self, now: Time, event: FlowEvent) {
+    fn record_event(&mut self, now: Time, event: FlowEvent) {
         self.events.push_back((now, event));
     }
 
-    /// The controller may have changed its mind.
-    fn read_window(&mut self) {
+    /// Copy cwnd and ssthresh from the controller.
+    fn sync_window(&mut self) {
         let mss = u64::from(self.config.mss);
         self.cwnd = (self.controller.cwnd().0 / mss).max(1);
         let ssthresh = self.controller.ssthresh();
         self.ssthresh = if ssthresh == Bytes::MAX { u64::MAX } else { ssthresh.0 / mss };
     }
 
-    /// The peer announces a window: none of our skbs is larger than half of the largest.
-    fn sees_window(&mut self, window: Bytes) {
+    /// Process the window that the peer announces: no skb is larger than half of the largest.
+    fn on_peer_window(&mut self, window: Bytes) {
         if window.0 > self.max_window {
             self.max_window = window.0;
             let goal = size_goal(&self.config, window.0);
@@ -291,39 +291,39 @@ impl Sender {
         }
     }
 
-    /// The sender sets the window, where it may.
+    /// Set the controller's window, unless it controls recovery itself.
     fn set_window(&mut self, packets: u64) {
         if !self.controls_recovery {
             self.controller.set_cwnd(self.bytes(packets));
-            self.read_window();
+            self.sync_window();
         }
     }
 
-    /// ¾ of the window is where slow start ends, before the window is lowered for want of data (`tcp_current_ssthresh`).
+    /// Raise ssthresh to at least ¾ of cwnd before an idle or application-limited cwnd is reduced (`tcp_current_ssthresh`).
     fn raise_ssthresh(&mut self) {
         let ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
         self.controller.set_ssthresh(if ssthresh == u64::MAX { Bytes::MAX } else { self.bytes(ssthresh) });
     }
 
-    fn tell(&mut self, now: Time, event: Congestion) {
+    fn notify_controller(&mut self, now: Time, event: Congestion) {
         self.controller.on_congestion(now, event, self.in_flight_bytes());
-        self.read_window();
+        self.sync_window();
     }
 
-    /// The rate to pace at, and the bursts that go with it.
+    /// Update the pacing rate and the burst size.
     fn update_pacing(&mut self) {
-        let asked = self.controller.pacing_rate();
-        self.nominal_rate = match (asked, self.rtt.srtt()) {
+        let controller_rate = self.controller.pacing_rate();
+        self.nominal_rate = match (controller_rate, self.rtt.srtt()) {
             (Some(rate), _) => rate,
             (None, Some(srtt)) => window_rate(&self.config, self.cwnd, self.ssthresh, u64::from(self.board.packets_out()), srtt),
             (None, None) => Rate(0),
         };
-        let enforced = (asked.is_some() || self.config.fq) && self.nominal_rate.0 > 0;
+        let enforced = (controller_rate.is_some() || self.config.fq) && self.nominal_rate.0 > 0;
         self.pacer.set_rate(enforced.then_some(self.nominal_rate));
         self.burst = burst_segments(&self.config, self.nominal_rate, self.min_rtt.get(), self.controller.min_tso_segments());
     }
 
-    fn queued(&mut self) -> Queued {
+    fn queue(&mut self) -> Queued {
         let bursts = self.bursts.outstanding(self.una, self.nxt);
         Queued { una: self.una, nxt: self.nxt, bursts }
     }

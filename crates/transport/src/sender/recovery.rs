@@ -1,4 +1,4 @@
-//! Loss recovery as a machine of five states.
+//! Loss recovery as a state machine with five states.
 //!
 //! ```text
 //!            sacked, or retransmissions out         lost
@@ -8,8 +8,8 @@
 //!    └── time-out (from any) ─────────────────────────────► Loss ─────┘
 //! ```
 //!
-//! Source: Linux `tcp_fastretrans_alert`, `tcp_process_loss`, `tcp_enter_loss`, `tcp_enter_recovery`, `tcp_try_undo_*` (`net/ipv4/tcp_input.c`, 6.18);
-//! F-RTO is RFC 5682 with selective acknowledgements (§3).
+//! Source: Linux 6.18 `tcp_fastretrans_alert`, `tcp_process_loss`, `tcp_enter_loss`, `tcp_enter_recovery`, `tcp_try_undo_*`
+//! (`net/ipv4/tcp_input.c`); F-RTO is RFC 5682 with selective acknowledgements (§3).
 
 use super::Sender;
 use super::timers::Purpose;
@@ -20,12 +20,12 @@ use crate::tlp::TIMEOUT_MIN;
 use bentpipe_cc::{Congestion, LostPacket, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// The state; Linux's `tcp_ca_state`, in its order.
+/// State of loss recovery: Linux's `tcp_ca_state`, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Open,
     Disorder,
-    /// The window comes down without a loss: ECN.
+    /// The window is reduced without a loss, for ECN.
     Cwr,
     Recovery,
     Loss,
@@ -43,54 +43,54 @@ impl State {
     }
 }
 
-/// What recovery has to know of an acknowledgement.
+/// Signals of an acknowledgement for loss recovery.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts, not states
-pub(super) struct Seen {
+pub(super) struct AckSignals {
     pub prior_una: u64,
     pub una_advanced: bool,
     pub ts_ecr: Time,
-    /// Something was acknowledged selectively.
+    /// It acknowledges data selectively.
     pub sacked: bool,
-    /// A duplicate that says nothing else.
+    /// A duplicate ACK without other information.
     pub duplicate: bool,
-    /// Never retransmitted data from before the trouble arrived.
+    /// Data below `high_seq` arrived without a retransmission.
     pub original_arrived: bool,
-    /// A mark is echoed that was not before.
+    /// It echoes a new CE mark.
     pub ece: bool,
 }
 
-/// What came of it.
+/// Whether lost packets may be retransmitted after an acknowledgement (Linux's `rexmit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    /// What is lost may be retransmitted.
+pub(super) enum Rexmit {
+    /// Lost packets may be retransmitted.
     Retransmit,
     /// Retransmissions wait for the next acknowledgement.
     Hold,
 }
 
 impl Sender {
-    /// PRR is at work (`tcp_in_cwnd_reduction`).
+    /// Whether PRR controls the window (`tcp_in_cwnd_reduction`).
     pub(super) fn in_reduction(&self) -> bool {
         matches!(self.state, State::Cwr | State::Recovery)
     }
 
-    pub(super) fn on_dubious_ack(&mut self, now: Time, seen: Seen) -> Then {
-        // Marks say that the path is congested, whatever else a reduction was for (`tcp_fastretrans_alert`, A; RFC 3168 §6.1.2).
-        if seen.ece {
-            self.restorable = false;
+    pub(super) fn fastretrans_alert(&mut self, now: Time, signals: AckSignals) -> Rexmit {
+        // Marks show congestion, whatever the reason of an earlier reduction (`tcp_fastretrans_alert`, A; RFC 3168 §6.1.2).
+        if signals.ece {
+            self.can_restore = false;
         }
         if self.state == State::Open {
             self.undo.forget_retransmissions();
         } else if self.una >= self.high_seq {
             match self.state {
-                // A mark has to be answered by something above high_seq.
+                // Cwr ends only when data above high_seq is acknowledged.
                 State::Cwr if self.una != self.high_seq => {
                     self.end_reduction();
                     self.set_state(now, State::Open);
                 }
                 State::Recovery => {
-                    self.leave_recovery(now, seen.ts_ecr);
+                    self.leave_recovery(now, signals.ts_ecr);
                     self.end_reduction();
                 }
                 _ => {}
@@ -98,89 +98,89 @@ impl Sender {
         }
         match self.state {
             State::Recovery => {
-                if seen.una_advanced && self.try_undo_partial(now, seen) {
-                    return Then::Hold;
+                if signals.una_advanced && self.try_undo_partial(now, signals) {
+                    return Rexmit::Hold;
                 }
                 if self.try_undo_dsack(now) {
-                    self.try_to_open(now, seen.ece);
+                    self.try_to_open(now, signals.ece);
                 }
-                self.identify_losses(now);
+                self.identify_packet_loss(now);
                 if self.state == State::Recovery || self.board.lost_out() == 0 {
-                    return Then::Retransmit;
+                    return Rexmit::Retransmit;
                 }
             }
             State::Loss => {
-                let then = self.process_loss(now, seen);
+                let rexmit = self.process_loss(now, signals);
                 let retransmissions = self.board.retrans_out();
-                self.identify_losses(now);
-                // On to a new recovery only if the window was restored, or a retransmission was lost.
+                self.identify_packet_loss(now);
+                // Start a new recovery only if the window was restored or a retransmission was lost.
                 if self.state != State::Open && self.board.retrans_out() >= retransmissions {
-                    return then;
+                    return rexmit;
                 }
-                self.look_for_losses(now, seen);
+                self.detect_losses_or_open(now, signals);
             }
-            State::Open | State::Disorder | State::Cwr => self.look_for_losses(now, seen),
+            State::Open | State::Disorder | State::Cwr => self.detect_losses_or_open(now, signals),
         }
         if self.board.lost_out() > 0 {
-            self.enter_recovery(now, seen.ece);
+            self.enter_recovery(now, signals.ece);
         }
-        Then::Retransmit
+        Rexmit::Retransmit
     }
 
-    fn look_for_losses(&mut self, now: Time, seen: Seen) {
+    fn detect_losses_or_open(&mut self, now: Time, signals: AckSignals) {
         if self.state <= State::Disorder {
             self.try_undo_dsack(now);
         }
-        self.identify_losses(now);
+        self.identify_packet_loss(now);
         if self.board.lost_out() == 0 {
-            self.try_to_open(now, seen.ece);
+            self.try_to_open(now, signals.ece);
         }
     }
 
-    fn process_loss(&mut self, now: Time, seen: Seen) -> Then {
+    fn process_loss(&mut self, now: Time, signals: AckSignals) -> Rexmit {
         let recovered = self.una >= self.high_seq;
-        if seen.una_advanced
-            && let Some(cause) = self.undo.cause(seen.ts_ecr)
+        if signals.una_advanced
+            && let Some(cause) = self.undo.cause(signals.ts_ecr)
         {
             self.undo_loss(now, cause);
-            return Then::Retransmit;
+            return Rexmit::Retransmit;
         }
         if self.frto {
-            // Step 3.b: not all was lost, for data never retransmitted arrived.
-            if seen.original_arrived {
+            // Step 3.b: data never retransmitted arrived, so the time-out was spurious.
+            if signals.original_arrived {
                 self.undo_loss(now, UndoCause::Frto);
-                return Then::Retransmit;
+                return Rexmit::Retransmit;
             }
             if self.nxt > self.high_seq {
-                // Step 3.a: new data went out, and only it is reported: the loss was real.
-                self.frto &= !(seen.sacked || seen.duplicate);
-            } else if seen.una_advanced && !recovered {
+                // Step 3.a: new data was sent, and only that is SACKed: the loss was real.
+                self.frto &= !(signals.sacked || signals.duplicate);
+            } else if signals.una_advanced && !recovered {
                 // Step 2.b: new data decides.
                 self.high_seq = self.nxt;
                 if self.has_new_data() && self.nxt < self.window_end {
-                    return Then::Hold;
+                    return Rexmit::Hold;
                 }
                 self.frto = false;
             }
         }
         if recovered {
-            self.leave_recovery(now, seen.ts_ecr);
+            self.leave_recovery(now, signals.ts_ecr);
         }
-        Then::Retransmit
+        Rexmit::Retransmit
     }
 
-    /// A time-out: what was sent long enough ago is lost, and the window is what is still out, and one.
+    /// Enter Loss after a time-out: mark old packets lost, and set cwnd to the packets in flight plus one.
     pub(super) fn enter_loss(&mut self, now: Time) {
-        let due = self.due(now, Nanos::ZERO);
+        let due = self.loss_cutoff(now, Nanos::ZERO);
         self.mark(now, |board, lost| board.mark_timed_out(due, lost));
         let fresh = self.state <= State::Disorder || self.una >= self.high_seq || (self.state == State::Loss && self.timeouts_in_row == 0);
         let frto = self.state < State::Recovery || self.timeouts_in_row > 0;
         if fresh {
-            self.restorable = true;
-            self.tell(now, Congestion::Timeout);
+            self.can_restore = true;
+            self.notify_controller(now, Congestion::Timeout);
             self.undo.begin(self.una, self.board.retrans_out());
         } else {
-            self.tell(now, Congestion::TimeoutAgain);
+            self.notify_controller(now, Congestion::TimeoutAgain);
         }
         self.set_window(u64::from(self.board.in_flight()) + 1);
         self.state = State::Loss;
@@ -195,14 +195,14 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, now: Time, ece: bool) {
         self.undo.begin(self.una, self.board.retrans_out());
         if self.in_reduction() {
-            // PRR goes on with the reduction under way; what was before it is not known here.
-            self.restorable = false;
+            // PRR continues the current reduction; the window before it is not known here.
+            self.can_restore = false;
         } else {
-            self.restorable = !ece;
+            self.can_restore = !ece;
             self.begin_reduction(now, Congestion::Loss);
         }
         self.state = State::Recovery;
-        self.note(now, FlowEvent::RecoveryEntered);
+        self.record_event(now, FlowEvent::RecoveryEntered);
     }
 
     pub(super) fn begin_reduction(&mut self, now: Time, event: Congestion) {
@@ -210,10 +210,10 @@ impl Sender {
         self.probe.cancel();
         self.prr = Prr::begin(self.cwnd);
         self.ecn.on_reduction();
-        self.tell(now, event);
+        self.notify_controller(now, event);
     }
 
-    /// One acknowledgement's worth of PRR.
+    /// Apply PRR for one acknowledgement.
     pub(super) fn reduce(&mut self, delivered: u64, lost: u64, una_advanced: bool) {
         if self.controls_recovery {
             return;
@@ -224,35 +224,35 @@ impl Sender {
         }
     }
 
-    /// The window is where the reduction was to bring it.
+    /// Set cwnd to ssthresh at the end of a reduction.
     pub(super) fn end_reduction(&mut self) {
         if self.ssthresh != u64::MAX && (self.state == State::Cwr || self.undo.is_armed()) {
             self.set_window(self.ssthresh);
         }
     }
 
-    /// An ECN echo asks for a reduction, once an RTT.
+    /// Enter Cwr for an ECN echo, at most once per RTT.
     fn enter_cwr(&mut self, now: Time) {
         if self.state < State::Cwr {
             self.undo.end();
-            self.restorable = false;
+            self.can_restore = false;
             self.begin_reduction(now, Congestion::Ecn);
             self.state = State::Cwr;
-            self.note(now, FlowEvent::EcnReduction);
+            self.record_event(now, FlowEvent::EcnReduction);
         }
     }
 
     pub(super) fn set_state(&mut self, now: Time, state: State) {
         if self.state >= State::Recovery && state < State::Recovery {
-            self.note(now, FlowEvent::RecoveryLeft);
+            self.record_event(now, FlowEvent::RecoveryLeft);
         }
         if self.state >= State::Cwr && state < State::Cwr {
-            self.tell(now, Congestion::RecoveryEnd);
+            self.notify_controller(now, Congestion::RecoveryEnd);
         }
         self.state = state;
     }
 
-    /// All that was outstanding when recovery began is acknowledged.
+    /// Leave recovery: all data below `high_seq` is acknowledged.
     fn leave_recovery(&mut self, now: Time, ts_ecr: Time) {
         match self.undo.cause(ts_ecr) {
             Some(cause) => self.undo(now, cause),
@@ -268,12 +268,13 @@ impl Sender {
         self.set_state(now, State::Open);
     }
 
-    /// Before all is acknowledged: the echo shows that the acknowledgement answers an original. Whether that settles this acknowledgement.
-    fn try_undo_partial(&mut self, now: Time, seen: Seen) -> bool {
-        if !self.undo.is_armed() || !self.undo.was_delayed(seen.ts_ecr) {
+    /// Undo before `high_seq` is acknowledged, if the echo shows that the ACK answers an original. Returns whether this ends the processing of
+    /// the ACK.
+    fn try_undo_partial(&mut self, now: Time, signals: AckSignals) -> bool {
+        if !self.undo.is_armed() || !self.undo.was_delayed(signals.ts_ecr) {
             return false;
         }
-        self.rack.on_reordering(seen.prior_una, self.board.highest_sacked(self.una), self.config.mss);
+        self.rack.on_reordering(signals.prior_una, self.board.highest_sacked(self.una), self.config.mss);
         if self.board.retrans_out() > 0 {
             return true; // more evidence will come
         }
@@ -296,13 +297,13 @@ impl Sender {
     }
 
     fn undo(&mut self, now: Time, cause: UndoCause) {
-        if self.restorable {
-            self.tell(now, Congestion::Undo);
+        if self.can_restore {
+            self.notify_controller(now, Congestion::Undo);
         }
         self.undo.end();
         self.rack.recheck();
         self.counters.undos += 1;
-        self.note(now, FlowEvent::Undo(cause));
+        self.record_event(now, FlowEvent::Undo(cause));
     }
 
     fn try_to_open(&mut self, now: Time, ece: bool) {
@@ -326,8 +327,9 @@ impl Sender {
         }
     }
 
-    /// Looks for losses if anything new was delivered, and arms the reordering timer for what is not due yet: no other timer is set then.
-    fn identify_losses(&mut self, now: Time) {
+    /// Detect losses if a packet was newly delivered, and arm the reordering timer for candidates that are not due yet; no other timer is set
+    /// then.
+    fn identify_packet_loss(&mut self, now: Time) {
         if !self.rack.take_advanced() {
             return;
         }
@@ -337,7 +339,7 @@ impl Sender {
         }
     }
 
-    /// Marks what is lost; when the last of what was overtaken and is not yet lost will be.
+    /// Mark lost packets. Returns the time at which the last remaining candidate will be lost.
     pub(super) fn detect_losses(&mut self, now: Time) -> Option<Time> {
         let window = self.rack.reordering_window(
             self.state >= State::Recovery,
@@ -345,17 +347,17 @@ impl Sender {
             self.min_rtt.get(),
             self.rtt.srtt().unwrap_or(Nanos::ZERO),
         );
-        let (newest, due) = (self.rack.newest(), self.due(now, window));
-        let last = self.mark(now, |board, lost| board.expire(newest, due, lost));
+        let (newest, due) = (self.rack.newest(), self.loss_cutoff(now, window));
+        let last = self.mark(now, |board, lost| board.mark_rack_losses(newest, due, lost));
         last.map(|sent_at| sent_at + self.rack.rtt() + window)
     }
 
-    /// What was sent by then and is not delivered is lost.
-    fn due(&self, now: Time, window: Nanos) -> Option<Time> {
+    /// Return the cutoff: packets sent by then and not delivered are lost.
+    fn loss_cutoff(&self, now: Time, window: Nanos) -> Option<Time> {
         now.0.checked_sub(self.rack.rtt().0)?.checked_sub(window.0).map(Time)
     }
 
-    /// Lets the scoreboard mark losses, and tells the controller of each.
+    /// Let the scoreboard mark losses, and notify the controller of each.
     fn mark<T>(&mut self, now: Time, mark: impl FnOnce(&mut Scoreboard, &mut dyn FnMut(&Packet)) -> T) -> T {
         let mss = u64::from(self.config.mss);
         let delivered_total = self.bytes(self.rate.delivered());

@@ -1,4 +1,4 @@
-//! A sender and a receiver joined by a pipe that loses, delays and duplicates what a test tells it to.
+//! A sender and a receiver joined by a pipe that loses, delays, duplicates and marks packets as a test requests.
 
 use crate::config::{ReceiverConfig, SenderConfig};
 use crate::receiver::Receiver;
@@ -14,25 +14,33 @@ pub const fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// A window that stands still but for what the sender sets: halved in recovery.
-pub struct Fixed {
+/// A controller with a constant window, except for what the sender sets: halved in recovery.
+pub struct FixedWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
     pub rate: Option<Rate>,
-    pub owns: bool,
+    pub owns_recovery: bool,
     pub prior: (u64, u64),
     pub acks: u64,
-    /// Windows that the send buffer has room for.
+    /// Windows of room in the send buffer.
     pub factor: u32,
 }
 
-impl Fixed {
+impl FixedWindow {
     pub fn new(packets: u64) -> Self {
-        Self { cwnd: packets, ssthresh: u64::MAX / MSS, rate: None, owns: false, prior: (packets, u64::MAX / MSS), acks: 0, factor: 2 }
+        Self {
+            cwnd: packets,
+            ssthresh: u64::MAX / MSS,
+            rate: None,
+            owns_recovery: false,
+            prior: (packets, u64::MAX / MSS),
+            acks: 0,
+            factor: 2,
+        }
     }
 }
 
-impl Controller for Fixed {
+impl Controller for FixedWindow {
     fn on_established(&mut self, _now: Time, _rtt: Option<Nanos>) {}
     fn on_ack(&mut self, _ack: &AckSample) {
         self.acks += 1;
@@ -69,14 +77,14 @@ impl Controller for Fixed {
         self.rate
     }
     fn controls_recovery(&self) -> bool {
-        self.owns
+        self.owns_recovery
     }
     fn observe(&self, probe: &mut dyn Probe) {
         probe.value("acks", self.acks as f64);
     }
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Deliver,
@@ -105,11 +113,11 @@ pub struct Pipe {
     pub receiver: Receiver,
     pub now: Time,
     pub one_way: Nanos,
-    /// Every segment sent, the SYN aside.
+    /// Every segment sent except the SYN.
     pub sent: Vec<(Time, Segment)>,
-    /// Every acknowledgement sent, the SYN's aside.
+    /// Every acknowledgement sent except the SYN-ACK.
     pub acks: Vec<(Time, Ack)>,
-    /// Acknowledgements that the sender took as a part of the one behind them.
+    /// Acknowledgements that the sender coalesced into the next one.
     pub deferred: u64,
     data_fate: DataFate,
     ack_fate: AckFate,
@@ -138,19 +146,19 @@ impl Pipe {
         }
     }
 
-    /// The fate of the n-th segment.
+    /// Set the function that decides the fate of the n-th segment.
     pub fn data(mut self, fate: impl FnMut(&Segment, usize) -> Fate + 'static) -> Self {
         self.data_fate = Box::new(fate);
         self
     }
 
-    /// The fate of the n-th acknowledgement.
+    /// Set the function that decides the fate of the n-th acknowledgement.
     pub fn acks(mut self, fate: impl FnMut(&Ack, usize) -> Fate + 'static) -> Self {
         self.ack_fate = Box::new(fate);
         self
     }
 
-    /// Opens, and offers bytes and the end.
+    /// Open the connection, offer `bytes` and close.
     pub fn transfer(mut self, bytes: u64) -> Self {
         self.sender.open(self.now);
         self.sender.app_write(self.now, Bytes(bytes));
@@ -158,7 +166,7 @@ impl Pipe {
         self
     }
 
-    /// Opens, and never ends.
+    /// Open the connection with unlimited data.
     pub fn bulk(mut self) -> Self {
         self.sender.open(self.now);
         self.sender.app_unlimited();
@@ -175,12 +183,12 @@ impl Pipe {
         self
     }
 
-    /// Until everything is acknowledged; the time it took.
+    /// Run until everything is acknowledged and return the time it took.
     pub fn finish(&mut self) -> Nanos {
         self.drain();
         while !self.sender.is_done() {
-            let at = self.next_at().expect("something is under way, or a timer is set");
-            assert!(at < Time::ZERO + Nanos::from_secs(1_000_000), "it does not end: {:?}", self.sender.stats());
+            let at = self.next_at().expect("a packet is in flight, or a timer is set");
+            assert!(at < Time::ZERO + Nanos::from_secs(1_000_000), "the transfer does not end: {:?}", self.sender.stats());
             self.step(at);
         }
         self.now.since(Time::ZERO)
@@ -202,8 +210,8 @@ impl Pipe {
                     }
                 }
                 Event::Ack(ack) => {
-                    let behind = self.events.first_key_value().filter(|(key, _)| key.0 <= at).and_then(|(_, event)| event.ack());
-                    if self.sender.defers(at, &ack, behind) {
+                    let next = self.events.first_key_value().filter(|(key, _)| key.0 <= at).and_then(|(_, event)| event.ack());
+                    if self.sender.defers_ack(at, &ack, next) {
                         self.deferred += 1;
                     } else {
                         self.sender.on_ack(at, &ack);
@@ -220,7 +228,7 @@ impl Pipe {
             self.sender.on_wake(at);
         }
         self.drain();
-        assert!(self.sender.wake_at().is_none_or(|wake| wake > at), "it would wake at once, for ever");
+        assert!(self.sender.wake_at().is_none_or(|wake| wake > at), "the sender would wake at once, for ever");
     }
 
     pub fn drain(&mut self) {
@@ -231,7 +239,7 @@ impl Pipe {
                 self.sent.push((self.now, segment));
                 (self.data_fate)(&segment, self.sent.len() - 1)
             };
-            self.under_way(fate, |ce| Event::Data(segment, ce));
+            self.schedule(fate, |ce| Event::Data(segment, ce));
         }
     }
 
@@ -242,10 +250,10 @@ impl Pipe {
             self.acks.push((self.now, ack));
             (self.ack_fate)(&ack, self.acks.len() - 1)
         };
-        self.under_way(fate, |_| Event::Ack(ack));
+        self.schedule(fate, |_| Event::Ack(ack));
     }
 
-    fn under_way(&mut self, fate: Fate, event: impl Fn(bool) -> Event) {
+    fn schedule(&mut self, fate: Fate, event: impl Fn(bool) -> Event) {
         let mut at = |extra: Nanos, ce: bool| {
             self.order += 1;
             self.events.insert((self.now + self.one_way + extra, self.order), event(ce));
@@ -262,7 +270,7 @@ impl Pipe {
         }
     }
 
-    /// How often each byte range starting at `seq` was sent.
+    /// Return the times at which the segment at `seq` was sent.
     pub fn times_sent(&self, seq: u64) -> Vec<Time> {
         self.sent.iter().filter(|(_, s)| s.seq == seq).map(|&(at, _)| at).collect()
     }

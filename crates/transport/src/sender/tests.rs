@@ -1,6 +1,6 @@
-//! The checklist against Linux that needs both ends, a behaviour each. What one part decides alone is tested beside it.
+//! Behaviours of Linux that need both ends to test, one per test. Those of a single module are tested beside it.
 
-use super::testing::{Fate, Fixed, MSS, Pipe, ms};
+use super::testing::{Fate, FixedWindow, MSS, Pipe, ms};
 use crate::config::{ReceiverConfig, SenderConfig};
 use crate::stats::{FlowEvent, UndoCause};
 use bentpipe_cc::RecoveryState;

@@ -1,4 +1,4 @@
-//! Timers: one at a time, as in the kernel (`icsk_pending`), and the handshake.
+//! Timers, one at a time as in the kernel (`icsk_pending`), and the handshake.
 //!
 //! Source: Linux `net/ipv4/tcp_timer.c`, `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_rack_reo_timeout`.
 
@@ -11,26 +11,26 @@ use crate::wire::{Ack, Segment, SegmentEcn};
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Nanos, Time};
 
-/// SYN retransmissions a second apart; later ones double (`tcp_syn_linear_timeouts`).
+/// SYN retransmissions one second apart; the intervals of later ones double (`tcp_syn_linear_timeouts`).
 const LINEAR_SYN_TIMEOUTS: u32 = 4;
 
-/// A retransmission timer that is overdue when it is rearmed fires this much later (`tcp_rearm_rto`).
+/// Delay of a retransmission timer that is already overdue when it is rearmed (`tcp_rearm_rto`).
 const TIMER_MIN: Nanos = Nanos::from_micros(1);
 
-/// Before data flows.
+/// State of the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Handshake {
-    /// Nobody opened it.
+    /// The connection is not open.
     Closed,
-    /// A SYN leaves next; this many left before.
+    /// A SYN is due; this many were sent before.
     Due(u32),
-    /// It left.
-    Sent { at: Time, resend_at: Time, count: u32 },
-    /// It was answered.
+    /// The SYN was sent.
+    Sent { at: Time, retransmit_at: Time, count: u32 },
+    /// The SYN-ACK arrived.
     Done,
 }
 
-/// What the timer is for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Retransmission,
@@ -44,7 +44,7 @@ pub(super) struct Timer {
     pub at: Time,
 }
 
-/// What leaves next whatever window and pacing say.
+/// Segment to send next regardless of window and pacing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Forced {
     /// The first packet outstanding, after a time-out.
@@ -54,7 +54,7 @@ pub(super) enum Forced {
 }
 
 impl Sender {
-    /// Opens the connection: the SYN is due.
+    /// Open the connection: a SYN is due.
     pub fn open(&mut self, now: Time) {
         if matches!(self.handshake, Handshake::Closed) {
             self.handshake = Handshake::Due(0);
@@ -62,19 +62,19 @@ impl Sender {
         }
     }
 
-    /// When to call [`Self::on_wake`] and [`Self::poll_transmit`], unless an acknowledgement comes first.
+    /// Time at which to call [`Self::on_wake`] and [`Self::poll_transmit`], unless an acknowledgement comes first.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         match self.handshake {
-            Handshake::Sent { resend_at, .. } => Some(resend_at),
+            Handshake::Sent { retransmit_at, .. } => Some(retransmit_at),
             _ => self.timer.map(|t| t.at).into_iter().chain(self.pacing_wake).min(),
         }
     }
 
-    /// A timer may be due.
+    /// Run the timer that is due, if any.
     pub fn on_wake(&mut self, now: Time) {
-        if let Handshake::Sent { resend_at, count, .. } = self.handshake
-            && resend_at <= now
+        if let Handshake::Sent { retransmit_at, count, .. } = self.handshake
+            && retransmit_at <= now
         {
             self.handshake = Handshake::Due(count);
         }
@@ -97,10 +97,10 @@ impl Sender {
         let Handshake::Due(before) = self.handshake else { return None };
         let doublings = before.saturating_sub(LINEAR_SYN_TIMEOUTS).min(16);
         let wait = Nanos(INITIAL_RTO.0 << doublings).min(self.config.rto_max);
-        self.handshake = Handshake::Sent { at: now, resend_at: now + wait, count: before + 1 };
-        // A SYN that is retransmitted asks for nothing: what asks may be what was dropped (RFC 3168 §6.1.1.1, `tcp_ecn_fallback`).
-        let ask = if before == 0 { self.config.ecn } else { EcnMode::Off };
-        let ecn = SegmentEcn { ask, ..SegmentEcn::default() };
+        self.handshake = Handshake::Sent { at: now, retransmit_at: now + wait, count: before + 1 };
+        // A retransmitted SYN requests no ECN: the request may be the reason for the drop (RFC 3168 §6.1.1.1, `tcp_ecn_fallback`).
+        let requested = if before == 0 { self.config.ecn } else { EcnMode::Off };
+        let ecn = SegmentEcn { requested, ..SegmentEcn::default() };
         Some(Segment {
             seq: 0,
             len: 0,
@@ -120,8 +120,8 @@ impl Sender {
         self.ts_recent = ack.tsval;
         self.ecn.agree(ack.ecn);
         self.window_end = ack.window.0;
-        self.sees_window(ack.window);
-        // Of a SYN sent twice, the echo tells which one was answered.
+        self.on_peer_window(ack.window);
+        // After a SYN retransmission, the echo shows which SYN was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });
         self.min_rtt.update(now, rtt, false);
         let hosts = self.turnaround.draw();
@@ -130,12 +130,12 @@ impl Sender {
         self.counters = Counters { latest_rtt: Some(rtt), fresh_rtt: Some(rtt), ..self.counters };
         self.last_sent_at = now;
         if count > 2 {
-            self.set_window(1); // lost more than once: one packet (`tcp_init_transfer`)
+            self.set_window(1); // start from one packet if more than one SYN was lost (`tcp_init_transfer`)
         }
         self.controller.on_established(now, Some(rtt));
-        self.read_window();
+        self.sync_window();
         self.update_pacing();
-        self.note(now, FlowEvent::Established);
+        self.record_event(now, FlowEvent::Established);
         self.fill_buffer(now);
     }
 
@@ -147,7 +147,7 @@ impl Sender {
         self.timer.is_some_and(|t| t.purpose == purpose)
     }
 
-    /// Restarts the retransmission timer; one that another timer displaced goes on from when the first packet was sent.
+    /// Restart the retransmission timer. If another timer had replaced it, it counts from the send time of the first packet.
     pub(super) fn rearm(&mut self, now: Time) {
         let Some(head) = self.board.head() else {
             self.timer = None;
@@ -158,28 +158,28 @@ impl Sender {
         self.arm(Purpose::Retransmission, (from + self.rtt.rto()).max(now + TIMER_MIN));
     }
 
-    /// New data left: `first` outstanding, or behind a probe timer.
+    /// Rearm after new data was sent, if it is the `first` outstanding or replaces a probe timer.
     pub(super) fn rearm_after_new_data(&mut self, now: Time, first: bool) {
         if first || self.has_timer(Purpose::TailProbe) {
             self.rearm(now);
         }
     }
 
-    /// The first packet was retransmitted.
+    /// Rearm after the first packet was retransmitted.
     pub(super) fn rearm_after_head(&mut self, now: Time) {
         if !self.has_timer(Purpose::Reordering) {
             self.arm(Purpose::Retransmission, now + self.rtt.rto());
         }
     }
 
-    /// An acknowledgement made progress.
+    /// Arm the probe or retransmission timer after an acknowledgement made progress.
     pub(super) fn set_timer(&mut self, now: Time) {
         if !self.schedule_probe(now, true) {
             self.rearm(now);
         }
     }
 
-    /// Arms the probe timer, unless the state forbids it. `advancing`: the retransmission timer would start anew.
+    /// Arm the probe timer, unless the state forbids it. `advancing`: the retransmission timer would restart.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let Some(head) = self.board.head() else { return false };
         if !matches!(self.state, State::Open | State::Cwr) {
@@ -200,7 +200,7 @@ impl Sender {
         self.enter_loss(now);
         self.timeouts_in_row += 1;
         self.counters.timeouts += 1;
-        self.note(now, FlowEvent::Timeout(self.timeouts_in_row));
+        self.record_event(now, FlowEvent::Timeout(self.timeouts_in_row));
         self.rtt.back_off();
         self.arm(Purpose::Retransmission, now + self.rtt.rto());
         self.forced = Some(Forced::Head);

@@ -1,11 +1,11 @@
-//! What may leave now.
+//! Transmission: the next segment that may leave now.
 //!
 //! Source: Linux `tcp_write_xmit`, `tcp_xmit_retransmit_queue`, `tcp_send_loss_probe`, `tcp_event_new_data_sent` (`net/ipv4/tcp_output.c`).
 
 use super::Sender;
 use super::recovery::State;
 use super::timers::{Forced, Handshake};
-use crate::cwnd_usage::Fill;
+use crate::cwnd_usage::WindowFill;
 use crate::scoreboard::Departure;
 use crate::stats::{FlowEvent, Limit};
 use crate::wire::{Segment, SegmentEcn};
@@ -13,7 +13,7 @@ use bentpipe_cc::Congestion;
 use bentpipe_profile::{Nanos, Time};
 
 impl Sender {
-    /// The next segment that may leave now; call until `None`.
+    /// Return the next segment to send now; call until `None`.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if !matches!(self.handshake, Handshake::Done) {
             return self.poll_handshake(now);
@@ -30,12 +30,12 @@ impl Sender {
                     let mut wrote = self.make_room(now);
                     if !wrote || limit != Limit::Sender {
                         while wrote {
-                            wrote = self.fill_buffer(now); // that nothing leaves does not keep the application from writing on
+                            wrote = self.fill_buffer(now); // the application writes on even if nothing can be sent
                         }
                         self.pause(now, limit);
                         return None;
                     }
-                    self.bursts.end(); // the piece before has left
+                    self.bursts.end(); // the previous write has been sent
                 }
             }
         }
@@ -46,7 +46,7 @@ impl Sender {
         self.buffer.written() > self.nxt || self.fin_is_due()
     }
 
-    /// The application closed, all it wrote was sent, the FIN was not.
+    /// Whether the application closed and all its data was sent, but not the FIN.
     fn fin_is_due(&self) -> bool {
         self.buffer.is_closed() && !self.buffer.has_more() && !self.fin_sent
     }
@@ -81,7 +81,7 @@ impl Sender {
         let mut segment = self.send_new(now, len, fin);
         segment.push |= self.ends_burst();
         if self.bursts.is_over() {
-            self.expand_buffer(); // `tcp_event_new_data_sent` looks after each skb, before the next fills the window
+            self.expand_buffer(); // as `tcp_event_new_data_sent` does after each skb, before the next fills the window
         }
         Ok(segment)
     }
@@ -96,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// Length of the next new segment, and whether the FIN goes with it.
+    /// Return the length of the next new segment, and whether it carries the FIN.
     fn next_new(&self) -> (u32, bool) {
         let unsent = self.buffer.written() - self.nxt;
         #[allow(clippy::cast_possible_truncation)] // at most the MSS
@@ -106,7 +106,7 @@ impl Sender {
 
     fn send_new(&mut self, now: Time, len: u32, fin: bool) -> Segment {
         let first = self.board.packets_out() == 0;
-        let departure = self.depart(now, true);
+        let departure = self.begin_departure(now, true);
         let seq = self.nxt;
         self.board.push(seq, len, fin, &departure);
         self.nxt += u64::from(len) + u64::from(fin);
@@ -116,15 +116,15 @@ impl Sender {
         }
         self.rearm_after_new_data(now, first);
         self.sent_new = true;
-        self.leave(now, len);
-        // `tcp_push` marks the last of the queue at the end of every write; what is appended to it takes the mark away.
+        self.on_segment_sent(now, len);
+        // `tcp_push` sets PSH on the last segment of the queue after every write; data appended later clears it.
         let push = seq + u64::from(len) == self.buffer.written();
         let ecn = if len > 0 { self.ecn.on_new_data() } else { SegmentEcn::default() };
         Segment { seq, len, syn: false, fin, push, retransmission: false, tsval: departure.at, ts_ecr: self.ts_recent, ecn }
     }
 
     fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
-        let departure = self.depart(now, !probe);
+        let departure = self.begin_departure(now, !probe);
         let packet = self.board.retransmit(index, &departure, probe);
         if !probe {
             self.undo.on_retransmission(now);
@@ -133,7 +133,7 @@ impl Sender {
             }
         }
         self.counters.retransmits += 1;
-        self.leave(now, packet.len);
+        self.on_segment_sent(now, packet.len);
         Segment {
             seq: packet.seq,
             len: packet.len,
@@ -147,13 +147,14 @@ impl Sender {
         }
     }
 
-    /// What a packet remembers of this moment. `counted`: it will be in flight.
-    fn depart(&mut self, now: Time, counted: bool) -> Departure {
+    /// Return the connection state to record with a packet sent now. `counted`: the packet counts as in flight.
+    fn begin_departure(&mut self, now: Time, counted: bool) -> Departure {
         if self.board.in_flight() == 0 && self.counters.segments_sent > 0 {
-            self.tell(now, Congestion::Restart(now.since(self.last_sent_at)));
+            self.notify_controller(now, Congestion::Restart(now.since(self.last_sent_at)));
         }
-        // Acknowledgements that arrive at one instant are still taken one after the other, each at its own microsecond (`tcp_mstamp_refresh`). What is
-        // sent for a later one must count as sent later: RACK would else think a retransmission overtaken by what left just before it.
+        // The kernel processes acknowledgements of one instant one after the other, each at its own microsecond (`tcp_mstamp_refresh`). A
+        // segment sent for a later one must have a later timestamp; else RACK would think a retransmission overtaken by a segment sent just
+        // before it.
         self.last_stamp = now.max(self.last_stamp + Nanos(1));
         Departure {
             at: self.last_stamp,
@@ -164,8 +165,8 @@ impl Sender {
         }
     }
 
-    /// After a segment left.
-    fn leave(&mut self, now: Time, len: u32) {
+    /// Update counters, pacer and controller after a segment was sent.
+    fn on_segment_sent(&mut self, now: Time, len: u32) {
         self.counters.segments_sent += 1;
         self.last_sent_at = now;
         self.sent_any = true;
@@ -183,7 +184,7 @@ impl Sender {
                 let segment = self.probe_segment(now);
                 if segment.is_some() {
                     self.counters.probes += 1;
-                    self.note(now, FlowEvent::TailLossProbe);
+                    self.record_event(now, FlowEvent::TailLossProbe);
                 }
                 self.timer = None;
                 self.rearm(now);
@@ -192,13 +193,13 @@ impl Sender {
         }
     }
 
-    /// New data if there is any, else the last segment again.
+    /// Send a tail loss probe: new data if there is any, else the last segment once more.
     fn probe_segment(&mut self, now: Time) -> Option<Segment> {
         if self.has_new_data() {
             let (len, fin) = self.next_new();
             if self.nxt + u64::from(len) <= self.window_end {
                 let segment = self.send_new(now, len, fin);
-                self.sent_new = false; // what follows is the retransmission timer, not another probe's
+                self.sent_new = false; // the retransmission timer follows, not another probe timer
                 self.probe.sent(self.nxt, false);
                 return Some(segment);
             }
@@ -208,12 +209,12 @@ impl Sender {
         Some(segment)
     }
 
-    /// Nothing more may leave: what holds it back, and what follows from that.
+    /// Record the limiting factor after the last segment that may leave, and its consequences.
     fn pause(&mut self, now: Time, limit: Limit) {
         let in_flight = u64::from(self.board.in_flight());
         let limited = (limit == Limit::Window && self.pacing_wake.is_none()) || in_flight >= self.cwnd;
         if self.sent_any || limited {
-            self.usage.note(Fill {
+            self.usage.record(WindowFill {
                 now,
                 limited,
                 packets_out: u64::from(self.board.packets_out()),
@@ -231,11 +232,11 @@ impl Sender {
         }
         self.sent_new = false;
         self.sent_any = false;
-        self.bursts.end(); // what follows is decided anew, also at the same instant
+        self.bursts.end(); // the next burst is decided anew, even at the same instant
         self.limits.set(now, limit);
     }
 
-    /// A window that the application does not use goes (`tcp_cwnd_application_limited`).
+    /// Decay a window that the application does not use (`tcp_cwnd_application_limited`).
     fn decay_window(&mut self, now: Time) {
         let exempt = self.controls_recovery || !self.config.slow_start_after_idle || self.state != State::Open || self.buffer.is_full();
         if exempt {
@@ -247,10 +248,10 @@ impl Sender {
         }
     }
 
-    /// The buffer grows, and an application that waits for room writes.
+    /// Grow the buffer and let an application that waits for room write. Returns whether it wrote.
     fn make_room(&mut self, now: Time) -> bool {
         self.expand_buffer();
-        if self.may_write() && self.backlog.wakes(now) {
+        if self.may_write() && self.backlog.needs_wakeup(now) {
             self.buffer.wake();
             return false;
         }
@@ -258,26 +259,26 @@ impl Sender {
     }
 
     fn may_write(&mut self) -> bool {
-        let queued = self.queued();
-        matches!(self.handshake, Handshake::Done) && self.buffer.may_write(queued)
+        let queue = self.queue();
+        matches!(self.handshake, Handshake::Done) && self.buffer.may_write(queue)
     }
 
-    /// The buffer grows with the window, while that is not full (`tcp_check_space`, `tcp_should_expand_sndbuf`).
+    /// Grow the buffer with cwnd while the flow is not cwnd-limited (`tcp_check_space`, `tcp_should_expand_sndbuf`).
     fn expand_buffer(&mut self) {
         if self.buffer.is_full() && u64::from(self.board.in_flight()) < self.cwnd {
             self.buffer.expand(self.cwnd, self.controller.sndbuf_factor());
         }
     }
 
-    /// The application writes a piece, if there is room; whether it did.
+    /// Let the application make one write, if there is room. Returns whether it did.
     pub(super) fn fill_buffer(&mut self, now: Time) -> bool {
         if !self.may_write() {
             return false;
         }
-        let queued = self.queued();
+        let queue = self.queue();
         let unsent = self.buffer.written().saturating_sub(self.nxt);
         let in_flight = self.board.in_flight();
-        // What left a piece earlier is still with the host's device (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
+        // Segments of an earlier write are still in the host's device queue (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
         if !self.buffer.is_writing()
             && unsent < u64::from(self.config.mss)
             && u64::from(in_flight) < self.cwnd
@@ -288,7 +289,7 @@ impl Sender {
         self.restart_after_idle(now);
         let before = self.buffer.written();
         let window = self.cwnd.saturating_sub(u64::from(in_flight)).saturating_mul(u64::from(self.config.mss));
-        self.buffer.write(queued, window);
+        self.buffer.write(queue, window);
         self.backlog.on_write(self.buffer.written() - before);
         true
     }

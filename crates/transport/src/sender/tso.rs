@@ -1,8 +1,9 @@
-//! How much of the new data leaves in one piece, and whether it waits to become more.
+//! TSO bursts: how much new data leaves at once, and whether it is deferred to grow.
 //!
-//! Source: Linux 6.18 `tcp_write_xmit`, `tcp_tso_should_defer`, `tcp_grow_skb`, `tcp_mss_split_point`, `tcp_cwnd_test` (`net/ipv4/tcp_output.c`). A sender whose
-//! window opens by two segments with every acknowledgement does not send two each time: it waits until a whole burst fits, a third of the window, or what is
-//! left of the skb at the head of its queue. So data leave in bursts of a millisecond or so, and whoever shares the queue finds them there.
+//! Source: Linux 6.18 `tcp_write_xmit`, `tcp_tso_should_defer`, `tcp_grow_skb`, `tcp_mss_split_point`, `tcp_cwnd_test`
+//! (`net/ipv4/tcp_output.c`). A sender whose window opens by two segments with every ACK does not send two each time. It waits until a whole
+//! burst fits, or a third of the window, or the rest of the skb at the head of its queue. So data leaves in bursts of a millisecond or so,
+//! which other flows meet in a shared queue.
 
 use super::Sender;
 use super::recovery::State;
@@ -12,25 +13,25 @@ use crate::stats::Limit;
 use bentpipe_profile::{Nanos, Time};
 use std::collections::VecDeque;
 
-/// A share of the window that does not wait (`tcp_tso_win_divisor`).
+/// A burst of this share of the window is not deferred (`tcp_tso_win_divisor`).
 const WINDOW_DIVISOR: u64 = 3;
 
-/// It waits only while the last departure was so recent, and the next acknowledgement is expected so soon.
+/// A burst is deferred only if the last departure was this recent and the next ACK is expected this soon.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// Where the skbs of the send queue begin and end, and what is left of the burst under way.
+/// Boundaries of the skbs in the send queue, and the rest of the current burst.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
     /// Payload of a full skb.
     skb: u64,
-    /// An end of one, at or before the next byte to send; the others follow at every `skb`.
+    /// Boundary of an skb at or before the next byte to send; the others follow every `skb` bytes.
     boundary: u64,
-    /// Up to where the application had written when last looked.
+    /// End of the data written at the last look.
     written: u64,
-    /// Segments of the one under way, and those left of them; it is over when nothing more may leave.
+    /// Segments of the current burst, and those left of it; the burst also ends when nothing more may leave.
     size: u64,
     left: u64,
-    /// First bytes of those outstanding: each is an skb, and keeps the memory of one until its last byte is acknowledged.
+    /// First bytes of the outstanding bursts: each is an skb, and keeps the memory of one until its last byte is acknowledged.
     starts: VecDeque<u64>,
 }
 
@@ -39,32 +40,32 @@ impl Bursts {
         Self { skb: size_goal(config, u64::MAX), boundary: 0, written: 0, size: 0, left: 0, starts: VecDeque::new() }
     }
 
-    /// The peer's largest window changed: so does the largest skb.
+    /// Set the payload of the largest skb after the peer's largest window changed.
     pub const fn set_goal(&mut self, goal: u64) {
         self.skb = goal;
     }
 
-    /// What is left of the burst under way does not leave with it.
+    /// End the current burst without its remaining segments.
     pub const fn end(&mut self) {
         self.left = 0;
     }
 
-    /// Whether all of the burst under way has left.
+    /// Whether the current burst is complete.
     pub const fn is_over(&self) -> bool {
         self.left == 0
     }
 
-    /// How many are outstanding, of which `una` is the first byte not acknowledged and `nxt` the next to send.
+    /// Count the outstanding bursts; `una` is the first byte not acknowledged, `nxt` the next to send.
     pub fn outstanding(&mut self, una: u64, nxt: u64) -> u64 {
         while self.starts.get(1).map_or(una >= nxt, |next| *next <= una) && self.starts.pop_front().is_some() {}
         self.starts.len() as u64
     }
 
-    /// Bytes of the skb at the head of the queue, of which `nxt` is the first to send and `written` the end of the last.
+    /// Return the unsent bytes of the skb at the head of the queue; `nxt` is the next byte to send, `written` the end of the data.
     fn head(&mut self, nxt: u64, written: u64) -> u64 {
         self.boundary += (nxt - self.boundary) / self.skb * self.skb;
         if written > self.written {
-            // What the application adds begins a new skb, or fills the last. Of one that left in part what stayed is an skb of its own, with as much room.
+            // New data starts a new skb or fills the last one. The unsent rest of a partly sent skb is an skb of its own, with as much room.
             if self.boundary + self.skb > self.written {
                 self.boundary = nxt;
             }
@@ -75,7 +76,7 @@ impl Bursts {
 }
 
 impl Sender {
-    /// Whether new data, of which there are some and which the window allows, may leave now; if so a burst is under way.
+    /// Start a burst of new data, if it may leave now; within a burst do nothing. There must be new data that the window allows.
     pub(super) fn open_burst(&mut self, now: Time) -> Result<(), Limit> {
         if self.bursts.left > 0 {
             return Ok(());
@@ -86,7 +87,7 @@ impl Sender {
         let quota = room.min((self.cwnd / 2).max(1)).min(most);
         let written = self.buffer.written();
         let mut skb = self.bursts.head(self.nxt, written.max(self.nxt));
-        // A skb that is less than what may leave takes from the next one.
+        // An skb smaller than the send quota takes data from the next one.
         skb = skb.max((quota * mss).min(written.saturating_sub(self.nxt)));
         if skb > mss {
             self.defer(now, skb, self.nxt + skb >= written, most)?;
@@ -97,7 +98,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits, as an error that says for what, if more of the skb can leave soon.
+    /// Return the limiting factor as an error if the burst should be deferred because more of the skb can leave soon.
     pub(super) fn defer(&self, now: Time, skb: u64, is_tail: bool, most: u64) -> Result<(), Limit> {
         let departed = self.pacer.rate().map_or(self.last_sent_at, |_| self.pacer.next_departure());
         if matches!(self.state, State::Recovery | State::Loss) || now.since(departed) > SOON {
@@ -119,14 +120,14 @@ impl Sender {
         match room < send_window {
             true if room <= skb => Err(Limit::Window),
             false if send_window <= skb => Err(Limit::Receiver),
-            // The last of the queue, which the application may add to; what is behind a FIN it cannot.
+            // The tail of the queue may still grow, unless a FIN follows it.
             _ if self.buffer.is_closed() && is_tail => Ok(()),
             _ => Err(Limit::Sender),
         }
     }
 
-    /// A new segment left; whether it is the last of a burst of several, which carries PSH, so that the receiver's host waits for no more of them
-    /// (`__tcp_transmit_skb`).
+    /// Record a new segment of the burst and return whether it is the last of a burst of several. That one carries PSH, so that the receiver's
+    /// GRO does not wait for more (`__tcp_transmit_skb`).
     pub(super) fn ends_burst(&mut self) -> bool {
         self.bursts.left = self.bursts.left.saturating_sub(1);
         if self.bursts.left > 0 {

@@ -1,4 +1,5 @@
-//! A.18, A.19 and A.21 of draft-ietf-ccwg-bbr-06, appendix A, over the sender with its loss detection, timers and undo: a link that takes 0.4 ms over a packet, and 20 ms each way.
+//! Tests A.18, A.19 and A.21 of draft-ietf-ccwg-bbr-06, appendix A, with the sender's loss detection, timers and undo: a link of 0.4 ms per
+//! packet, and 20 ms each way.
 
 use super::*;
 use crate::sender::Sender;
@@ -13,24 +14,24 @@ use std::rc::Rc;
 
 const PACKET: Nanos = Nanos::from_micros(400);
 
-/// The link, first in, first out, but for what a test asks for.
+/// A FIFO link that loses or delays packets as a test requests.
 struct Link {
     free_at: Time,
-    standstill: Range<Time>,
+    stall: Range<Time>,
     lost: u32,
-    overtaken: u32,
+    delayed: u32,
     by: Nanos,
 }
 
 impl Link {
-    /// The next `packets` that are new never arrive.
+    /// Drop the next `packets` original segments.
     const fn lose(&mut self, packets: u32) {
         self.lost = packets;
     }
 
-    /// The next `packets` that are new arrive so much later than their turn.
-    const fn overtake(&mut self, packets: u32, by: Nanos) {
-        self.overtaken = packets;
+    /// Delay the next `packets` original segments by `by` beyond their turn, so that others overtake them.
+    const fn delay(&mut self, packets: u32, by: Nanos) {
+        self.delayed = packets;
         self.by = by;
     }
 
@@ -41,10 +42,10 @@ impl Link {
             return Fate::Drop;
         }
         let turn = self.free_at.max(sent_at);
-        let turn = if self.standstill.contains(&turn) { self.standstill.end } else { turn };
+        let turn = if self.stall.contains(&turn) { self.stall.end } else { turn };
         self.free_at = turn + PACKET;
-        let late = if !segment.retransmission && self.overtaken > 0 {
-            self.overtaken -= 1;
+        let late = if !segment.retransmission && self.delayed > 0 {
+            self.delayed -= 1;
             self.by
         } else {
             Nanos::ZERO
@@ -53,16 +54,16 @@ impl Link {
     }
 }
 
-/// The controller's state, and its value of one name.
-struct Observed<'a> {
-    wanted: &'a str,
+/// The controller's state, and one of its observed values.
+struct ControllerView<'a> {
+    name: &'a str,
     value: Option<f64>,
     state: &'static str,
 }
 
-impl Probe for Observed<'_> {
+impl Probe for ControllerView<'_> {
     fn value(&mut self, name: &'static str, value: f64) {
-        if name == self.wanted {
+        if name == self.name {
             self.value = Some(value);
         }
     }
@@ -72,7 +73,7 @@ impl Probe for Observed<'_> {
     }
 }
 
-/// A bulk flow over it.
+/// A bulk flow over the link.
 struct Connection {
     pipe: Pipe,
     link: Rc<RefCell<Link>>,
@@ -80,24 +81,24 @@ struct Connection {
 
 impl Connection {
     fn new() -> Self {
-        let nothing = Link { free_at: Time::ZERO, standstill: Time::ZERO..Time::ZERO, lost: 0, overtaken: 0, by: Nanos::ZERO };
-        let link = Rc::new(RefCell::new(nothing));
+        let idle = Link { free_at: Time::ZERO, stall: Time::ZERO..Time::ZERO, lost: 0, delayed: 0, by: Nanos::ZERO };
+        let link = Rc::new(RefCell::new(idle));
         let path = Rc::clone(&link);
         let config = SenderConfig::default();
-        // PROBE_RTT out of the way.
+        // No PROBE_RTT during the test.
         let options = BTreeMap::from([("probe_rtt_win_ms".to_owned(), 60_000.0)]);
         let controller = registry::build("bbr3", &config.controller_config(Streams::new(1)), &options).expect("in range");
-        let mut pipe = Pipe::new(Fixed::new(10)).data(move |segment, _| path.borrow_mut().fate(segment));
+        let mut pipe = Pipe::new(FixedWindow::new(10)).data(move |segment, _| path.borrow_mut().fate(segment));
         pipe.sender = Sender::new(config, controller);
         pipe.one_way = ms(20);
         Self { pipe: pipe.bulk(), link }
     }
 
-    /// At the beginning of its second visit to UP; losses ended the first, with half as much again in flight as the path holds.
-    fn that_probes_again() -> Self {
+    /// A connection at the start of its second `PROBE_BW_UP`. Losses ended the first, with one and a half BDP in flight.
+    fn in_second_probe_up() -> Self {
         let mut c = Self::new();
         c.run_until(ms(10_000), "UP", |c| c.state() == "probe_bw_up");
-        c.run_until(ms(1000), "half as much again", |c| c.stats().in_flight.0 > 150 * 1448);
+        c.run_until(ms(1000), "1.5 BDP in flight", |c| c.stats().in_flight.0 > 150 * 1448);
         c.link().lose(6);
         c.run_until(ms(1000), "a bound", |c| c.value("inflight_longterm_packets").is_some());
         assert_eq!(c.state(), "probe_bw_down");
@@ -106,8 +107,8 @@ impl Connection {
         c
     }
 
-    /// In CRUISE, some RTTs after a loss there.
-    fn that_cruises_with_bounds() -> Self {
+    /// A connection in `PROBE_BW_CRUISE`, some RTTs after a loss there.
+    fn in_cruise_with_bounds() -> Self {
         let mut c = Self::new();
         c.run_until(ms(10_000), "CRUISE", |c| c.state() == "probe_bw_cruise");
         c.link().lose(1);
@@ -121,9 +122,9 @@ impl Connection {
         self.link.borrow_mut()
     }
 
-    /// The link stands still from now on for so long.
-    fn stand_still(&self, span: Nanos) {
-        self.link().standstill = self.pipe.now..self.pipe.now + span;
+    /// Stall the link from now on for `span`.
+    fn stall_for(&self, span: Nanos) {
+        self.link().stall = self.pipe.now..self.pipe.now + span;
     }
 
     fn state(&self) -> &'static str {
@@ -134,8 +135,8 @@ impl Connection {
         self.observed(name).value
     }
 
-    fn observed<'a>(&self, wanted: &'a str) -> Observed<'a> {
-        let mut observed = Observed { wanted, value: None, state: "" };
+    fn observed<'a>(&self, name: &'a str) -> ControllerView<'a> {
+        let mut observed = ControllerView { name, value: None, state: "" };
         self.pipe.sender.controller().observe(&mut observed);
         observed
     }
@@ -144,16 +145,16 @@ impl Connection {
         self.pipe.sender.stats()
     }
 
-    /// Looks every millisecond; fails after `limit`.
-    fn run_until(&mut self, limit: Nanos, what: &str, done: impl Fn(&Self) -> bool) {
+    /// Run until `done` holds, checked every millisecond; fail after `limit`.
+    fn run_until(&mut self, limit: Nanos, goal: &str, done: impl Fn(&Self) -> bool) {
         let end = self.pipe.now + limit;
         while !done(self) {
-            assert!(self.pipe.now < end, "no {what} within {limit:?}: {} at {:?}, {:?}", self.state(), self.pipe.now, self.stats());
+            assert!(self.pipe.now < end, "no {goal} within {limit:?}: {} at {:?}, {:?}", self.state(), self.pipe.now, self.stats());
             self.pipe.run_for(ms(1));
         }
     }
 
-    /// Goes on until UP is left and come back to: the states on the way, and the least long-term bound.
+    /// Run until UP is left and entered once more. Returns the states on the way and the least long-term bound.
     fn through_undo(&mut self) -> (Vec<&'static str>, f64) {
         let (mut states, mut least) = (vec![self.state()], f64::INFINITY);
         let end = self.pipe.now + ms(1500);
@@ -169,37 +170,37 @@ impl Connection {
     }
 }
 
-/// Four packets of a flight in UP are overtaken by 15 ms' worth of others, which timestamps show before what was retransmitted arrives, and then by more than an RTT,
-/// which duplicates show when recovery is over; then, in CRUISE, one by more than an RTT, so that its loss has bounded rate and flight
-/// before a duplicate shows that it was none.
+/// Four packets of a flight in UP are overtaken, first by 15 ms of other packets: timestamps show it before the retransmissions arrive. Then
+/// by more than an RTT: DSACKs show it after recovery. Then, in CRUISE, one packet is overtaken by more than an RTT: its loss bounds rate and
+/// flight before a DSACK shows that it was spurious.
 #[test]
 fn a_18_handling_spurious_fast_recovery() {
     for (by, between) in [(ms(15), vec![]), (ms(60), vec!["probe_bw_cruise"])] {
-        let mut c = Connection::that_probes_again();
+        let mut c = Connection::in_second_probe_up();
         let before = c.value("inflight_longterm_packets").expect("a loss set it");
-        c.link().overtake(4, by);
+        c.link().delay(4, by);
         let (states, least) = c.through_undo();
         assert_eq!(states, [vec!["probe_bw_up", "probe_bw_down"], between, vec!["probe_bw_refill", "probe_bw_up"]].concat());
         assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
         assert_eq!((c.stats().undos, c.stats().timeouts), (1, 0));
     }
 
-    let mut c = Connection::that_cruises_with_bounds();
+    let mut c = Connection::in_cruise_with_bounds();
     let bounds = |c: &Connection| (c.value("inflight_shortterm_packets").expect("bounded"), c.value("bw_shortterm_bps").expect("bounded"));
     let before = bounds(&c);
-    c.link().overtake(1, ms(60));
+    c.link().delay(1, ms(60));
     c.run_until(ms(200), "tighter bounds", |c| bounds(c).0 < before.0);
     assert_eq!(c.stats().undos, 0);
     c.run_until(ms(200), "undo", |c| c.stats().undos == 1);
     assert_eq!((bounds(&c), c.state()), (before, "probe_bw_cruise"));
 }
 
-/// The link stands still in UP for longer than the time-out and then goes on with what waits: what was retransmitted comes last.
+/// The link stalls in UP for longer than the RTO and then delivers what waits; the retransmissions come last.
 #[test]
 fn a_19_handling_spurious_rto_recovery() {
-    let mut c = Connection::that_probes_again();
+    let mut c = Connection::in_second_probe_up();
     let before = c.value("inflight_longterm_packets").expect("a loss set it");
-    c.stand_still(ms(600));
+    c.stall_for(ms(600));
     let (states, least) = c.through_undo();
     assert_eq!(states, ["probe_bw_up", "probe_bw_down", "probe_bw_refill", "probe_bw_up"]);
     assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
@@ -208,7 +209,7 @@ fn a_19_handling_spurious_rto_recovery() {
 
 #[test]
 fn a_21_handling_loss_during_probe_up_after_inflight_longterm_is_set() {
-    let mut c = Connection::that_probes_again();
+    let mut c = Connection::in_second_probe_up();
     let before = c.value("inflight_longterm_packets").expect("a loss set it");
     c.link().lose(6);
     c.run_until(ms(100), "end of UP", |c| c.state() != "probe_bw_up");

@@ -1,4 +1,4 @@
-//! What bounds the flight: windows, buffers, the application.
+//! Limiting factors of the flight: windows, buffers, the application.
 
 use super::*;
 use crate::sender::Sender;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 fn controlled(name: &str, config: SenderConfig, receiver: ReceiverConfig) -> Pipe {
     let controller = registry::build(name, &config.controller_config(Streams::new(1)), &BTreeMap::new()).expect("known");
-    let mut pipe = Pipe::with(config, receiver, Fixed::new(10));
+    let mut pipe = Pipe::with(config, receiver, FixedWindow::new(10));
     pipe.sender = Sender::new(config, controller);
     pipe
 }
@@ -18,7 +18,7 @@ fn reno() -> Pipe {
 }
 
 #[test]
-fn slow_start_doubles_the_window_every_round_trip() {
+fn slow_start_doubles_the_window_every_rtt() {
     let mut pipe = reno().bulk();
     pipe.run_for(ms(60));
     let mut windows = Vec::new();
@@ -26,14 +26,14 @@ fn slow_start_doubles_the_window_every_round_trip() {
         windows.push(pipe.sender.stats().cwnd.0 / MSS);
         pipe.run_for(ms(50));
     }
-    // A last odd segment is acknowledged 40 ms late.
-    for (got, wanted) in windows.iter().zip([10, 20, 40, 80, 160_u64]) {
-        assert!(got.abs_diff(wanted) <= wanted / 32, "{windows:?}");
+    // The last segment of an odd number is acknowledged 40 ms late.
+    for (cwnd, expected) in windows.iter().zip([10, 20, 40, 80, 160_u64]) {
+        assert!(cwnd.abs_diff(expected) <= expected / 32, "{windows:?}");
     }
 }
 
 #[test]
-fn an_application_limited_window_stays_below_twice_what_is_used() {
+fn an_application_limited_window_stays_below_twice_its_use() {
     let mut pipe = reno();
     pipe.sender.open(Time::ZERO);
     for _ in 0..200 {
@@ -46,27 +46,27 @@ fn an_application_limited_window_stays_below_twice_what_is_used() {
     assert!(pipe.sender.stats().sender_limited > Nanos::from_secs(8));
 }
 
-/// Where grants let acknowledgements go together, some wait for the one behind them, and nothing is lost by it.
+/// Behind grants ACKs arrive in batches: some are coalesced into the next, and nothing is lost by it.
 #[test]
-fn acknowledgements_that_wait_for_the_next_acknowledge_as_much() {
+fn coalesced_acks_acknowledge_as_much() {
     let grant = |ack: &crate::wire::Ack, _| Fate::Late(Nanos(ms(4).0 - ack.tsval.0 % ms(4).0));
-    let of = |host_times| {
+    let run = |host_times| {
         let config = SenderConfig { host_times, ..SenderConfig::default() };
         let mut pipe = controlled("cubic", config, ReceiverConfig::default()).acks(grant).bulk();
         pipe.run_for(ms(1_500));
         let arrived = pipe.acks.iter().filter(|(sent, _)| sent.0 + ms(29).0 <= pipe.now.0).map(|(_, ack)| ack.ack).max();
-        assert!(pipe.sender.stats().acked.0 >= arrived.expect("some"), "the last of an instant waits for none");
-        assert!(pipe.sent.iter().all(|(_, segment)| !segment.retransmission), "none was taken for lost");
+        assert!(pipe.sender.stats().acked.0 >= arrived.expect("some"), "the last ACK of an instant is not deferred");
+        assert!(pipe.sent.iter().all(|(_, segment)| !segment.retransmission), "no segment was marked lost");
         (pipe.deferred, pipe.acks.len())
     };
-    assert_eq!(of(None).0, 0, "an application that takes no time");
+    assert_eq!(run(None).0, 0, "an application that takes no time");
     for seed in 0..5 {
-        let (deferred, acks) = of(Some(Streams::new(seed)));
+        let (deferred, acks) = run(Some(Streams::new(seed)));
         assert!(deferred > 0 && deferred < acks as u64, "{deferred} of {acks}");
     }
 }
 
-/// A window after two seconds of bulk, then silence, then bulk again.
+/// Return cwnd before and after a silence between two bulk transfers.
 fn window_after_silence(name: &str, silence: Nanos) -> (u64, u64) {
     let config = SenderConfig { wmem_max: Bytes(400_000), ..SenderConfig::default() };
     let mut pipe = controlled(name, config, ReceiverConfig::default());
@@ -100,24 +100,25 @@ fn a_send_buffer_of_4_mb_gives_86_mbps_at_350_ms() {
     let before = pipe.receiver.delivered().0;
     pipe.run_for(Nanos::from_secs(30));
     let mbps = (pipe.receiver.delivered().0 - before) as f64 * 8.0 / 30.0 / 1e6;
-    // Linux 6.18 behind the emulator, 1 Gbit/s: 86.3 Mbit/s. Four megabytes of memory, a header's worth of it per burst, between two thirds and all of it full.
+    // Linux 6.18 behind the emulator, 1 Gbit/s: 86.3 Mbit/s. Four megabytes of memory, with the header memory of one skb per burst, between
+    // two thirds and completely full.
     assert!((mbps / 86.3 - 1.0).abs() < 0.05, "{mbps}");
     let stats = pipe.sender.stats();
     assert!(stats.sender_limited > Nanos::from_secs(20), "{stats:?}");
 }
 
 #[test]
-fn each_piece_that_the_application_writes_leaves_before_the_next() {
+fn each_write_is_sent_before_the_next() {
     let mut pipe = controlled("reno", SenderConfig::default(), ReceiverConfig::default());
     pipe.one_way = ms(330);
     let mut pipe = pipe.bulk();
     pipe.run_for(Nanos::from_secs(20));
-    let bursts = pipe.sender.queued().bursts;
-    let pieces = pipe.sender.stats().in_flight.0 / (1 << 17);
-    // 128 kB are 90 segments and a half: 90 and 91 by turns, the last burst of each a small one; and once an RTT that half alone.
+    let bursts = pipe.sender.queue().bursts;
+    let writes = pipe.sender.stats().in_flight.0 / (1 << 17);
+    // 128 kB are 90.5 segments: writes give 90 and 91 by turns, each ending in a small burst, and once per RTT half a segment alone.
     let most = u64::from(pipe.sender.burst);
-    let wanted = pieces * (90_u64.div_ceil(most) + 91_u64.div_ceil(most)) / 2;
-    assert!(bursts.abs_diff(wanted) <= 2, "{bursts} bursts of up to {most} in {pieces} pieces, wanted {wanted}");
+    let expected = writes * (90_u64.div_ceil(most) + 91_u64.div_ceil(most)) / 2;
+    assert!(bursts.abs_diff(expected) <= 2, "{bursts} bursts of up to {most} in {writes} writes, expected {expected}");
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn the_receive_window_bounds_the_flight_and_the_time_is_counted() {
 }
 
 #[test]
-fn the_window_that_is_offered_keeps_ahead_of_slow_start() {
+fn the_offered_window_grows_ahead_of_slow_start() {
     let config = SenderConfig { wmem_max: Bytes(64_000_000), ..SenderConfig::default() };
     let mut pipe = controlled("reno", config, ReceiverConfig::default()).bulk();
     pipe.run_for(ms(570));
@@ -141,15 +142,15 @@ fn the_window_that_is_offered_keeps_ahead_of_slow_start() {
 }
 
 #[test]
-fn window_time_is_counted_for_a_bulk_flow() {
-    let mut pipe = Pipe::new(Fixed::new(20)).bulk();
+fn cwnd_limited_time_is_counted_for_a_bulk_flow() {
+    let mut pipe = Pipe::new(FixedWindow::new(20)).bulk();
     pipe.run_for(Nanos::from_secs(10));
     let stats = pipe.sender.stats();
     assert!(stats.cwnd_limited > ms(9500), "{stats:?}");
 }
 
 #[test]
-fn app_limited_flows_mark_their_rate_samples() {
+fn rate_samples_of_app_limited_flows_are_marked() {
     let mut pipe = controlled("bbr", SenderConfig::default(), ReceiverConfig::default());
     pipe.sender.open(Time::ZERO);
     pipe.run_for(ms(60));
@@ -159,7 +160,7 @@ fn app_limited_flows_mark_their_rate_samples() {
         pipe.drain();
         pipe.run_for(ms(50));
     }
-    let mut bulk = Pipe::new(Fixed::new(20)).bulk();
+    let mut bulk = Pipe::new(FixedWindow::new(20)).bulk();
     bulk.run_for(Nanos::from_secs(2));
     assert!(!bulk.sender.rate.is_app_limited());
 }

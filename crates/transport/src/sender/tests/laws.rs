@@ -1,4 +1,4 @@
-//! Laws that hold for any path.
+//! Properties that hold for any path.
 
 use super::*;
 use crate::wire::{Ack, SackBlocks};
@@ -8,13 +8,13 @@ use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A path that loses, delays and duplicates by the given probabilities, both ways.
+/// A path that loses, delays and duplicates packets with the given probabilities, in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     seed: u64,
     loss: f64,
     late: f64,
-    twice: f64,
+    duplicate: f64,
     ack_loss: f64,
     spread_us: u64,
 }
@@ -27,7 +27,7 @@ impl Path {
             Fate::Drop
         } else if draw(2) < self.late {
             Fate::Late(extra)
-        } else if draw(3) < self.twice {
+        } else if draw(3) < self.duplicate {
             Fate::Twice(extra)
         } else {
             Fate::Deliver
@@ -37,7 +37,7 @@ impl Path {
     fn pipe(self, controller: &str, bytes: u64) -> Pipe {
         let config = SenderConfig::default();
         let controller = registry::build(controller, &config.controller_config(Streams::new(self.seed)), &BTreeMap::new()).expect("known");
-        let mut pipe = Pipe::new(Fixed::new(10));
+        let mut pipe = Pipe::new(FixedWindow::new(10));
         pipe.sender = crate::Sender::new(config, controller);
         pipe.data(move |_, n| self.fate(0xD0, n, self.loss)).acks(move |_, n| self.fate(0xA0, n, self.ack_loss)).transfer(bytes)
     }
@@ -46,14 +46,14 @@ impl Path {
 fn path() -> impl Strategy<Value = Path> {
     let fraction = prop_oneof![Just(0.0), 0.0..0.05, 0.0..0.4];
     (any::<u64>(), fraction.clone(), fraction.clone(), fraction.clone(), fraction, 0_u64..200_000)
-        .prop_map(|(seed, loss, late, twice, ack_loss, spread_us)| Path { seed, loss, late, twice, ack_loss, spread_us })
+        .prop_map(|(seed, loss, late, duplicate, ack_loss, spread_us)| Path { seed, loss, late, duplicate, ack_loss, spread_us })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn all_bytes_arrive_in_order_over_any_path(path in path(), bytes in 1_u64..2_000_000, which in 0_usize..3) {
-        let controller = ["reno", "cubic", "bbr"][which];
+    fn all_bytes_arrive_in_order_over_any_path(path in path(), bytes in 1_u64..2_000_000, controller_index in 0_usize..3) {
+        let controller = ["reno", "cubic", "bbr"][controller_index];
         let mut pipe = path.pipe(controller, bytes);
         pipe.finish();
         prop_assert_eq!(pipe.receiver.delivered(), Bytes(bytes));
@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// Any acknowledgement of what was sent, sensible or not: positions are permille of what is outstanding.
+/// An arbitrary acknowledgement of sent data, valid or not. Positions are in permille of the outstanding data.
 fn any_ack() -> impl Strategy<Value = (u64, Vec<(u64, u64)>, bool, u64, u64, u64)> {
     let block = (0_u64..1200, 0_u64..400).prop_map(|(start, len)| (start, start + len));
     (0_u64..1000, proptest::collection::vec(block, 0..4), any::<bool>(), any::<u64>(), 0_u64..500, 0_u64..400)
@@ -86,11 +86,11 @@ fn any_ack() -> impl Strategy<Value = (u64, Vec<(u64, u64)>, bool, u64, u64, u64
 
 proptest! {
     #[test]
-    fn no_acknowledgement_whatever_it_says_upsets_the_counts(acks in proptest::collection::vec(any_ack(), 1..120), which in 0_usize..3) {
-        let path = Path { seed: 1, loss: 0.0, late: 0.0, twice: 0.0, ack_loss: 0.0, spread_us: 0 };
-        let mut sender = path.pipe(["reno", "cubic", "bbr"][which], 1).sender;
+    fn no_acknowledgement_breaks_the_scoreboard_counts(acks in proptest::collection::vec(any_ack(), 1..120), controller_index in 0_usize..3) {
+        let path = Path { seed: 1, loss: 0.0, late: 0.0, duplicate: 0.0, ack_loss: 0.0, spread_us: 0 };
+        let mut sender = path.pipe(["reno", "cubic", "bbr"][controller_index], 1).sender;
         sender.app_unlimited();
-        let syn = sender.poll_transmit(Time::ZERO).expect("it opens");
+        let syn = sender.poll_transmit(Time::ZERO).expect("a SYN");
         let mut now = Time(50_000_000);
         sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..Ack::plain(now, 0) });
         for (advance, blocks, dsack, window, echo_ms, wait_ms) in acks {
@@ -104,7 +104,7 @@ proptest! {
             for (start, end) in blocks {
                 sacks.push(at(start), at(end));
             }
-            // One in four of these acknowledgements advances.
+            // One in four acknowledgements advances.
             let ack = if advance % 4 == 0 { at(advance) } else { una };
             let ts_ecr = Time(now.0.saturating_sub(ms(echo_ms).0));
             sender.on_ack(now, &Ack { window: Bytes(window), sacks, dsack, ts_ecr, ..Ack::plain(now, ack) });
@@ -116,7 +116,7 @@ proptest! {
 
 #[test]
 fn the_same_path_gives_the_same_segments() {
-    let path = Path { seed: 7, loss: 0.02, late: 0.05, twice: 0.01, ack_loss: 0.05, spread_us: 20_000 };
+    let path = Path { seed: 7, loss: 0.02, late: 0.05, duplicate: 0.01, ack_loss: 0.05, spread_us: 20_000 };
     let run = || {
         let mut pipe = path.pipe("cubic", 3_000_000);
         pipe.finish();

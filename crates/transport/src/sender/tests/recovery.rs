@@ -5,13 +5,13 @@ use crate::config::{ReceiverConfig, SenderConfig};
 use crate::wire::{Ack, Segment};
 use bentpipe_profile::experiment::EcnMode;
 
-/// Twenty packets outstanding once the connection runs, one of them lost.
+/// A flow with a window of twenty packets that loses some.
 fn with_loss(lost: &'static [u64]) -> Pipe {
-    Pipe::new(Fixed::new(20)).data(lose(lost)).transfer(400 * MSS)
+    Pipe::new(FixedWindow::new(20)).data(lose(lost)).transfer(400 * MSS)
 }
 
 #[test]
-fn a_hole_is_retransmitted_at_the_third_selective_acknowledgement() {
+fn a_lost_segment_is_retransmitted_at_the_third_sack() {
     let mut pipe = with_loss(&[100]);
     pipe.finish();
     let sent = pipe.times_sent(100 * MSS);
@@ -22,9 +22,9 @@ fn a_hole_is_retransmitted_at_the_third_selective_acknowledgement() {
 }
 
 #[test]
-fn with_two_selective_acknowledgements_the_reordering_timer_decides_after_a_quarter_of_min_rtt_and_2_ms() {
-    // One flight of twenty, all at once: only two packets lie behind the hole.
-    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[17])).transfer(20 * MSS);
+fn with_two_sacks_the_reordering_timer_fires_after_a_quarter_of_min_rtt_and_2_ms() {
+    // One flight of twenty packets at once: only two follow the hole.
+    let mut pipe = Pipe::new(FixedWindow::new(20)).data(lose(&[17])).transfer(20 * MSS);
     pipe.finish();
     let sent = pipe.times_sent(17 * MSS);
     let (min_rtt, first_sack) = (ms(50), pipe.acks.iter().find(|(_, a)| !a.sacks.as_slice().is_empty()).expect("a hole").0 + pipe.one_way);
@@ -34,20 +34,21 @@ fn with_two_selective_acknowledgements_the_reordering_timer_decides_after_a_quar
 }
 
 #[test]
-fn once_reordering_was_seen_late_packets_are_not_retransmitted() {
-    // Every fifteenth packet is 8 ms late: less than a quarter of min_rtt, but more than three packets' worth.
-    let mut pipe = Pipe::new(Fixed::new(20)).data(|_, n| if n % 15 == 14 { Fate::Late(ms(8)) } else { Fate::Deliver }).transfer(600 * MSS);
+fn after_reordering_was_seen_late_packets_are_not_retransmitted() {
+    // Every fifteenth packet is 8 ms late: less than a quarter of min_rtt, but more than three packets.
+    let mut pipe =
+        Pipe::new(FixedWindow::new(20)).data(|_, n| if n % 15 == 14 { Fate::Late(ms(8)) } else { Fate::Deliver }).transfer(600 * MSS);
     pipe.finish();
     let early = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq < 100 * MSS).count();
     let later = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq >= 100 * MSS).count();
-    assert!(early > 0, "the first one cannot be told from a loss");
+    assert!(early > 0, "the first one cannot be cwr_segments from a loss");
     assert_eq!(later, 0);
 }
 
 #[test]
-fn a_retransmission_that_is_lost_too_is_found_without_a_time_out() {
+fn a_lost_retransmission_is_detected_without_a_time_out() {
     let mut losses = 0..2;
-    let mut pipe = Pipe::new(Fixed::new(20))
+    let mut pipe = Pipe::new(FixedWindow::new(20))
         .data(move |s, _| if s.seq == 100 * MSS && losses.next().is_some() { Fate::Drop } else { Fate::Deliver })
         .transfer(400 * MSS);
     pipe.finish();
@@ -56,40 +57,40 @@ fn a_retransmission_that_is_lost_too_is_found_without_a_time_out() {
 }
 
 #[test]
-fn after_recovery_the_window_is_ssthresh() {
+fn after_recovery_cwnd_is_ssthresh() {
     let mut pipe = with_loss(&[100, 103, 107]);
     pipe.finish();
     let stats = pipe.sender.stats();
     assert_eq!((stats.cwnd, stats.ssthresh), (Bytes(10 * MSS), Bytes(10 * MSS)), "one reduction for one RTT of losses");
-    // The pipe delivers bursts in one instant; of one instant RACK takes the higher sequence number for the later (`rack_sent_after`), and so one
-    // retransmission that new data overtook for lost.
+    // The pipe delivers a burst at one instant. RACK then takes the higher sequence number for the later (`rack_sent_after`), and so marks one
+    // retransmission lost that new data overtook.
     assert!((3..=4).contains(&stats.retransmits), "{}", stats.retransmits);
 }
 
 #[test]
-fn prr_keeps_sending_while_the_window_comes_down() {
+fn prr_keeps_sending_during_the_reduction() {
     let mut pipe = with_loss(&[100]);
     pipe.finish();
     let events = pipe.events();
-    let at = |wanted| events.iter().find(|(_, e)| *e == wanted).expect("it happened").0;
+    let at = |event| events.iter().find(|(_, e)| *e == event).expect("it happened").0;
     let (from, to) = (at(FlowEvent::RecoveryEntered), at(FlowEvent::RecoveryLeft));
     let bursts = pipe.sent.iter().filter(|(t, s)| *t >= from && *t < to && !s.retransmission).count();
-    // 19 delivered out of 20: ten leave, the retransmission among them.
+    // 19 of 20 packets delivered: ten are sent, including the retransmission.
     assert!((8..=10).contains(&bursts), "{bursts} new segments during recovery");
 }
 
 #[test]
-fn a_controller_that_owns_recovery_is_not_overruled_by_prr() {
-    let mut pipe = Pipe::new(Fixed { owns: true, ..Fixed::new(20) }).data(lose(&[100])).transfer(400 * MSS);
+fn prr_does_not_overrule_a_controller_that_controls_recovery() {
+    let mut pipe = Pipe::new(FixedWindow { owns_recovery: true, ..FixedWindow::new(20) }).data(lose(&[100])).transfer(400 * MSS);
     pipe.finish();
     assert_eq!(pipe.sender.stats().cwnd, Bytes(20 * MSS));
     assert_eq!(pipe.sender.stats().retransmits, 1);
 }
 
 #[test]
-fn undo_by_dsack_restores_window_and_threshold() {
-    // One packet is late by more than the reordering window, and its acknowledgement after the retransmission's.
-    let mut pipe = Pipe::new(Fixed::new(20))
+fn undo_by_dsack_restores_cwnd_and_ssthresh() {
+    // One packet is later than the reordering window; its ACK arrives after that of the retransmission.
+    let mut pipe = Pipe::new(FixedWindow::new(20))
         .data(|s, _| if s.seq == 100 * MSS { if s.retransmission { Fate::Deliver } else { Fate::Late(ms(60)) } } else { Fate::Deliver })
         .transfer(400 * MSS);
     pipe.finish();
@@ -99,7 +100,7 @@ fn undo_by_dsack_restores_window_and_threshold() {
 }
 
 #[test]
-fn marks_during_recovery_stand_whatever_is_undone() {
+fn an_undo_does_not_restore_the_window_after_ecn_marks_in_recovery() {
     for (marked, left) in [(0..0, 20), (112..119, 10)] {
         let mut pipe = ecn_pipe(EcnMode::Accurate, EcnMode::Accurate)
             .data(move |s, _| match s.seq / MSS {
@@ -117,9 +118,9 @@ fn marks_during_recovery_stand_whatever_is_undone() {
 }
 
 #[test]
-fn undo_by_timestamp_restores_the_window_within_a_round_trip() {
+fn undo_by_timestamp_restores_the_window_within_an_rtt() {
     // Late by 20 ms: the original is acknowledged while the retransmission is under way.
-    let mut pipe = Pipe::new(Fixed::new(20))
+    let mut pipe = Pipe::new(FixedWindow::new(20))
         .data(|s, _| if s.seq == 100 * MSS && !s.retransmission { Fate::Late(ms(20)) } else { Fate::Deliver })
         .transfer(400 * MSS);
     pipe.finish();
@@ -131,12 +132,12 @@ fn undo_by_timestamp_restores_the_window_within_a_round_trip() {
 }
 
 #[test]
-fn a_lost_tail_is_probed_after_two_srtt_and_costs_a_reduction() {
-    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[99])).transfer(100 * MSS);
+fn a_lost_tail_is_probed_after_two_srtt_and_200_ms() {
+    let mut pipe = Pipe::new(FixedWindow::new(20)).data(lose(&[99])).transfer(100 * MSS);
     pipe.finish();
     let sent = pipe.times_sent(99 * MSS);
     assert_eq!(sent.len(), 2);
-    // The probe timer starts at the last acknowledgement; with one packet out it waits for the receiver's delay besides.
+    // The probe timer starts at the last ACK; with one packet out it also includes the receiver's ACK delay.
     let last_ack = pipe.acks.iter().rfind(|(_, a)| a.ack <= 99 * MSS).expect("acknowledged").0 + pipe.one_way;
     let waited = sent[1].since(last_ack);
     assert!(waited >= ms(240) && waited <= ms(300), "2 x 50 + 200 ms, at most the RTO of 250: {waited:?}");
@@ -145,21 +146,21 @@ fn a_lost_tail_is_probed_after_two_srtt_and_costs_a_reduction() {
 
 #[test]
 fn a_lost_tail_of_two_is_probed_after_two_srtt_and_2_ms() {
-    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[98, 99])).transfer(100 * MSS);
+    let mut pipe = Pipe::new(FixedWindow::new(20)).data(lose(&[98, 99])).transfer(100 * MSS);
     pipe.finish();
     let probe = pipe.times_sent(99 * MSS)[1];
     let last_ack = pipe.acks.iter().rfind(|(_, a)| a.ack <= 98 * MSS && a.sacks.as_slice().is_empty()).expect("acknowledged").0;
     let waited = probe.since(last_ack + pipe.one_way);
-    assert!(waited >= ms(102) && waited <= ms(116), "delayed acknowledgements count in srtt: {waited:?}");
+    assert!(waited >= ms(102) && waited <= ms(116), "delayed ACKs raise srtt: {waited:?}");
     assert_eq!(pipe.sender.stats().timeouts, 0);
-    assert_eq!(pipe.times_sent(98 * MSS).len(), 2, "its selective acknowledgement shows the other");
+    assert_eq!(pipe.times_sent(98 * MSS).len(), 2, "the probe's SACK shows the other loss");
 }
 
 #[test]
-fn a_probe_of_new_data_that_repairs_nothing_costs_nothing() {
-    // The acknowledgements of one flight are lost: the probe brings new data, and all is well.
+fn a_probe_of_new_data_that_repairs_nothing_keeps_the_window() {
+    // The ACKs of one flight are lost: the probe carries new data, and its ACK covers the flight.
     let mut losses = 0..2;
-    let mut pipe = Pipe::new(Fixed::new(4))
+    let mut pipe = Pipe::new(FixedWindow::new(4))
         .acks(move |a, _| if a.ack >= 40 * MSS && losses.next().is_some() { Fate::Drop } else { Fate::Deliver })
         .transfer(100 * MSS);
     pipe.finish();
@@ -170,8 +171,8 @@ fn a_probe_of_new_data_that_repairs_nothing_costs_nothing() {
 }
 
 #[test]
-fn a_retransmitted_probe_that_repaired_a_loss_is_told_as_tail_loss() {
-    let mut pipe = Pipe::new(Fixed::new(20)).data(lose(&[99]));
+fn a_retransmitted_probe_that_repaired_a_loss_is_reported_as_tail_loss() {
+    let mut pipe = Pipe::new(FixedWindow::new(20)).data(lose(&[99]));
     pipe.sender.open(Time::ZERO);
     pipe.sender.app_write(Time::ZERO, Bytes(100 * MSS));
     pipe.run_for(ms(2000));
@@ -182,23 +183,24 @@ fn a_retransmitted_probe_that_repaired_a_loss_is_told_as_tail_loss() {
 }
 
 #[test]
-fn a_time_out_marks_what_is_old_and_leaves_one_packet() {
-    // Everything is lost from packet 100 on, for a second.
-    let mut pipe =
-        Pipe::new(Fixed::new(20)).data(|s, n| if s.seq >= 100 * MSS && n < 125 { Fate::Drop } else { Fate::Deliver }).transfer(400 * MSS);
+fn time_outs_back_off_and_reduce_the_window_once() {
+    // Every packet from 100 on is lost, for a second.
+    let mut pipe = Pipe::new(FixedWindow::new(20))
+        .data(|s, n| if s.seq >= 100 * MSS && n < 125 { Fate::Drop } else { Fate::Deliver })
+        .transfer(400 * MSS);
     pipe.finish();
     let timeouts: Vec<_> = pipe.events().into_iter().filter(|(_, e)| matches!(e, FlowEvent::Timeout(_))).collect();
     assert!(timeouts.len() >= 2, "{timeouts:?}");
     let gaps: Vec<u64> = timeouts.windows(2).map(|w| w[1].0.since(w[0].0).0).collect();
-    assert!(gaps.windows(2).all(|g| g[1] == 2 * g[0]), "they double: {gaps:?}");
+    assert!(gaps.windows(2).all(|g| g[1] == 2 * g[0]), "the intervals double: {gaps:?}");
     assert_eq!(pipe.sender.stats().ssthresh, Bytes(10 * MSS), "one reduction, however many time-outs");
 }
 
 #[test]
 fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
-    // The path stands still for 600 ms, and lets go of everything then, in order.
+    // The path stalls for 600 ms and then delivers everything in order.
     let stall = ms(500).0..ms(1100).0;
-    let mut pipe = Pipe::new(Fixed::new(20))
+    let mut pipe = Pipe::new(FixedWindow::new(20))
         .data(move |s, _| if stall.contains(&s.tsval.0) { Fate::Late(Nanos(stall.end - s.tsval.0)) } else { Fate::Deliver })
         .transfer(400 * MSS);
     pipe.finish();
@@ -209,7 +211,7 @@ fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
 }
 
 #[test]
-fn an_ecn_echo_reduces_once_per_round_trip() {
+fn an_ecn_echo_reduces_the_window_once_per_rtt() {
     for mode in [EcnMode::Classic, EcnMode::Accurate] {
         let mut pipe = ecn_pipe(mode, EcnMode::Accurate)
             .data(|s, _| if (100..110).contains(&(s.seq / MSS)) { Fate::Mark } else { Fate::Deliver })
@@ -218,23 +220,23 @@ fn an_ecn_echo_reduces_once_per_round_trip() {
         let stats = pipe.sender.stats();
         assert_eq!((stats.cwnd, stats.retransmits), (Bytes(10 * MSS), 0), "{mode:?}");
         assert_eq!(kinds(&mut pipe).iter().filter(|e| **e == FlowEvent::EcnReduction).count(), 1, "{mode:?}");
-        // Ten were marked. Classic feedback does not say how many: all that was delivered until the sender's word arrived counts.
+        // Ten were marked. Classic feedback does not count marks: every packet delivered before CWR arrived counts.
         assert_eq!(pipe.receiver.marks(), 10);
         assert!(if mode == EcnMode::Accurate { stats.ce_marks == 10 } else { stats.ce_marks >= 10 }, "{stats:?}");
-        let told: Vec<_> = pipe.sent.iter().filter(|(_, s)| s.ecn.cwr).collect();
-        assert_eq!(told.len(), usize::from(mode == EcnMode::Classic));
+        let cwr_segments: Vec<_> = pipe.sent.iter().filter(|(_, s)| s.ecn.cwr).collect();
+        assert_eq!(cwr_segments.len(), usize::from(mode == EcnMode::Classic));
     }
 }
 
-fn ecn_pipe(asked: EcnMode, accepts: EcnMode) -> Pipe {
-    let sender = SenderConfig { ecn: asked, ..SenderConfig::default() };
-    Pipe::with(sender, ReceiverConfig { ecn: accepts, ..ReceiverConfig::default() }, Fixed::new(20))
+fn ecn_pipe(requested: EcnMode, accepts: EcnMode) -> Pipe {
+    let sender = SenderConfig { ecn: requested, ..SenderConfig::default() };
+    Pipe::with(sender, ReceiverConfig { ecn: accepts, ..ReceiverConfig::default() }, FixedWindow::new(20))
 }
 
 #[test]
-fn marks_that_nobody_agreed_on_change_nothing() {
-    let marked = |asked, accepts| {
-        let mut pipe = ecn_pipe(asked, accepts).data(|_, _| Fate::Mark).transfer(300 * MSS);
+fn marks_without_negotiated_ecn_are_ignored() {
+    let marked = |requested, accepts| {
+        let mut pipe = ecn_pipe(requested, accepts).data(|_, _| Fate::Mark).transfer(300 * MSS);
         pipe.finish();
         (pipe.sender.stats().cwnd, pipe.sent.iter().any(|(_, s)| s.ecn.capable))
     };
@@ -243,7 +245,7 @@ fn marks_that_nobody_agreed_on_change_nothing() {
 }
 
 #[test]
-fn marks_that_go_on_reduce_once_per_window() {
+fn continuous_marks_reduce_the_window_once_per_rtt() {
     let mut pipe = ecn_pipe(EcnMode::Classic, EcnMode::Accurate).data(|_, _| Fate::Mark).transfer(2000 * MSS);
     pipe.finish();
     let times: Vec<_> = pipe.events().into_iter().filter(|(_, e)| *e == FlowEvent::EcnReduction).map(|(at, _)| at).collect();
@@ -253,31 +255,32 @@ fn marks_that_go_on_reduce_once_per_window() {
 }
 
 #[test]
-fn with_classic_feedback_what_is_sent_again_cannot_be_marked() {
-    for (mode, again) in [(EcnMode::Classic, false), (EcnMode::Accurate, true)] {
+fn with_classic_feedback_retransmissions_are_not_ecn_capable() {
+    for (mode, retransmissions_capable) in [(EcnMode::Classic, false), (EcnMode::Accurate, true)] {
         let mut pipe = ecn_pipe(mode, EcnMode::Accurate)
             .data(|s, _| if s.seq / MSS == 100 && !s.retransmission { Fate::Drop } else { Fate::Deliver })
             .transfer(300 * MSS);
         pipe.finish();
-        assert!(pipe.sent.iter().all(|(_, s)| s.len == 0 || s.ecn.capable == (!s.retransmission || again)), "{mode:?}");
+        assert!(pipe.sent.iter().all(|(_, s)| s.len == 0 || s.ecn.capable == (!s.retransmission || retransmissions_capable)), "{mode:?}");
         assert!(pipe.sent.iter().any(|(_, s)| s.retransmission));
     }
 }
 
 #[test]
-fn a_duplicating_network_is_no_reason_to_undo_or_widen() {
-    let mut pipe = Pipe::new(Fixed::new(20)).data(|_, n| if n % 10 == 0 { Fate::Twice(ms(1)) } else { Fate::Deliver }).transfer(400 * MSS);
+fn a_network_that_duplicates_packets_causes_no_undo() {
+    let mut pipe =
+        Pipe::new(FixedWindow::new(20)).data(|_, n| if n % 10 == 0 { Fate::Twice(ms(1)) } else { Fate::Deliver }).transfer(400 * MSS);
     pipe.finish();
     let stats = pipe.sender.stats();
     assert_eq!((stats.retransmits, stats.undos, stats.state), (0, 0, RecoveryState::Open));
 }
 
 #[test]
-fn of_acknowledgements_that_arrive_together_none_makes_a_retransmission_look_overtaken() {
-    // A third of three hundred segments is lost, retransmissions among them; acknowledgements are let through every 20 ms, all at once.
+fn acks_of_one_instant_do_not_make_rack_mark_retransmissions_lost() {
+    // A third of 300 segments is lost, retransmissions among them; ACKs arrive in batches every 20 ms.
     let fate = |_: &Segment, n: usize| if (300..600).contains(&n) && n.is_multiple_of(3) { Fate::Drop } else { Fate::Deliver };
-    let together = |ack: &Ack, _: usize| Fate::Late(Nanos(20_000_000 - ack.tsval.0 % 20_000_000));
-    let mut pipe = Pipe::new(Fixed::new(200)).data(fate).acks(together).transfer(2000 * MSS);
+    let batched = |ack: &Ack, _: usize| Fate::Late(Nanos(20_000_000 - ack.tsval.0 % 20_000_000));
+    let mut pipe = Pipe::new(FixedWindow::new(200)).data(fate).acks(batched).transfer(2000 * MSS);
     pipe.finish();
     assert_eq!(pipe.sender.stats().retransmits, 100);
 }

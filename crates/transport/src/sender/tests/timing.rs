@@ -8,8 +8,8 @@ use crate::wire::Ack;
 use bentpipe_profile::Streams;
 
 #[test]
-fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
-    let mut sender = Sender::new(SenderConfig::default(), Box::new(Fixed::new(10)));
+fn the_syn_is_retransmitted_four_times_a_second_apart_then_with_backoff() {
+    let mut sender = Sender::new(SenderConfig::default(), Box::new(FixedWindow::new(10)));
     sender.open(Time::ZERO);
     let mut at = Time::ZERO;
     let mut gaps = Vec::new();
@@ -18,7 +18,7 @@ fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
         let syn = sender.poll_transmit(at).expect("due");
         assert!(syn.syn && syn.retransmission == (n > 0));
         assert_eq!(sender.poll_transmit(at), None);
-        let next = sender.wake_at().expect("it waits");
+        let next = sender.wake_at().expect("a timer");
         gaps.push(next.since(at).0 / 1_000_000_000);
         at = next;
     }
@@ -28,24 +28,24 @@ fn syn_is_sent_again_after_a_second_four_times_then_ever_later() {
 #[test]
 fn a_syn_lost_more_than_once_starts_from_one_packet() {
     for (lost, window) in [(0, 10), (1, 10), (2, 1)] {
-        let mut pipe = Pipe::new(Fixed::new(10));
+        let mut pipe = Pipe::new(FixedWindow::new(10));
         pipe.sender.open(Time::ZERO);
         pipe.sender.app_unlimited();
         for _ in 0..lost {
             assert!(pipe.sender.poll_transmit(pipe.now).expect("SYN").syn);
-            pipe.now = pipe.sender.wake_at().expect("it waits");
+            pipe.now = pipe.sender.wake_at().expect("a timer");
             pipe.sender.on_wake(pipe.now);
         }
         pipe.run_for(ms(60));
         assert_eq!(pipe.sent.len(), window, "{lost} lost");
-        assert_eq!(pipe.sender.stats().srtt, Some(ms(50)), "the echo tells which SYN was answered");
+        assert_eq!(pipe.sender.stats().srtt, Some(ms(50)), "the echo shows which SYN was answered");
     }
 }
 
 #[test]
-fn hosts_are_in_round_trip_times_and_not_in_what_rate_samples_and_rack_hold_against_the_least() {
+fn host_time_is_in_rtt_samples_but_not_in_the_min_rtt_of_rack_and_rate_samples() {
     let config = SenderConfig { host_times: Some(Streams::new(1)), ..SenderConfig::default() };
-    let mut pipe = Pipe::with(config, ReceiverConfig::default(), Fixed::new(20)).bulk();
+    let mut pipe = Pipe::with(config, ReceiverConfig::default(), FixedWindow::new(20)).bulk();
     let (mut samples, mut rates) = (Vec::new(), 0);
     for _ in 0..4_000 {
         pipe.run_for(ms(1));
@@ -56,36 +56,36 @@ fn hosts_are_in_round_trip_times_and_not_in_what_rate_samples_and_rack_hold_agai
     let least = samples.iter().min().expect("samples");
     assert!(*least < ms(50) + Nanos::from_micros(10) && samples.iter().any(|rtt| *rtt > ms(50) + Nanos::from_micros(20)));
     // Segments that leave at one instant are a nanosecond apart.
-    assert!(ms(50) - pipe.sender.stats().min_rtt.expect("a minimum") < Nanos(100), "the path's own");
+    assert!(ms(50) - pipe.sender.stats().min_rtt.expect("a minimum") < Nanos(100), "the minimum excludes host time");
     assert!(rates > 3_800, "no interval is shorter than the least RTT: {rates}");
 }
 
 #[test]
 fn initial_window_is_ten_segments() {
-    let mut pipe = Pipe::new(Fixed::new(10)).bulk();
+    let mut pipe = Pipe::new(FixedWindow::new(10)).bulk();
     pipe.run_for(ms(60));
     assert_eq!(pipe.sent.len(), 10);
     assert!(pipe.sent.iter().all(|(_, s)| u64::from(s.len) == MSS));
 }
 
-/// What `send` took of a new connection's first write of 128 kB, and `SO_MEMINFO` showed then, with Linux 6.18 built without wireless drivers: 46,336 bytes
-/// of CUBIC and Reno, 51,328 of memory in a buffer of 46,080; 78,192 of BBR (three windows), 88,176 in 69,120. The first skb, half of the announced
-/// window, leaves in part (BBR's in skbs of one segment), and what stays is filled up again.
+/// Bytes that `send` accepted of a new connection's first write of 128 kB, and the memory that `SO_MEMINFO` showed, with Linux 6.18 built
+/// without wireless drivers: 46,336 bytes of CUBIC and Reno, 51,328 of memory in a buffer of 46,080; 78,192 of BBR (three windows), 88,176 in
+/// 69,120. The first skb, half of the announced window, leaves in part (BBR's in skbs of one segment), and its rest is filled up again.
 #[test]
-fn a_new_connection_takes_as_much_as_the_kernels() {
-    for (factor, taken, sent_skbs, limit, memory) in [(2, 46_336, 5, 46_080, 51_328), (3, 78_192, 10, 69_120, 88_176)] {
+fn a_new_connection_accepts_as_many_bytes_as_the_kernel() {
+    for (factor, accepted, sent_skbs, limit, memory) in [(2, 46_336, 5, 46_080, 51_328), (3, 78_192, 10, 69_120, 88_176)] {
         let config = SenderConfig { wmem_segment: Bytes(2_304), ..SenderConfig::default() };
-        let mut pipe = Pipe::with(config, ReceiverConfig::default(), Fixed { factor, ..Fixed::new(10) }).bulk();
+        let mut pipe = Pipe::with(config, ReceiverConfig::default(), FixedWindow { factor, ..FixedWindow::new(10) }).bulk();
         pipe.run_for(ms(60));
-        let unsent = taken - 10 * MSS;
-        assert_eq!((pipe.sender.buffer.written(), pipe.sent.len()), (taken, 10));
+        let unsent = accepted - 10 * MSS;
+        assert_eq!((pipe.sender.buffer.written(), pipe.sent.len()), (accepted, 10));
         let skbs = sent_skbs + unsent.div_ceil(size_goal(&pipe.sender.config, 65_160));
-        assert_eq!(taken + 832 * skbs, memory, "what the kernel counted");
-        assert!(memory > limit && memory - 22 * MSS - 832 <= limit, "and one skb less would have left room");
+        assert_eq!(accepted + 832 * skbs, memory, "what the kernel counted");
+        assert!(memory > limit && memory - 22 * MSS - 832 <= limit, "one skb less would have left room");
     }
 }
 
-/// Largest number of segments that left at one instant, after the first ten.
+/// Most segments sent at one instant, after the first ten.
 fn largest_burst(pipe: &Pipe) -> usize {
     let mut counts = std::collections::BTreeMap::new();
     for (at, _) in &pipe.sent[10..] {
@@ -97,8 +97,12 @@ fn largest_burst(pipe: &Pipe) -> usize {
 #[test]
 fn only_fq_or_the_controller_paces() {
     let run = |fq, rate| {
-        let mut pipe =
-            Pipe::with(SenderConfig { fq, ..SenderConfig::default() }, ReceiverConfig::default(), Fixed { rate, ..Fixed::new(100) }).bulk();
+        let mut pipe = Pipe::with(
+            SenderConfig { fq, ..SenderConfig::default() },
+            ReceiverConfig::default(),
+            FixedWindow { rate, ..FixedWindow::new(100) },
+        )
+        .bulk();
         pipe.run_for(ms(300));
         (largest_burst(&pipe), pipe.sender.stats().pacing_rate)
     };
@@ -108,14 +112,14 @@ fn only_fq_or_the_controller_paces() {
     let (paced, rate) = run(true, None);
     assert!(paced == 3, "{paced}");
     assert!(rate.is_some_and(|r| r.0.abs_diff(46_336_000) < 500_000), "{rate:?}");
-    let (asked, rate) = run(false, Some(Rate::from_mbps(5)));
-    assert_eq!((asked, rate), (2, Some(Rate::from_mbps(5))));
+    let (controller_paced, rate) = run(false, Some(Rate::from_mbps(5)));
+    assert_eq!((controller_paced, rate), (2, Some(Rate::from_mbps(5))));
 }
 
 #[test]
 fn retransmissions_are_paced_too() {
     let rate = Some(Rate::from_mbps(5));
-    let mut pipe = Pipe::new(Fixed { rate, owns: true, ..Fixed::new(60) })
+    let mut pipe = Pipe::new(FixedWindow { rate, owns_recovery: true, ..FixedWindow::new(60) })
         .data(|s, _| {
             if !s.retransmission && (50..100).contains(&(s.seq / MSS)) && (s.seq / MSS).is_multiple_of(2) {
                 Fate::Drop
@@ -132,8 +136,8 @@ fn retransmissions_are_paced_too() {
 }
 
 #[test]
-fn a_bulk_flow_is_acknowledged_every_second_segment() {
-    let mut pipe = Pipe::new(Fixed::new(50)).bulk();
+fn a_bulk_flow_gets_one_ack_per_two_segments() {
+    let mut pipe = Pipe::new(FixedWindow::new(50)).bulk();
     pipe.run_for(Nanos::from_secs(2));
     pipe.acks.clear();
     let before = pipe.receiver.delivered().0;
@@ -143,9 +147,9 @@ fn a_bulk_flow_is_acknowledged_every_second_segment() {
 }
 
 #[test]
-fn nagle_holds_one_short_segment_and_nodelay_none() {
+fn nagle_delays_short_segments_and_nodelay_does_not() {
     let run = |nagle| {
-        let mut pipe = Pipe::with(SenderConfig { nagle, ..SenderConfig::default() }, ReceiverConfig::default(), Fixed::new(10));
+        let mut pipe = Pipe::with(SenderConfig { nagle, ..SenderConfig::default() }, ReceiverConfig::default(), FixedWindow::new(10));
         pipe.sender.open(Time::ZERO);
         pipe.run_for(ms(60));
         for _ in 0..5 {
@@ -161,8 +165,8 @@ fn nagle_holds_one_short_segment_and_nodelay_none() {
 }
 
 #[test]
-fn a_flow_closed_late_ends_with_a_fin_alone() {
-    let mut pipe = Pipe::new(Fixed::new(10));
+fn a_flow_closed_after_its_data_sends_a_fin_alone() {
+    let mut pipe = Pipe::new(FixedWindow::new(10));
     pipe.sender.open(Time::ZERO);
     pipe.sender.app_write(Time::ZERO, Bytes(3 * MSS));
     pipe.run_for(ms(500));
@@ -177,8 +181,8 @@ fn a_flow_closed_late_ends_with_a_fin_alone() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_change_nothing() {
-    let mut pipe = Pipe::new(Fixed::new(10)).bulk();
+fn acks_of_data_never_sent_are_ignored() {
+    let mut pipe = Pipe::new(FixedWindow::new(10)).bulk();
     pipe.run_for(ms(60));
     let before = pipe.sender.stats();
     let ack = crate::wire::Ack {
@@ -198,10 +202,10 @@ fn acknowledgements_of_what_was_never_sent_change_nothing() {
     assert_eq!(pipe.sender.stats(), before);
 }
 
-/// One segment after the other arrives 50 µs later, as behind a queue.
+/// A flow whose segments arrive 50 µs apart, as behind a queue.
 fn queued(segments: u64) -> Pipe {
     let mut free = Time::ZERO;
-    Pipe::new(Fixed::new(segments)).data(move |segment, _| {
+    Pipe::new(FixedWindow::new(segments)).data(move |segment, _| {
         let arrives = (segment.tsval + ms(25)).max(free);
         free = arrives + Nanos::from_micros(50);
         Fate::Late(arrives.since(segment.tsval + ms(25)))
@@ -209,7 +213,7 @@ fn queued(segments: u64) -> Pipe {
 }
 
 #[test]
-fn a_window_that_opens_by_two_segments_is_used_by_the_burst() {
+fn a_window_that_opens_by_two_segments_is_used_in_bursts() {
     let mut pipe = queued(600).bulk();
     pipe.run_for(ms(400));
     let mut bursts = std::collections::BTreeMap::new();
@@ -219,42 +223,42 @@ fn a_window_that_opens_by_two_segments_is_used_by_the_burst() {
     }
     let sizes: Vec<u32> = bursts.values().map(|(size, _)| *size).collect();
     let mean = f64::from(sizes.iter().sum::<u32>()) / sizes.len() as f64;
-    assert!((12.0..=30.0).contains(&mean), "a millisecond of them, or what is left of 45: {mean} {sizes:?}");
-    assert!(bursts.values().all(|(size, pushed)| *pushed || *size < 18), "the last of several is pushed: {bursts:?}");
+    assert!((12.0..=30.0).contains(&mean), "a millisecond of segments, or the rest of an skb of 45: {mean} {sizes:?}");
+    assert!(bursts.values().all(|(size, pushed)| *pushed || *size < 18), "the last segment of a burst carries PSH: {bursts:?}");
 }
 
 #[test]
-fn an_skb_takes_memory_as_it_was_sent_whatever_the_next_ones_are() {
+fn an_skb_keeps_its_size_when_the_burst_size_changes() {
     let mut pipe = queued(600).bulk();
     pipe.run_for(ms(400));
     let una = pipe.sender.una;
-    // One ends with a push, or where the next segment leaves later.
+    // An skb ends with PSH, or where the next segment is sent later.
     let sent: Vec<_> = pipe.sent.iter().filter(|(_, segment)| segment.seq >= una).collect();
     let ends = sent.windows(2).filter(|pair| pair[0].1.push || pair[0].0 != pair[1].0).count() as u64 + 1;
-    let counted = pipe.sender.queued().bursts;
+    let counted = pipe.sender.queue().bursts;
     assert!(counted > 10 && counted.abs_diff(ends) <= 1, "{counted} {ends}");
     pipe.sender.burst = 1;
-    assert_eq!(pipe.sender.queued().bursts, counted, "the rate has fallen; they are what they were");
+    assert_eq!(pipe.sender.queue().bursts, counted, "skbs already sent keep their size when the rate falls");
     let nxt = pipe.sender.nxt;
     assert_eq!(pipe.sender.bursts.outstanding(nxt, nxt), 0, "all acknowledged");
 }
 
 #[test]
-fn in_recovery_nothing_waits_for_a_burst() {
+fn tso_deferral_is_off_in_recovery() {
     let mut pipe = queued(600).bulk();
     pipe.run_for(ms(400));
     while u64::from(pipe.sender.board.in_flight()) == pipe.sender.cwnd {
         pipe.run_for(Nanos::from_micros(50));
     }
-    let waits = |sender: &Sender| sender.defer(pipe.now, 45 * MSS, false, 27).is_err();
-    assert!(waits(&pipe.sender));
+    let defers = |sender: &Sender| sender.defer(pipe.now, 45 * MSS, false, 27).is_err();
+    assert!(defers(&pipe.sender));
     pipe.sender.state = State::Recovery;
-    assert!(!waits(&pipe.sender));
+    assert!(!defers(&pipe.sender));
 }
 
 #[test]
-fn what_acknowledges_in_order_and_reports_the_first_beyond_a_hole_tells_of_no_reordering() {
-    let mut pipe = Pipe::new(Fixed::new(20)).bulk();
+fn an_ack_in_order_with_a_first_sack_is_no_evidence_of_reordering() {
+    let mut pipe = Pipe::new(FixedWindow::new(20)).bulk();
     pipe.run_for(ms(190));
     let (una, now) = (pipe.sender.una, pipe.now);
     let mut sacks = crate::wire::SackBlocks::default();
