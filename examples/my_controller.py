@@ -1,14 +1,14 @@
-"""A controller of one's own, raced against built-in ones.
+"""A Python controller, raced against built-in ones.
 
 Usage: python my_controller.py [FOLDER]
    or: bentpipe race P.parquet --cc examples/my_controller.py:Steady,cubic,bbr --duration 60 -o out/mine
 
-It keeps about `queue_ms` of its own packets in the bottleneck's queue, whatever the path's RTT does: the
-window is what was delivered in the smallest RTT of late, plus that.
+It keeps about `queue_ms` of its own packets in the bottleneck's queue at any RTT: the window is the delivery rate times
+the recent minimum RTT plus `queue_ms`.
 
-A lesson, too: over Starlink it starves (0.25 Mbit/s from Melbourne to London where CUBIC gets 53), since RTTs
-vary there by more than `queue_ms` without any queue, and it takes that for one. On fibre it fills the link with less
-delay than CUBIC.
+Over Starlink it starves (0.25 Mbit/s from Melbourne to London, where CUBIC gets 53): RTTs vary there by more than
+`queue_ms` without any queue, and it takes this variation for a queue. On fibre it fills the link with less delay than
+CUBIC.
 """
 
 import sys

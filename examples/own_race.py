@@ -1,4 +1,4 @@
-"""Two controllers from a place of your own, and who got how much.
+"""Race two controllers from your own location and print their goodput and RTT.
 
 Usage: python own_race.py [FOLDER]
 """
@@ -16,7 +16,7 @@ for run in runs:
     flow, met = run.flows[0], raced_path(run)
     mbps, rtt_ms = flow["goodput_bps"] / 1e6, flow["rtt_median_ms"]
     lossy_ms = 1e3 * sum(end - start for start, end in met.loss_episodes("down")) if met else float("nan")
-    # Loss that no queue caused is what tells the two apart: CUBIC halves its window for it, BBR does not.
+    # The two differ by their response to random loss: CUBIC reduces its window, BBR does not.
     print(
         f"{run.scheme:6} seed {run.seed}: {mbps:6.1f} Mbit/s, median RTT {rtt_ms:.0f} ms; "
         f"the path lost packets at random for {lossy_ms:.0f} ms of {run.duration_s:.0f} s"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command with a Docker daemon of its own: sh docker.sh COMMAND [ARGS]...
-# Behind a bentpipe path that daemon's `--network host` is the path's end.
+# Run a command with its own Docker daemon: sh docker.sh COMMAND [ARGS]...
+# Behind a bentpipe path, that daemon's `--network host` is the path's end.
 set -eu
 dir=$(mktemp -d)
 export DOCKER_HOST="unix://$dir/socket"

@@ -1,17 +1,17 @@
-"""RTTs that ping or irtt printed, beside the path's handovers: python output_of_a_program.py RUNS."""
+"""Print the RTTs of ping or irtt beside the path's handovers: python output_of_a_program.py RUNS."""
 
 import sys
 from pathlib import Path
 
 import polars as pl
 
-from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.measurements.tool_output.stored import program_output
 from bentpipe.runs.store import find_runs
 
 for run in find_runs(Path(sys.argv[1])):
     output = program_output(run)
     if output is None:
-        print(f"{run.path.name}: its program printed nothing that bentpipe reads")
+        print(f"{run.path.name}: bentpipe does not parse its program's output")
         continue
     handovers = run.events().filter(pl.col("kind") == "handover")["t_s"].to_list()
     print(f"{run.path.name}: {output.tool}, handovers at {[round(t, 1) for t in handovers]} s of the Run")

@@ -1,6 +1,6 @@
-"""A QUIC server (aioquic) that sends as many bytes as it is asked for: python serve.py CERTIFICATE [reno|cubic].
+"""A QUIC server (aioquic) that sends the requested number of bytes: python serve.py CERTIFICATE [reno|cubic].
 
-It makes a certificate for the name `server` and leaves it at CERTIFICATE, where `fetch.py` looks for it.
+It writes a certificate for the name `server` to CERTIFICATE, where `fetch.py` reads it.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ ALPN = "bentpipe-download"
 
 
 def certificate():
-    """One for `server`, signed by itself, and its key."""
+    """Make a self-signed certificate for `server`; returns it and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -36,16 +36,16 @@ def certificate():
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("server")]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return made, key
+    return signed, key
 
 
 def answer(reader, writer):
     async def send():
-        wanted = int((await reader.readline()).split()[0])
-        writer.write(bytes(wanted))
+        size = int((await reader.readline()).split()[0])
+        writer.write(bytes(size))
         writer.write_eof()
 
-    tasks.add(asyncio.ensure_future(send()))  # the loop itself holds tasks only weakly
+    tasks.add(asyncio.ensure_future(send()))  # the event loop holds only weak references
 
 
 async def main(file, congestion):

@@ -1,4 +1,4 @@
-"""RTTs that a ping every 100 ms would see over a computed path: no simulation, the Profile alone."""
+"""Compute the RTTs of a ping every 100 ms over a computed path, from the Profile alone, without a simulation."""
 
 import numpy as np
 
