@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 
 from bentpipe.measurements.dish import wire
 from bentpipe.measurements.dish.client import DishClient, DishError, GrpcTransport
-from bentpipe.measurements.dish.gps import gps_ns_of_unix, unix_ns_of_gps
-from bentpipe.measurements.dish.history import history_of
+from bentpipe.measurements.dish.gps import gps_to_unix_ns, unix_to_gps_ns
+from bentpipe.measurements.dish.history import parse_history
 from bentpipe.measurements.dish.reflection import Reflected
 from bentpipe.measurements.dish.simulation.mount import aim, boresight_of, quaternion
-from bentpipe.measurements.dish.status import status_of
+from bentpipe.measurements.dish.status import parse_status
 from bentpipe.times import parse_utc
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
-ALL = wire.everything()
+ALL = wire.all_firmware()
 
 
 def dump(name, field, message):
@@ -68,7 +68,7 @@ def test_the_descriptor_set_is_what_the_proto_files_say(tmp_path):
     source = "bentpipe/measurements/dish/proto/terminal.proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports", f"--descriptor_set_out={out}"]
     subprocess.run([*command, source], cwd=ROOT / "python", check=True)
-    kept = ROOT / "python" / "bentpipe" / "dish" / "proto" / "terminal.binpb"
+    kept = ROOT / "python" / "bentpipe" / "measurements" / "dish" / "proto" / "terminal.binpb"
 
     def ours(path):
         files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file
@@ -93,25 +93,25 @@ def test_firmware_years_have_what_the_archives_of_those_years_have():
 
 def test_gps_stamps():
     # A published outage (sparky8512/starlink-grpc-tools, issue 51).
-    assert unix_ns_of_gps(1341872909_960000000) // 10**9 == parse_utc("2022-07-14T22:28:11Z") // 10**9
-    assert unix_ns_of_gps(0) is None
-    assert unix_ns_of_gps(2**63 - 1) is None
-    assert unix_ns_of_gps(-5) is None
-    assert unix_ns_of_gps(gps_ns_of_unix(1_790_000_000_123456789)) == 1_790_000_000_123456789
+    assert gps_to_unix_ns(1341872909_960000000) // 10**9 == parse_utc("2022-07-14T22:28:11Z") // 10**9
+    assert gps_to_unix_ns(0) is None
+    assert gps_to_unix_ns(2**63 - 1) is None
+    assert gps_to_unix_ns(-5) is None
+    assert gps_to_unix_ns(unix_to_gps_ns(1_790_000_000_123456789)) == 1_790_000_000_123456789
 
 
 def test_absent_is_zero_where_the_firmware_has_the_field_and_none_where_it_has_not():
     message = ALL.message("DishGetStatusResponse")()
     message.device_info.software_version = "x"
-    here = status_of(message, b"", lambda _, field: field != "pop_ping_drop_rate")
+    here = parse_status(message, b"", lambda _, field: field != "pop_ping_drop_rate")
     assert here.pop_ping_latency_ms == 0.0
     assert here.pop_ping_drop_rate is None
     assert here.gps_sats is None, "the part it belongs to is absent"
-    without_reflection = status_of(message, b"")
+    without_reflection = parse_status(message, b"")
     assert without_reflection.pop_ping_drop_rate == 0.0
     assert without_reflection.snr is None, "newer firmware has none"
     message.pop_ping_drop_rate = 0.25
-    assert status_of(message, b"", lambda *_: False).pop_ping_drop_rate == 0.25
+    assert parse_status(message, b"", lambda *_: False).pop_ping_drop_rate == 0.25
 
 
 def test_unknown_fields_are_kept_and_named_by_reflection():
@@ -119,10 +119,10 @@ def test_unknown_fields_are_kept_and_named_by_reflection():
     client = DishClient(local(terminal))
     status = client.status()
     assert not status.unknown
-    assert client.named(status)["class_of_service"] == "CONSUMER"
+    assert client.named_fields(status)["class_of_service"] == "CONSUMER"
     extra = status.raw + b"\xf0\x9b\x09\x07"  # field 19838, varint 7
     message = ALL.message("DishGetStatusResponse").FromString(extra)
-    again = status_of(message, message.SerializeToString())
+    again = parse_status(message, message.SerializeToString())
     assert again.unknown
     assert b"\xf0\x9b\x09\x07" in again.raw
 
@@ -131,7 +131,7 @@ def test_unknown_alerts_and_causes_have_numbers():
     message = ALL.message("DishGetStatusResponse")()
     message.outage.cause = 99
     message.alerts.MergeFromString(b"\x08\x01\xf8\x01\x01")  # motors_stuck, and alert 31
-    status = status_of(message, b"")
+    status = parse_status(message, b"")
     assert status.state == "99"
     assert status.alert_names() == ["motors_stuck", "alert_31"]
 
@@ -144,7 +144,7 @@ def test_ring_buffers_unwrap(current, length):
     for counter in range(current):
         ring[counter % length] = counter / 4096
     message.pop_ping_drop_rate.extend(ring)
-    history = history_of(message)
+    history = parse_history(message)
     valid = min(current, length)
     assert history.counter.tolist() == list(range(current - valid, current))
     assert history.pop_ping_drop_rate.tolist() == [c / 4096 for c in range(current - valid, current)]
@@ -156,7 +156,7 @@ def test_latency_of_a_second_without_answers_is_no_number():
     message.current = 3
     message.pop_ping_drop_rate.extend([0, 1, 0.5])
     message.pop_ping_latency_ms.extend([20, 20, 30])
-    assert np.isnan(history_of(message).pop_ping_latency_ms).tolist() == [False, True, False]
+    assert np.isnan(parse_history(message).pop_ping_latency_ms).tolist() == [False, True, False]
 
 
 @given(
@@ -166,12 +166,12 @@ def test_latency_of_a_second_without_answers_is_no_number():
 def test_outages_of_both_lists_are_each_there_once(listed, logged):
     message = ALL.message("DishGetHistoryResponse")()
     for start_s, length_s in listed:
-        gps = gps_ns_of_unix((1_790_000_000 + start_s) * 10**9) if start_s > 0 else start_s
+        gps = unix_to_gps_ns((1_790_000_000 + start_s) * 10**9) if start_s > 0 else start_s
         message.outages.add(cause=6, start_timestamp_ns=gps, duration_ns=length_s * 10**9)
     for start_s, length_s, reason in logged:
         unix = (1_790_000_000 + start_s) * 10**9 if start_s > 0 else start_s
         message.event_log.events.add(reason=reason, start_timestamp_ns=unix, duration_ns=length_s * 10**9)
-    history = history_of(message)
+    history = parse_history(message)
     starts = [outage.start_unix_ns for outage in history.outages]
     assert starts == sorted(starts)
     outage_reasons = (5, 6)
@@ -186,7 +186,7 @@ def test_outages_of_both_lists_are_each_there_once(listed, logged):
 
 
 def test_published_status_dump():
-    status = status_of(dump("get_status.json", "dishGetStatus", "DishGetStatusResponse"), b"")
+    status = parse_status(dump("get_status.json", "dishGetStatus", "DishGetStatusResponse"), b"")
     assert status.state == "CONNECTED"
     assert status.hardware_version == "rev4_prod1"
     assert status.uptime_s == 6328
@@ -198,7 +198,7 @@ def test_published_status_dump():
 
 
 def test_published_history_dump():
-    history = history_of(dump("get_history.json", "dishGetHistory", "DishGetHistoryResponse"))
+    history = parse_history(dump("get_history.json", "dishGetHistory", "DishGetHistoryResponse"))
     assert history.current == 13547
     assert len(history) == 900
     assert len(history.outages) == 683
@@ -338,7 +338,7 @@ def test_something_else_there_is_one_sentence():
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        with pytest.raises(DishError, match="wanted a Starlink terminal") as error:
+        with pytest.raises(DishError, match="expected a Starlink terminal") as error:
             DishClient(f"127.0.0.1:{port}").status()
         assert error.value.kind == "not-a-dish"
     finally:
@@ -406,7 +406,7 @@ def test_hostile_reflection_leaves_the_status_readable(kind):
         client = DishClient(f"127.0.0.1:{port}")
         status = client.status()
         assert status.state == "CONNECTED"
-        assert client.named(status) is None
+        assert client.named_fields(status) is None
     finally:
         server.stop(None)
 

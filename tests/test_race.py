@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
-from bentpipe.execution.interrupts import ctrl_c_held_back, deaf_to_ctrl_c
+from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.execution.plan import drawn_phase_ns
 from bentpipe.execution.racing import RaceInterruptedError, race, run_experiment
 from bentpipe.experiments.file import read_experiment
@@ -366,7 +366,7 @@ def test_ctrl_c_that_reaches_a_thread_in_the_main_ones_place_stops_the_race(tmp_
 
 def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():
     before = signal.getsignal(signal.SIGINT)
-    with deaf_to_ctrl_c():
+    with ctrl_c_ignored():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -375,7 +375,7 @@ def test_ctrl_c_that_is_held_back_is_heard_after():
     before, reached = signal.getsignal(signal.SIGINT), []
 
     def held():
-        with ctrl_c_held_back():
+        with ctrl_c_deferred():
             signal.raise_signal(signal.SIGINT)
             reached.append(True)
 
@@ -467,7 +467,8 @@ KILLED = textwrap.dedent("""
     import os, signal, sys
     from pathlib import Path
     from bentpipe.profiles import preset_profile
-    from bentpipe.runs import race, store
+    from bentpipe.execution.racing import race
+    from bentpipe.runs import store
     rename, moved = os.rename, []
 
     def killed(source, target):

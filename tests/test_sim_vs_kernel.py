@@ -147,14 +147,14 @@ def test_figures_are_sums_over_hops_after_the_warm_up():
         }
     )
     rows = [  # t_s, flow, direction, hop, delay_mean_ms, delay_n
-        (9.0, -1, "down", 0, 500.0, 1000),  # warm-up
-        (12.0, -1, "down", 0, 20.0, 100),
-        (12.0, 0, "down", 0, 99.0, 60),  # one flow's part of that
-        (12.0, -1, "up", 0, 99.0, 100),
-        (12.0, -1, "down", 2, 5.0, 100),
-        (13.1, -1, "down", 1, 30.0, 300),
-        (13.1, -1, "down", 2, 5.0, 300),
-        (14.0, -1, "down", 1, 0.0, 0),  # nothing came through
+        (9.0, -1, "down", "hop 0", 500.0, 1000),  # warm-up
+        (12.0, -1, "down", "hop 0", 20.0, 100),
+        (12.0, 0, "down", "hop 0", 99.0, 60),  # one flow's part of that
+        (12.0, -1, "up", "hop 0", 99.0, 100),
+        (12.0, -1, "down", "hop 2", 5.0, 100),
+        (13.1, -1, "down", "hop 1", 30.0, 300),
+        (13.1, -1, "down", "hop 2", 5.0, 300),
+        (14.0, -1, "down", "hop 1", 0.0, 0),  # nothing came through
     ]
     links = pl.DataFrame(rows, ["t_s", "flow", "direction", "hop", "delay_mean_ms", "delay_n"], orient="row")
     found = figures_of(run, samples, links, pl.DataFrame({"kind": ["stolen"], "t_s": [12.0]}), warmup_s=10.0)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.measurements.runs.importing import import_files
+from bentpipe.measurements.runs.imports import import_files
 from bentpipe.studies import STUDIES, find_study
 from bentpipe.studies.measured import load_campaigns, measured_parts, probe_series
 from bentpipe.studies.running import check, run_study
@@ -159,6 +159,6 @@ def test_measured_runs_of_ones_own_are_data(tmp_path):
 
 
 def test_runs_that_nobody_measured_are_no_data(tmp_path):
-    (tmp_path / "run.json").write_text('{"format": 1, "world": "simulated"}')
+    (tmp_path / "run.json").write_text('{"format": 2, "world": "simulated"}')
     with pytest.raises(UserError, match="no measured Run"):
         probe_series(tmp_path)
