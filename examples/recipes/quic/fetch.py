@@ -1,4 +1,4 @@
-"""A QUIC client (aioquic): python fetch.py CERTIFICATE BYTES. Downloads them from `server` and prints times and goodput."""
+"""QUIC client (aioquic): python fetch.py CERTIFICATE BYTES. Downloads from `server`, prints times and goodput."""
 
 import asyncio
 import json
