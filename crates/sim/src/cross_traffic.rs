@@ -74,11 +74,11 @@ impl Source {
         }
     }
 
-    /// Return the summary; `run` is the run's duration.
+    /// Return the summary; `run_duration` covers the whole run.
     #[must_use]
-    pub fn finish(mut self, run: Nanos) -> CrossSummary {
+    pub fn finish(mut self, run_duration: Nanos) -> CrossSummary {
         let summary = &mut self.summary;
-        summary.goodput_bps = summary.delivered_bytes as f64 * 8.0 / run.as_secs_f64();
+        summary.goodput_bps = summary.delivered_bytes as f64 * 8.0 / run_duration.as_secs_f64();
         summary.mean_s = (summary.completed > 0).then(|| self.completed_total_s / summary.completed as f64);
         self.summary
     }

@@ -62,9 +62,9 @@ fn a_flow_of_a_given_size_completes_when_all_bytes_are_delivered() {
     let path = handover_path(10, 5_000_000);
     let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bytes(Bytes(500_000)))]), &path);
     let summary = &data.summary.flows[0];
-    let took = summary.completed_s.expect("half a megabyte fits into ten seconds");
+    let duration_s = summary.completed_s.expect("half a megabyte fits into ten seconds");
     assert_eq!(data.tables.samples.goodput_bytes.last(), Some(&500_000));
-    assert!((summary.goodput_bps - 500_000.0 * 8.0 / took).abs() < 1.0);
+    assert!((summary.goodput_bps - 500_000.0 * 8.0 / duration_s).abs() < 1.0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn flows_start_and_stop_at_their_configured_times() {
 fn a_handover_is_recorded_in_events_and_drops() {
     let path = handover_path(10, 0);
     let data = run(experiment(10, 1, three_flows()), &path);
-    let handover = data.tables.events.kind.iter().position(|k| k == "handover").expect("there is one");
+    let handover = data.tables.events.kind.iter().position(|k| k == "handover").expect("a handover");
     assert!((data.tables.events.t_s[handover] - 5.0).abs() < 1e-9);
     assert!(data.tables.links.drops_event.iter().any(|&n| n > 0));
     assert!(data.tables.events.t_s.is_sorted());

@@ -101,28 +101,28 @@ impl AckPolicy {
     }
 
     /// Process a received segment and return whether to acknowledge it at once. `rtt` is the receiver's estimate.
-    pub fn on_segment(&mut self, now: Time, arrived: ReceivedSegment, rtt: Option<Nanos>) -> bool {
-        if arrived.in_order {
+    pub fn on_segment(&mut self, now: Time, segment: ReceivedSegment, rtt: Option<Nanos>) -> bool {
+        if segment.in_order {
             self.update_ato(now, rtt);
         }
-        if arrived.duplicate {
+        if segment.duplicate {
             self.quick_acks = self.quick_acks.max(QUICK_ACKS);
             self.ato = ATO_MIN;
         }
-        if arrived.needs_ce_ack {
+        if segment.needs_ce_ack {
             self.quick_acks = self.quick_acks.max(QUICK_ACKS_CE);
         }
-        if arrived.opens_window {
+        if segment.opens_window {
             self.quick_acks |= 1; // the sender should learn of a larger window
         }
-        if arrived.fills_hole || arrived.cwr || self.quick_acks > 0 || (arrived.unacknowledged > self.mss && arrived.has_window_room) {
+        if segment.fills_hole || segment.cwr || self.quick_acks > 0 || (segment.unacknowledged > self.mss && segment.has_window_room) {
             return true;
         }
-        self.ack_on_read |= arrived.unacknowledged > self.mss || (arrived.pushed && arrived.in_order);
-        if arrived.has_hole {
-            return self.compress(now, arrived.next, rtt) || (self.ack_on_read && arrived.all_read);
+        self.ack_on_read |= segment.unacknowledged > self.mss || (segment.pushed && segment.in_order);
+        if segment.has_hole {
+            return self.compress(now, segment.next, rtt) || (self.ack_on_read && segment.all_read);
         }
-        if self.ack_on_read { arrived.all_read } else { self.delay(now, rtt) }
+        if self.ack_on_read { segment.all_read } else { self.delay(now, rtt) }
     }
 
     /// Adapt the ACK delay to the spacing of the segments.

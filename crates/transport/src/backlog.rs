@@ -4,8 +4,7 @@
 //! `tcp_v4_rcv`, `tcp_add_backlog` (`net/ipv4/tcp_ipv4.c`). Three effects follow:
 //! - The send buffer stops growing when it wakes the application, until the application has run and filled it again.
 //! - While `sendmsg` owns the socket, arriving acknowledgements are queued. One that only advances the ACK number is coalesced with the one
-//!   before it
-//!   (`TCPBacklogCoalesce`). Coalesced ones give one RTT sample, and `HyStart` needs nine per round before it leaves slow start.
+//!   before it (`TCPBacklogCoalesce`). Coalesced ones give one RTT sample, and `HyStart` needs nine per round before it leaves slow start.
 //! - Data written meanwhile leaves with the acknowledgements that follow.
 //!
 //! Measured with the kernel's events `tcp_probe`, `tcp_sendmsg_locked`, `sched_wakeup` and those of the system calls (Linux 6.18, two virtual
@@ -38,7 +37,7 @@ pub struct Backlog {
     /// The current instant; within it, the arrival of the newest acknowledgement and the earliest arrival of the next; whether more follow.
     at: Time,
     arrived_at: Nanos,
-    next: Nanos,
+    next_arrival: Nanos,
     more_follow: bool,
     /// Time at which the woken application runs, if it has not written yet; and the spans in which it owns the socket, one per write.
     app_runs_at: Option<Nanos>,
@@ -52,7 +51,7 @@ impl Backlog {
             wakeups: streams.map(|streams| streams.stream("backlog")),
             at: Time::ZERO,
             arrived_at: Nanos::ZERO,
-            next: Nanos::ZERO,
+            next_arrival: Nanos::ZERO,
             more_follow: false,
             app_runs_at: None,
             sock_owned: VecDeque::new(),
@@ -63,11 +62,11 @@ impl Backlog {
     /// by an earlier one, runs first.
     pub fn on_ack(&mut self, now: Time, more_follow: bool) -> bool {
         if now > self.at {
-            (self.at, self.next, self.app_runs_at) = (now, Nanos::ZERO, None);
+            (self.at, self.next_arrival, self.app_runs_at) = (now, Nanos::ZERO, None);
             self.sock_owned.clear();
         }
-        (self.arrived_at, self.more_follow) = (self.next, more_follow);
-        self.next = self.arrived_at + ACK_PROCESSING;
+        (self.arrived_at, self.more_follow) = (self.next_arrival, more_follow);
+        self.next_arrival = self.arrived_at + ACK_PROCESSING;
         self.app_runs_at.is_some_and(|runs| runs <= self.arrived_at)
     }
 
@@ -77,9 +76,9 @@ impl Backlog {
             self.sock_owned.pop_front();
         }
         let Some(&(_, end)) = self.sock_owned.front().filter(|&&(begin, _)| begin <= self.arrived_at) else { return false };
-        self.next = self.arrived_at + ACK_QUEUEING;
+        self.next_arrival = self.arrived_at + ACK_QUEUEING;
         // The next one must arrive before the application releases the socket.
-        self.next < end && next.is_some_and(|next| ack.coalesces_with(next))
+        self.next_arrival < end && next.is_some_and(|next| ack.coalesces_with(next))
     }
 
     /// Whether the application, which may write now, first has to wake up because more acknowledgements follow at this instant.

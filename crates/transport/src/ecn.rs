@@ -68,7 +68,7 @@ pub struct ReceiverEcn {
     /// ECE is sent until the sender answers with CWR (`TCP_ECN_DEMAND_CWR`).
     demands_cwr: bool,
     /// Whether an ECN-capable packet has arrived (`TCP_ECN_SEEN`).
-    seen: bool,
+    ect_seen: bool,
     /// Whether the last packet was CE-marked.
     last_marked: bool,
     count: u64,
@@ -77,7 +77,7 @@ pub struct ReceiverEcn {
 impl ReceiverEcn {
     /// Create the state of a host that accepts up to `accepts`.
     pub const fn new(accepts: EcnMode) -> Self {
-        Self { accepts, mode: None, demands_cwr: false, seen: false, last_marked: false, count: 0 }
+        Self { accepts, mode: None, demands_cwr: false, ect_seen: false, last_marked: false, count: 0 }
     }
 
     /// Process the mode that a SYN requests and return the negotiated mode. Only the first SYN counts: its answer may be in flight.
@@ -104,9 +104,9 @@ impl ReceiverEcn {
                     !std::mem::replace(&mut self.demands_cwr, true)
                 } else {
                     // A packet that is not ECN-capable, from an ECN sender, is probably a retransmission: its window may be small.
-                    !carries.capable && self.seen
+                    !carries.capable && self.ect_seen
                 };
-                self.seen |= marked || carries.capable;
+                self.ect_seen |= marked || carries.capable;
                 ack_soon
             }
             // At the first and after the last mark of a run (RFC 9768 §3.2.2.5.1); in between delayed acknowledgements count them.

@@ -26,7 +26,7 @@ pub struct Receiver {
     syn_tsval: Time,
     /// Last sequence number acknowledged, and the right edge of the window offered.
     acknowledged: u64,
-    edge: u64,
+    window_edge: u64,
     reader: Reader,
     /// Bytes in order that the application has not read.
     unread: u64,
@@ -49,7 +49,7 @@ impl Receiver {
             ts_recent: Time::ZERO,
             syn_tsval: Time::ZERO,
             acknowledged: 0,
-            edge: 0,
+            window_edge: 0,
             reader: Reader::new(config.streams),
             unread: 0,
             fin: None,
@@ -90,8 +90,8 @@ impl Receiver {
             self.buffer.on_out_of_order(self.data.out_of_order_span());
         }
         // Whether at least the last offered window can be offered (`__tcp_select_window(sk) >= tp->rcv_wnd`).
-        let has_window_room = self.buffer.window(self.data.out_of_order_bytes() + self.unread) >= self.edge - self.acknowledged;
-        let arrived = ReceivedSegment {
+        let has_window_room = self.buffer.window(self.data.out_of_order_bytes() + self.unread) >= self.window_edge - self.acknowledged;
+        let received = ReceivedSegment {
             has_window_room,
             all_read: false,
             in_order,
@@ -105,12 +105,12 @@ impl Receiver {
             next: self.data.next(),
             unacknowledged: self.data.next() - self.acknowledged,
         };
-        let (count, arrived) = match self.merged.take() {
-            Some((count, before)) => (count + 1, before.merge(arrived)),
-            None => (1, arrived),
+        let (count, received) = match self.merged.take() {
+            Some((count, before)) => (count + 1, before.merge(received)),
+            None => (1, received),
         };
         if count < self.gro_segments && next.is_some_and(|next| segment.merges_with(next, self.syn_tsval)) {
-            self.merged = Some((count, arrived));
+            self.merged = Some((count, received));
             return [compressed_ack, None];
         }
         let all_read = self.reader.reads_now(self.unread > 0, last);
@@ -118,8 +118,8 @@ impl Receiver {
             self.unread = 0;
             self.buffer.on_read(now, self.data.next(), self.data.out_of_order_span());
         }
-        let arrived = ReceivedSegment { all_read, ..arrived };
-        [compressed_ack, self.policy.on_segment(now, arrived, self.buffer.rtt()).then(|| self.acknowledge(now))]
+        let received = ReceivedSegment { all_read, ..received };
+        [compressed_ack, self.policy.on_segment(now, received, self.buffer.rtt()).then(|| self.acknowledge(now))]
     }
 
     /// Time at which [`Self::on_wake`] has work.
@@ -155,12 +155,12 @@ impl Receiver {
         self.policy.on_ack_sent();
         let next = self.data.next();
         self.acknowledged = next;
-        self.edge = self.edge.max(next + self.buffer.window(self.data.out_of_order_bytes() + self.unread));
+        self.window_edge = self.window_edge.max(next + self.buffer.window(self.data.out_of_order_bytes() + self.unread));
         let (sacks, dsack) = self.data.report();
         let (ece, ce_count, capable) = self.ecn.echo();
         Ack {
             ack: next,
-            window: Bytes(self.edge - next),
+            window: Bytes(self.window_edge - next),
             tsval: now,
             ts_ecr: self.ts_recent,
             sacks,

@@ -31,9 +31,9 @@ const SMALL_WINDOW: u64 = 536;
 /// `tcp_bound_to_half_wnd`).
 pub fn size_goal(config: &SenderConfig, max_window: u64) -> u64 {
     let mss = u64::from(config.mss);
-    let most = config.gso_max.0.saturating_sub(HEADERS);
+    let skb_max = config.gso_max.0.saturating_sub(HEADERS);
     let half = if max_window > SMALL_WINDOW { max_window / 2 } else { max_window };
-    (most.min(half) / mss).max(1) * mss
+    (skb_max.min(half) / mss).max(1) * mss
 }
 
 /// The data that the application offered, and the part that the buffer accepted.
@@ -271,7 +271,10 @@ mod tests {
         fill(&mut buffer, EMPTY);
         let written = buffer.written();
         assert!(!buffer.is_writing() && written < WRITES_PER_ROUND * WRITE_BYTES);
-        assert!(!buffer.may_write(Queued { una: written - 390_000, nxt: written, bursts: 0 }), "though there is room");
+        assert!(
+            !buffer.may_write(Queued { una: written - 390_000, nxt: written, bursts: 0 }),
+            "the application waits although there is room"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ mod tests {
         let draws: Vec<Nanos> = (0..20_000).map(|_| hosts.draw()).collect();
         let times: Vec<u64> = draws.into_iter().map(|t| hosts.clock(t).0).collect();
         let mean = times.iter().sum::<u64>() / 20_000;
-        assert!((19_000..20_000).contains(&mean), "{mean} ns, half a microsecond cut off");
+        assert!((19_000..20_000).contains(&mean), "{mean} ns, rounded down by half a microsecond on average");
         assert!(times.iter().all(|t| t % 1_000 == 0));
         let within = |micros: std::ops::Range<u64>| times.iter().filter(|&&t| micros.contains(&(t / 1_000))).count();
         assert!(within(0..1) < 200 && within(5..15) > within(25..35), "an Erlang distribution of two");

@@ -62,8 +62,8 @@ impl Segment {
     #[must_use]
     pub const fn merges_with(&self, next: &Self, since: Time) -> bool {
         let mergeable = !self.syn && !self.push && !self.fin && !next.syn && next.len > 0 && next.len <= self.len;
-        let same_tsval = ticks(self.tsval, since) == ticks(next.tsval, since);
-        let same_timestamps = same_tsval && ticks(self.ts_ecr, since) == ticks(next.ts_ecr, since);
+        let same_tsval = timestamp_ms(self.tsval, since) == timestamp_ms(next.tsval, since);
+        let same_timestamps = same_tsval && timestamp_ms(self.ts_ecr, since) == timestamp_ms(next.ts_ecr, since);
         // A segment with CWR is not merged with the one before it.
         let same_ecn = self.ecn.capable == next.ecn.capable && !next.ecn.cwr;
         mergeable && same_timestamps && same_ecn && self.end() == next.seq
@@ -71,7 +71,7 @@ impl Segment {
 }
 
 /// Timestamp value in milliseconds (RFC 7323 §5.4).
-const fn ticks(at: Time, since: Time) -> u64 {
+const fn timestamp_ms(at: Time, since: Time) -> u64 {
     at.since(since).0 / 1_000_000
 }
 
@@ -160,7 +160,7 @@ impl Ack {
     /// window (`tcp_add_backlog`), timestamps in milliseconds.
     #[must_use]
     pub fn coalesces_with(&self, next: &Self) -> bool {
-        let timestamps = |ack: &Self| (ticks(ack.tsval, Time::ZERO), ticks(ack.ts_ecr, Time::ZERO));
+        let timestamps = |ack: &Self| (timestamp_ms(ack.tsval, Time::ZERO), timestamp_ms(ack.ts_ecr, Time::ZERO));
         let fields = |ack: &Self| (ack.syn, ack.sacks, ack.dsack, ack.ce_count, ack.ece, ack.ecn, ack.capable);
         !self.syn && self.ack <= next.ack && fields(self) == fields(next) && timestamps(self) == timestamps(next)
     }

@@ -95,7 +95,7 @@ impl Sender {
 
     /// Update windows, scoreboard and RTT estimators from an acknowledgement.
     fn digest(&mut self, now: Time, ack: &Ack) -> AckDigest {
-        let (prior_una, prior_in_flight, prior_sacked) = (self.una, self.board.in_flight(), self.board.sacked_out());
+        let (prior_una, prior_in_flight, prior_sacked) = (self.una, self.scoreboard.in_flight(), self.scoreboard.sacked_out());
         let mut window_grew = false;
         if ack.ack > self.una {
             self.una = ack.ack;
@@ -110,7 +110,7 @@ impl Sender {
         }
         self.ts_recent = self.ts_recent.max(ack.tsval);
 
-        let highest_sacked = self.board.highest_sacked(prior_una);
+        let highest_sacked = self.scoreboard.highest_sacked(prior_una);
         let mut arrivals = Arrivals::begin(now, ack.ts_ecr, self.high_seq, highest_sacked, &self.min_rtt, &mut self.rack, &mut self.rate);
         let mut blocks = ack.sacks.as_slice();
         let (mut duplicate_reported, mut duplicate_of_probe) = (false, false);
@@ -128,15 +128,15 @@ impl Sender {
                 if end <= prior_una {
                     self.undo.on_duplicate(end, segments);
                 } else {
-                    self.board.on_duplicate(start, end, |end| self.undo.on_duplicate(end, 1));
+                    self.scoreboard.on_duplicate(start, end, |end| self.undo.on_duplicate(end, 1));
                 }
             }
         }
-        self.board.sack(prior_una, blocks, &mut arrivals);
-        let acked_bytes = if self.una > prior_una { self.board.acknowledge(self.una, &mut arrivals) } else { 0 };
+        self.scoreboard.sack(prior_una, blocks, &mut arrivals);
+        let acked_bytes = if self.una > prior_una { self.scoreboard.acknowledge(self.una, &mut arrivals) } else { 0 };
         self.counters.acked_bytes += acked_bytes;
         // The reordering degree is measured from the highest SACK, before or after this acknowledgement.
-        arrivals.report_reordering(highest_sacked.max(self.board.highest_sacked(self.una)), self.config.mss);
+        arrivals.report_reordering(highest_sacked.max(self.scoreboard.highest_sacked(self.una)), self.config.mss);
 
         let (acked, sacked, delivered) = (arrivals.acked, arrivals.sacked, arrivals.delivered);
         let acked_span = arrivals.acked_span.filter(|_| !arrivals.retransmission_acked);
@@ -160,7 +160,7 @@ impl Sender {
             newest
         });
         // SACKs of data sent after the first packet must not postpone its time-out for ever.
-        let head_sent = self.board.head().map(|p| p.sent_at);
+        let head_sent = self.scoreboard.head().map(|p| p.sent_at);
         let restart_timer = acked > 0 || sacked_span.is_some_and(|s| head_sent.is_some_and(|head| s.first < head));
         AckDigest {
             prior_una,

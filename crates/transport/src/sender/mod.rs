@@ -72,7 +72,7 @@ pub struct Sender {
     last_stamp: Time,
 
     buffer: SendBuffer,
-    board: Scoreboard,
+    scoreboard: Scoreboard,
     rack: Rack,
     rate: RateSampler,
     rtt: RttEstimator,
@@ -151,7 +151,7 @@ impl Sender {
             ts_recent: Time::ZERO,
             last_sent_at: Time::ZERO,
             last_stamp: Time::ZERO,
-            board: Scoreboard::new(config.mss),
+            scoreboard: Scoreboard::new(config.mss),
             rack: Rack::default(),
             rate: RateSampler::default(),
             rtt: RttEstimator::new(config.rto_min, config.rto_max),
@@ -262,7 +262,7 @@ impl Sender {
     }
 
     fn in_flight_bytes(&self) -> Bytes {
-        self.bytes(u64::from(self.board.in_flight()))
+        self.bytes(u64::from(self.scoreboard.in_flight()))
     }
 
     fn in_slow_start(&self) -> bool {
@@ -315,7 +315,7 @@ impl Sender {
         let controller_rate = self.controller.pacing_rate();
         self.nominal_rate = match (controller_rate, self.rtt.srtt()) {
             (Some(rate), _) => rate,
-            (None, Some(srtt)) => window_rate(&self.config, self.cwnd, self.ssthresh, u64::from(self.board.packets_out()), srtt),
+            (None, Some(srtt)) => window_rate(&self.config, self.cwnd, self.ssthresh, u64::from(self.scoreboard.packets_out()), srtt),
             (None, None) => Rate(0),
         };
         let enforced = (controller_rate.is_some() || self.config.fq) && self.nominal_rate.0 > 0;

@@ -105,23 +105,23 @@ impl Sender {
                     self.try_to_open(now, signals.ece);
                 }
                 self.identify_packet_loss(now);
-                if self.state == State::Recovery || self.board.lost_out() == 0 {
+                if self.state == State::Recovery || self.scoreboard.lost_out() == 0 {
                     return Rexmit::Retransmit;
                 }
             }
             State::Loss => {
                 let rexmit = self.process_loss(now, signals);
-                let retransmissions = self.board.retrans_out();
+                let retransmissions = self.scoreboard.retrans_out();
                 self.identify_packet_loss(now);
                 // Start a new recovery only if the window was restored or a retransmission was lost.
-                if self.state != State::Open && self.board.retrans_out() >= retransmissions {
+                if self.state != State::Open && self.scoreboard.retrans_out() >= retransmissions {
                     return rexmit;
                 }
                 self.detect_losses_or_open(now, signals);
             }
             State::Open | State::Disorder | State::Cwr => self.detect_losses_or_open(now, signals),
         }
-        if self.board.lost_out() > 0 {
+        if self.scoreboard.lost_out() > 0 {
             self.enter_recovery(now, signals.ece);
         }
         Rexmit::Retransmit
@@ -132,7 +132,7 @@ impl Sender {
             self.try_undo_dsack(now);
         }
         self.identify_packet_loss(now);
-        if self.board.lost_out() == 0 {
+        if self.scoreboard.lost_out() == 0 {
             self.try_to_open(now, signals.ece);
         }
     }
@@ -172,17 +172,17 @@ impl Sender {
     /// Enter Loss after a time-out: mark old packets lost, and set cwnd to the packets in flight plus one.
     pub(super) fn enter_loss(&mut self, now: Time) {
         let due = self.loss_cutoff(now, Nanos::ZERO);
-        self.mark(now, |board, lost| board.mark_timed_out(due, lost));
+        self.mark(now, |scoreboard, lost| scoreboard.mark_timed_out(due, lost));
         let fresh = self.state <= State::Disorder || self.una >= self.high_seq || (self.state == State::Loss && self.timeouts_in_row == 0);
         let frto = self.state < State::Recovery || self.timeouts_in_row > 0;
         if fresh {
             self.can_restore = true;
             self.notify_controller(now, Congestion::Timeout);
-            self.undo.begin(self.una, self.board.retrans_out());
+            self.undo.begin(self.una, self.scoreboard.retrans_out());
         } else {
             self.notify_controller(now, Congestion::TimeoutAgain);
         }
-        self.set_window(u64::from(self.board.in_flight()) + 1);
+        self.set_window(u64::from(self.scoreboard.in_flight()) + 1);
         self.state = State::Loss;
         self.ecn.on_reduction();
         self.high_seq = self.nxt;
@@ -193,7 +193,7 @@ impl Sender {
     }
 
     pub(super) fn enter_recovery(&mut self, now: Time, ece: bool) {
-        self.undo.begin(self.una, self.board.retrans_out());
+        self.undo.begin(self.una, self.scoreboard.retrans_out());
         if self.in_reduction() {
             // PRR continues the current reduction; the window before it is not known here.
             self.can_restore = false;
@@ -218,7 +218,7 @@ impl Sender {
         if self.controls_recovery {
             return;
         }
-        let progress = Progress { delivered, lost, una_advanced, in_flight: u64::from(self.board.in_flight()) };
+        let progress = Progress { delivered, lost, una_advanced, in_flight: u64::from(self.scoreboard.in_flight()) };
         if let Some(window) = self.prr.window(progress, self.ssthresh) {
             self.set_window(window);
         }
@@ -262,7 +262,7 @@ impl Sender {
     }
 
     fn undo_loss(&mut self, now: Time, cause: UndoCause) {
-        self.board.unmark_lost();
+        self.scoreboard.unmark_lost();
         self.undo(now, cause);
         self.timeouts_in_row = 0;
         self.set_state(now, State::Open);
@@ -274,14 +274,14 @@ impl Sender {
         if !self.undo.is_armed() || !self.undo.was_delayed(signals.ts_ecr) {
             return false;
         }
-        self.rack.on_reordering(signals.prior_una, self.board.highest_sacked(self.una), self.config.mss);
-        if self.board.retrans_out() > 0 {
+        self.rack.on_reordering(signals.prior_una, self.scoreboard.highest_sacked(self.una), self.config.mss);
+        if self.scoreboard.retrans_out() > 0 {
             return true; // more evidence will come
         }
-        if !self.board.any_retransmitted() {
+        if !self.scoreboard.any_retransmitted() {
             self.undo.forget_retransmissions();
         }
-        self.board.unmark_lost();
+        self.scoreboard.unmark_lost();
         self.undo(now, UndoCause::Timestamp);
         self.try_keep_open(now);
         false
@@ -307,7 +307,7 @@ impl Sender {
     }
 
     fn try_to_open(&mut self, now: Time, ece: bool) {
-        if !self.board.any_retransmitted() {
+        if !self.scoreboard.any_retransmitted() {
             self.undo.forget_retransmissions();
         }
         if ece {
@@ -319,7 +319,7 @@ impl Sender {
     }
 
     pub(super) fn try_keep_open(&mut self, now: Time) {
-        let clean = self.board.sacked_out() + self.board.lost_out() == 0 && !self.board.any_retransmitted();
+        let clean = self.scoreboard.sacked_out() + self.scoreboard.lost_out() == 0 && !self.scoreboard.any_retransmitted();
         let state = if clean { State::Open } else { State::Disorder };
         if state != self.state {
             self.set_state(now, state);
@@ -343,12 +343,12 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Time) -> Option<Time> {
         let window = self.rack.reordering_window(
             self.state >= State::Recovery,
-            self.board.sacked_out(),
+            self.scoreboard.sacked_out(),
             self.min_rtt.get(),
             self.rtt.srtt().unwrap_or(Nanos::ZERO),
         );
         let (newest, due) = (self.rack.newest(), self.loss_cutoff(now, window));
-        let last = self.mark(now, |board, lost| board.mark_rack_losses(newest, due, lost));
+        let last = self.mark(now, |scoreboard, lost| scoreboard.mark_rack_losses(newest, due, lost));
         last.map(|sent_at| sent_at + self.rack.rtt() + window)
     }
 
@@ -362,7 +362,7 @@ impl Sender {
         let mss = u64::from(self.config.mss);
         let delivered_total = self.bytes(self.rate.delivered());
         let (controller, counters) = (&mut self.controller, &mut self.counters);
-        mark(&mut self.board, &mut |packet| {
+        mark(&mut self.scoreboard, &mut |packet| {
             counters.lost += 1;
             controller.on_packet_lost(&LostPacket {
                 now,

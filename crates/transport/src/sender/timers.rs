@@ -149,7 +149,7 @@ impl Sender {
 
     /// Restart the retransmission timer. If another timer had replaced it, it counts from the send time of the first packet.
     pub(super) fn rearm(&mut self, now: Time) {
-        let Some(head) = self.board.head() else {
+        let Some(head) = self.scoreboard.head() else {
             self.timer = None;
             return;
         };
@@ -181,11 +181,11 @@ impl Sender {
 
     /// Arm the probe timer, unless the state forbids it. `advancing`: the retransmission timer would restart.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
-        let Some(head) = self.board.head() else { return false };
+        let Some(head) = self.scoreboard.head() else { return false };
         if !matches!(self.state, State::Open | State::Cwr) {
             return false;
         }
-        let timeout = now + tlp::timeout(self.rtt.srtt(), self.board.packets_out(), self.config.rto_min);
+        let timeout = now + tlp::timeout(self.rtt.srtt(), self.scoreboard.packets_out(), self.config.rto_min);
         let rto = if advancing { now } else { head.sent_at } + self.rtt.rto();
         let at = if rto > now { timeout.min(rto) } else { timeout };
         self.arm(Purpose::TailProbe, at);
@@ -194,7 +194,7 @@ impl Sender {
 
     fn on_timeout(&mut self, now: Time) {
         self.timer = None;
-        if self.board.head().is_none() {
+        if self.scoreboard.head().is_none() {
             return;
         }
         self.enter_loss(now);
@@ -208,9 +208,9 @@ impl Sender {
 
     fn on_reordering_timer(&mut self, now: Time) {
         let lost_before = self.counters.lost;
-        let in_flight = self.board.in_flight();
+        let in_flight = self.scoreboard.in_flight();
         self.detect_losses(now);
-        if self.board.in_flight() != in_flight {
+        if self.scoreboard.in_flight() != in_flight {
             if self.state != State::Recovery {
                 self.enter_recovery(now, false);
                 self.reduce(1, self.counters.lost - lost_before, false);

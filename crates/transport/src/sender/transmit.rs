@@ -53,9 +53,9 @@ impl Sender {
 
     fn next_segment(&mut self, now: Time) -> Result<Segment, Limit> {
         self.pacing_wake = None;
-        let window_open = u64::from(self.board.in_flight()) < self.cwnd;
+        let window_open = u64::from(self.scoreboard.in_flight()) < self.cwnd;
         if !self.hold_retransmissions
-            && let Some(index) = self.board.next_lost()
+            && let Some(index) = self.scoreboard.next_lost()
         {
             if !window_open {
                 return Err(Limit::Window);
@@ -105,10 +105,10 @@ impl Sender {
     }
 
     fn send_new(&mut self, now: Time, len: u32, fin: bool) -> Segment {
-        let first = self.board.packets_out() == 0;
+        let first = self.scoreboard.packets_out() == 0;
         let departure = self.begin_departure(now, true);
         let seq = self.nxt;
-        self.board.push(seq, len, fin, &departure);
+        self.scoreboard.push(seq, len, fin, &departure);
         self.nxt += u64::from(len) + u64::from(fin);
         self.fin_sent |= fin;
         if len < self.config.mss {
@@ -125,7 +125,7 @@ impl Sender {
 
     fn retransmit(&mut self, now: Time, index: usize, probe: bool) -> Segment {
         let departure = self.begin_departure(now, !probe);
-        let packet = self.board.retransmit(index, &departure, probe);
+        let packet = self.scoreboard.retransmit(index, &departure, probe);
         if !probe {
             self.undo.on_retransmission(now);
             if index == 0 {
@@ -149,7 +149,7 @@ impl Sender {
 
     /// Return the connection state to record with a packet sent now. `counted`: the packet counts as in flight.
     fn begin_departure(&mut self, now: Time, counted: bool) -> Departure {
-        if self.board.in_flight() == 0 && self.counters.segments_sent > 0 {
+        if self.scoreboard.in_flight() == 0 && self.counters.segments_sent > 0 {
             self.notify_controller(now, Congestion::Restart(now.since(self.last_sent_at)));
         }
         // The kernel processes acknowledgements of one instant one after the other, each at its own microsecond (`tcp_mstamp_refresh`). A
@@ -158,10 +158,10 @@ impl Sender {
         self.last_stamp = now.max(self.last_stamp + Nanos(1));
         Departure {
             at: self.last_stamp,
-            snapshot: self.rate.on_sent(now, self.board.packets_out() == 0),
+            snapshot: self.rate.on_sent(now, self.scoreboard.packets_out() == 0),
             #[allow(clippy::cast_possible_truncation)] // 2^32 packets are 6 TB
             lost_before: self.counters.lost as u32,
-            tx_in_flight: self.board.in_flight() + u32::from(counted),
+            tx_in_flight: self.scoreboard.in_flight() + u32::from(counted),
         }
     }
 
@@ -179,7 +179,7 @@ impl Sender {
 
     fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {
         match forced {
-            Forced::Head => self.board.head().is_some().then(|| self.retransmit(now, 0, false)),
+            Forced::Head => self.scoreboard.head().is_some().then(|| self.retransmit(now, 0, false)),
             Forced::Probe => {
                 let segment = self.probe_segment(now);
                 if segment.is_some() {
@@ -204,20 +204,20 @@ impl Sender {
                 return Some(segment);
             }
         }
-        let segment = self.board.last_index().map(|last| self.retransmit(now, last, true))?;
+        let segment = self.scoreboard.last_index().map(|last| self.retransmit(now, last, true))?;
         self.probe.sent(self.nxt, true);
         Some(segment)
     }
 
     /// Record the limiting factor after the last segment that may leave, and its consequences.
     fn pause(&mut self, now: Time, limit: Limit) {
-        let in_flight = u64::from(self.board.in_flight());
+        let in_flight = u64::from(self.scoreboard.in_flight());
         let limited = (limit == Limit::Window && self.pacing_wake.is_none()) || in_flight >= self.cwnd;
         if self.sent_any || limited {
             self.usage.record(WindowFill {
                 now,
                 limited,
-                packets_out: u64::from(self.board.packets_out()),
+                packets_out: u64::from(self.scoreboard.packets_out()),
                 cwnd: self.cwnd,
                 slow_start: self.in_slow_start(),
                 una: self.una,
@@ -265,7 +265,7 @@ impl Sender {
 
     /// Grow the buffer with cwnd while the flow is not cwnd-limited (`tcp_check_space`, `tcp_should_expand_sndbuf`).
     fn expand_buffer(&mut self) {
-        if self.buffer.is_full() && u64::from(self.board.in_flight()) < self.cwnd {
+        if self.buffer.is_full() && u64::from(self.scoreboard.in_flight()) < self.cwnd {
             self.buffer.expand(self.cwnd, self.controller.sndbuf_factor());
         }
     }
@@ -277,12 +277,12 @@ impl Sender {
         }
         let queue = self.queue();
         let unsent = self.buffer.written().saturating_sub(self.nxt);
-        let in_flight = self.board.in_flight();
+        let in_flight = self.scoreboard.in_flight();
         // Segments of an earlier write are still in the host's device queue (`sk_wmem_alloc` in `tcp_rate_check_app_limited`).
         if !self.buffer.is_writing()
             && unsent < u64::from(self.config.mss)
             && u64::from(in_flight) < self.cwnd
-            && self.board.lost_out() <= self.board.retrans_out()
+            && self.scoreboard.lost_out() <= self.scoreboard.retrans_out()
         {
             self.rate.on_app_limited(in_flight);
         }
@@ -295,7 +295,7 @@ impl Sender {
     }
 
     fn restart_after_idle(&mut self, now: Time) {
-        if self.controls_recovery || !self.config.slow_start_after_idle || self.board.packets_out() > 0 {
+        if self.controls_recovery || !self.config.slow_start_after_idle || self.scoreboard.packets_out() > 0 {
             return;
         }
         let (idle, rto) = (now.since(self.last_sent_at), self.rtt.rto());

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 const WINDOW_DIVISOR: u64 = 3;
 
 /// A burst is deferred only if the last departure was this recent and the next ACK is expected this soon.
-const SOON: Nanos = Nanos::from_millis(1);
+const DEFER_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// Boundaries of the skbs in the send queue, and the rest of the current burst.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Bursts {
     skb: u64,
     /// Boundary of an skb at or before the next byte to send; the others follow every `skb` bytes.
     boundary: u64,
-    /// End of the data written at the last look.
+    /// End of the data written at the last check.
     written: u64,
     /// Segments of the current burst, and those left of it; the burst also ends when nothing more may leave.
     size: u64,
@@ -82,15 +82,15 @@ impl Sender {
             return Ok(());
         }
         let mss = u64::from(self.config.mss);
-        let most = u64::from(self.burst.max(1));
-        let room = self.cwnd - u64::from(self.board.in_flight());
-        let quota = room.min((self.cwnd / 2).max(1)).min(most);
+        let burst_max = u64::from(self.burst.max(1));
+        let room = self.cwnd - u64::from(self.scoreboard.in_flight());
+        let quota = room.min((self.cwnd / 2).max(1)).min(burst_max);
         let written = self.buffer.written();
         let mut skb = self.bursts.head(self.nxt, written.max(self.nxt));
         // An skb smaller than the send quota takes data from the next one.
         skb = skb.max((quota * mss).min(written.saturating_sub(self.nxt)));
         if skb > mss {
-            self.defer(now, skb, self.nxt + skb >= written, most)?;
+            self.defer(now, skb, self.nxt + skb >= written, burst_max)?;
         }
         self.bursts.size = skb.div_ceil(mss).clamp(1, quota);
         self.bursts.left = self.bursts.size;
@@ -99,22 +99,22 @@ impl Sender {
     }
 
     /// Return the limiting factor as an error if the burst should be deferred because more of the skb can leave soon.
-    pub(super) fn defer(&self, now: Time, skb: u64, is_tail: bool, most: u64) -> Result<(), Limit> {
+    pub(super) fn defer(&self, now: Time, skb: u64, is_tail: bool, burst_max: u64) -> Result<(), Limit> {
         let departed = self.pacer.rate().map_or(self.last_sent_at, |_| self.pacer.next_departure());
-        if matches!(self.state, State::Recovery | State::Loss) || now.since(departed) > SOON {
+        if matches!(self.state, State::Recovery | State::Loss) || now.since(departed) > DEFER_WITHIN {
             return Ok(());
         }
         let mss = u64::from(self.config.mss);
         let send_window = self.window_end.saturating_sub(self.nxt);
-        let room = (self.cwnd - u64::from(self.board.in_flight())) * mss;
+        let room = (self.cwnd - u64::from(self.scoreboard.in_flight())) * mss;
         let limit = send_window.min(room);
         let window = (self.window_end - self.una).min(self.cwnd * mss);
-        if limit >= most * mss || (!is_tail && limit >= skb) || limit >= window / WINDOW_DIVISOR {
+        if limit >= burst_max * mss || (!is_tail && limit >= skb) || limit >= window / WINDOW_DIVISOR {
             return Ok(());
         }
-        let (Some(head), Some(srtt)) = (self.board.head(), self.rtt.srtt()) else { return Ok(()) };
+        let (Some(head), Some(srtt)) = (self.scoreboard.head(), self.rtt.srtt()) else { return Ok(()) };
         let expected = head.sent_at + srtt;
-        if expected.since(now) > SOON.min(Nanos(srtt.0 / 2)) {
+        if expected.since(now) > DEFER_WITHIN.min(Nanos(srtt.0 / 2)) {
             return Ok(());
         }
         match room < send_window {

@@ -156,7 +156,7 @@ impl Connection {
 
     /// Run until UP is left and entered once more. Returns the states on the way and the least long-term bound.
     fn through_undo(&mut self) -> (Vec<&'static str>, f64) {
-        let (mut states, mut least) = (vec![self.state()], f64::INFINITY);
+        let (mut states, mut min_bound) = (vec![self.state()], f64::INFINITY);
         let end = self.pipe.now + ms(1500);
         while states.len() < 2 || self.state() != states[0] {
             assert!(self.pipe.now < end, "{states:?}, {:?}", self.stats());
@@ -164,9 +164,9 @@ impl Connection {
             if states.last() != Some(&self.state()) {
                 states.push(self.state());
             }
-            least = self.value("inflight_longterm_packets").map_or(least, |bound| bound.min(least));
+            min_bound = self.value("inflight_longterm_packets").map_or(min_bound, |bound| bound.min(min_bound));
         }
-        (states, least)
+        (states, min_bound)
     }
 }
 
@@ -179,9 +179,9 @@ fn a_18_handling_spurious_fast_recovery() {
         let mut c = Connection::in_second_probe_up();
         let before = c.value("inflight_longterm_packets").expect("a loss set it");
         c.link().delay(4, by);
-        let (states, least) = c.through_undo();
+        let (states, min_bound) = c.through_undo();
         assert_eq!(states, [vec!["probe_bw_up", "probe_bw_down"], between, vec!["probe_bw_refill", "probe_bw_up"]].concat());
-        assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
+        assert!(min_bound < before && c.value("inflight_longterm_packets") >= Some(before), "{min_bound} of {before}");
         assert_eq!((c.stats().undos, c.stats().timeouts), (1, 0));
     }
 
@@ -201,9 +201,9 @@ fn a_19_handling_spurious_rto_recovery() {
     let mut c = Connection::in_second_probe_up();
     let before = c.value("inflight_longterm_packets").expect("a loss set it");
     c.stall_for(ms(600));
-    let (states, least) = c.through_undo();
+    let (states, min_bound) = c.through_undo();
     assert_eq!(states, ["probe_bw_up", "probe_bw_down", "probe_bw_refill", "probe_bw_up"]);
-    assert!(least < before && c.value("inflight_longterm_packets") >= Some(before), "{least} of {before}");
+    assert!(min_bound < before && c.value("inflight_longterm_packets") >= Some(before), "{min_bound} of {before}");
     assert_eq!((c.stats().undos, c.stats().timeouts), (1, 1));
 }
 

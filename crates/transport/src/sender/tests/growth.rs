@@ -116,9 +116,9 @@ fn each_write_is_sent_before_the_next() {
     let bursts = pipe.sender.queue().bursts;
     let writes = pipe.sender.stats().in_flight.0 / (1 << 17);
     // 128 kB are 90.5 segments: writes give 90 and 91 by turns, each ending in a small burst, and once per RTT half a segment alone.
-    let most = u64::from(pipe.sender.burst);
-    let expected = writes * (90_u64.div_ceil(most) + 91_u64.div_ceil(most)) / 2;
-    assert!(bursts.abs_diff(expected) <= 2, "{bursts} bursts of up to {most} in {writes} writes, expected {expected}");
+    let burst_max = u64::from(pipe.sender.burst);
+    let expected = writes * (90_u64.div_ceil(burst_max) + 91_u64.div_ceil(burst_max)) / 2;
+    assert!(bursts.abs_diff(expected) <= 2, "{bursts} bursts of up to {burst_max} in {writes} writes, expected {expected}");
 }
 
 #[test]

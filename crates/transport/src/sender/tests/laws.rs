@@ -73,7 +73,7 @@ proptest! {
                 break;
             }
             pipe.run_for(ms(5));
-            pipe.sender.board.check();
+            pipe.sender.scoreboard.check();
         }
     }
 }
@@ -108,8 +108,8 @@ proptest! {
             let ack = if advance % 4 == 0 { at(advance) } else { una };
             let ts_ecr = Time(now.0.saturating_sub(ms(echo_ms).0));
             sender.on_ack(now, &Ack { window: Bytes(window), sacks, dsack, ts_ecr, ..Ack::plain(now, ack) });
-            sender.board.check();
-            prop_assert!(sender.board.in_flight() <= 2 * sender.board.packets_out());
+            sender.scoreboard.check();
+            prop_assert!(sender.scoreboard.in_flight() <= 2 * sender.scoreboard.packets_out());
         }
     }
 }

@@ -41,7 +41,7 @@ fn after_reordering_was_seen_late_packets_are_not_retransmitted() {
     pipe.finish();
     let early = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq < 100 * MSS).count();
     let later = pipe.sent.iter().filter(|(_, s)| s.retransmission && s.seq >= 100 * MSS).count();
-    assert!(early > 0, "the first one cannot be cwr_segments from a loss");
+    assert!(early > 0, "the first late packet looks like a loss");
     assert_eq!(later, 0);
 }
 

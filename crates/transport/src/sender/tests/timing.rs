@@ -53,11 +53,11 @@ fn host_time_is_in_rtt_samples_but_not_in_the_min_rtt_of_rack_and_rate_samples()
         rates += usize::from(pipe.sender.stats().delivery_rate.is_some());
     }
     assert!(samples.iter().all(|rtt| *rtt >= ms(50) && rtt.0 % 1_000 == 0), "the path takes 50 ms");
-    let least = samples.iter().min().expect("samples");
-    assert!(*least < ms(50) + Nanos::from_micros(10) && samples.iter().any(|rtt| *rtt > ms(50) + Nanos::from_micros(20)));
+    let min = samples.iter().min().expect("samples");
+    assert!(*min < ms(50) + Nanos::from_micros(10) && samples.iter().any(|rtt| *rtt > ms(50) + Nanos::from_micros(20)));
     // Segments that leave at one instant are a nanosecond apart.
     assert!(ms(50) - pipe.sender.stats().min_rtt.expect("a minimum") < Nanos(100), "the minimum excludes host time");
-    assert!(rates > 3_800, "no interval is shorter than the least RTT: {rates}");
+    assert!(rates > 3_800, "no interval is shorter than the minimum RTT: {rates}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_new_connection_accepts_as_many_bytes_as_the_kernel() {
         let unsent = accepted - 10 * MSS;
         assert_eq!((pipe.sender.buffer.written(), pipe.sent.len()), (accepted, 10));
         let skbs = sent_skbs + unsent.div_ceil(size_goal(&pipe.sender.config, 65_160));
-        assert_eq!(accepted + 832 * skbs, memory, "what the kernel counted");
+        assert_eq!(accepted + 832 * skbs, memory, "the memory that the kernel showed");
         assert!(memory > limit && memory - 22 * MSS - 832 <= limit, "one skb less would have left room");
     }
 }
@@ -247,7 +247,7 @@ fn an_skb_keeps_its_size_when_the_burst_size_changes() {
 fn tso_deferral_is_off_in_recovery() {
     let mut pipe = queued(600).bulk();
     pipe.run_for(ms(400));
-    while u64::from(pipe.sender.board.in_flight()) == pipe.sender.cwnd {
+    while u64::from(pipe.sender.scoreboard.in_flight()) == pipe.sender.cwnd {
         pipe.run_for(Nanos::from_micros(50));
     }
     let defers = |sender: &Sender| sender.defer(pipe.now, 45 * MSS, false, 27).is_err();
