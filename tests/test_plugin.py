@@ -174,7 +174,7 @@ def test_ctrl_c_ends_one_that_never_returns(path, mine):
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "0 of 1 Runs are kept" in said
+    assert "0 of 1 Runs are stored" in said
 
 
 def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report(path, mine):

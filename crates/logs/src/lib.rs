@@ -1,23 +1,23 @@
-//! Logs of measuring tools as columns: the lines that come by the million, and no others.
+//! Fast parsers for the most frequent lines in logs of measurement tools.
 //!
-//! What a log may hold is said once, in `bentpipe.measurements.readers` (Python). Here stand the two kinds of line of which a long log
-//! has nine of ten: ping's reply and a table's row of plain numbers. A line that is not exactly one is handed back
-//! unread, with its number, to whom it may concern; so nothing is refused or guessed here.
+//! The readers in `bentpipe.measurements.readers` (Python) define the formats. This crate parses two kinds of line that make up most of a long log: a reply of
+//! ping, and a table row of plain numbers. It returns every other line unparsed, with its number, to the Python reader. It neither refuses nor guesses
+//! anything.
 
 mod cursor;
 pub mod ping;
 pub mod table;
 
-/// The lines that were not read, one after the other, each with its end.
+/// The lines that were not parsed, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Rest {
-    /// The number of each, from that of the block's first line.
+pub struct UnparsedLines {
+    /// Line numbers, counted from the number of the block's first line.
     pub lines: Vec<u32>,
-    /// Their bytes; a last line without an end gets one.
+    /// Their bytes, each line with a line feed. A last line without one gets one.
     pub text: Vec<u8>,
 }
 
-impl Rest {
+impl UnparsedLines {
     fn push(&mut self, number: u32, line: &[u8]) {
         self.lines.push(number);
         self.text.extend_from_slice(line);
@@ -25,8 +25,8 @@ impl Rest {
     }
 }
 
-/// The lines of a block, numbered from `first`, without their ends; what follows the last end is a line if it is there.
+/// Split a block into lines without their line feeds, numbered from `first`. The last line may lack a line feed.
 fn lines(block: &[u8], first: u32) -> impl Iterator<Item = (u32, &[u8])> {
-    let whole = block.strip_suffix(b"\n").unwrap_or(block);
-    whole.split(|&byte| byte == b'\n').zip(first..).map(|(line, number)| (number, line))
+    let text = block.strip_suffix(b"\n").unwrap_or(block);
+    text.split(|&byte| byte == b'\n').zip(first..).map(|(line, number)| (number, line))
 }

@@ -1,27 +1,27 @@
-//! The replies in a text of ping.
+//! Parser for replies in the output of ping.
 //!
-//! `[1748560813.377794] 64 bytes from host (192.0.2.1): icmp_seq=1 ttl=63 time=47.1 ms`, the time before it or not, `seq` as
-//! busybox has it, `hlim` as IPv6 has it. Nothing may stand behind `ms`: duplicates and damaged replies are not usual.
+//! `[1748560813.377794] 64 bytes from host (192.0.2.1): icmp_seq=1 ttl=63 time=47.1 ms`: with or without the timestamp, with `seq` (busybox) instead of
+//! `icmp_seq`, with `hlim` (IPv6) instead of `ttl`. A line with text behind `ms` is not parsed: it is a duplicate or a damaged reply.
 
 use crate::cursor::Cursor;
-use crate::{Rest, lines};
+use crate::{UnparsedLines, lines};
 
-/// A reply printed without the time.
+/// Timestamp of a reply that was printed without one.
 pub const NO_STAMP: i64 = i64::MIN;
 
 /// The replies of a block of text, in order of lines.
 #[derive(Debug, Default, PartialEq)]
 pub struct Replies {
-    /// Numbers of lines.
+    /// Line numbers.
     pub line: Vec<u32>,
-    /// The time printed before each [ns since 1970]; `NO_STAMP`: none.
+    /// Timestamps [ns since 1970]; [`NO_STAMP`]: none.
     pub stamp_ns: Vec<i64>,
     /// Sequence numbers as printed.
     pub seq: Vec<u32>,
     /// RTTs [ms].
     pub rtt_ms: Vec<f64>,
     /// All other lines.
-    pub rest: Rest,
+    pub unparsed: UnparsedLines,
 }
 
 struct Reply {
@@ -30,29 +30,30 @@ struct Reply {
     rtt_ms: f64,
 }
 
-/// Reads a block of whole lines (the last may lack its end) whose first is number `first`.
+/// Parse a block of whole lines, numbered from `first`. The last line may lack a line feed.
 #[must_use]
 pub fn replies(block: &[u8], first: u32) -> Replies {
-    let mut found = Replies::default();
-    let about = block.len() / 64;
-    found.line.reserve(about);
-    found.stamp_ns.reserve(about);
-    found.seq.reserve(about);
-    found.rtt_ms.reserve(about);
+    let mut parsed = Replies::default();
+    let estimate = block.len() / 64;
+    parsed.line.reserve(estimate);
+    parsed.stamp_ns.reserve(estimate);
+    parsed.seq.reserve(estimate);
+    parsed.rtt_ms.reserve(estimate);
     for (number, line) in lines(block, first) {
         match reply(line) {
             Some(reply) => {
-                found.line.push(number);
-                found.stamp_ns.push(reply.stamp_ns);
-                found.seq.push(reply.seq);
-                found.rtt_ms.push(reply.rtt_ms);
+                parsed.line.push(number);
+                parsed.stamp_ns.push(reply.stamp_ns);
+                parsed.seq.push(reply.seq);
+                parsed.rtt_ms.push(reply.rtt_ms);
             }
-            None => found.rest.push(number, line),
+            None => parsed.unparsed.push(number, line),
         }
     }
-    found
+    parsed
 }
 
+/// Parse one line; `None`: it is not a plain reply.
 fn reply(line: &[u8]) -> Option<Reply> {
     let mut text = Cursor(line);
     let mut stamp_ns = NO_STAMP;
@@ -87,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_reply_is_read_and_all_else_is_handed_back() {
+    fn replies_are_parsed_and_other_lines_returned() {
         let text = b"PING a (192.0.2.1) 56(84) bytes of data.\n\
             [1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=47.1 ms\n\
             64 bytes from a.example (2001:db8::1): icmp_seq=2 hlim=63 time=0.034 ms\n\
@@ -95,17 +96,17 @@ mod tests {
             64 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=12 ms (DUP!)\n\
             \n\
             64 bytes from 192.0.2.1: icmp_seq=4 ttl=64 time=12 ms";
-        let found = replies(text, 10);
-        assert_eq!(found.line, [11, 12, 13, 16]);
-        assert_eq!(found.stamp_ns, [1_748_560_813_377_794_000, NO_STAMP, NO_STAMP, NO_STAMP]);
-        assert_eq!(found.seq, [1, 2, 3, 4]);
-        assert_eq!(found.rtt_ms, [47.1, 0.034, 12.0, 12.0]);
-        assert_eq!(found.rest.lines, [10, 14, 15]);
-        assert!(found.rest.text.ends_with(b"(DUP!)\n\n"));
+        let parsed = replies(text, 10);
+        assert_eq!(parsed.line, [11, 12, 13, 16]);
+        assert_eq!(parsed.stamp_ns, [1_748_560_813_377_794_000, NO_STAMP, NO_STAMP, NO_STAMP]);
+        assert_eq!(parsed.seq, [1, 2, 3, 4]);
+        assert_eq!(parsed.rtt_ms, [47.1, 0.034, 12.0, 12.0]);
+        assert_eq!(parsed.unparsed.lines, [10, 14, 15]);
+        assert!(parsed.unparsed.text.ends_with(b"(DUP!)\n\n"));
     }
 
     #[test]
-    fn what_is_almost_a_reply_is_none() {
+    fn a_line_that_is_almost_a_reply_is_not_parsed() {
         for line in [
             "64 bytes from : icmp_seq=1 ttl=63 time=47.1 ms",
             "64 bytes from a: icmp_seq=1 ttl=63 time<1 ms",
@@ -123,22 +124,22 @@ mod tests {
     }
 
     proptest! {
-        /// Every line comes out once, read or not, and bytes that were not read are the same.
+        /// Every line is returned once, parsed or not, and unparsed lines keep their bytes.
         #[test]
-        fn no_line_is_lost(parts in prop::collection::vec("[a-z \\[\\].=0-9]{0,40}|64 bytes from a: icmp_seq=[0-9]{1,4} time=[0-9]{1,3} ms", 1..20)) {
+        fn every_line_is_returned_once(parts in prop::collection::vec("[a-z \\[\\].=0-9]{0,40}|64 bytes from a: icmp_seq=[0-9]{1,4} time=[0-9]{1,3} ms", 1..20)) {
             let text = parts.join("\n");
-            let found = replies(text.as_bytes(), 1);
+            let parsed = replies(text.as_bytes(), 1);
             let whole = text.strip_suffix('\n').unwrap_or(&text);
-            prop_assert_eq!(found.line.len() + found.rest.lines.len(), whole.split('\n').count());
-            let rest: String = found.rest.lines.iter().map(|&n| whole.split('\n').nth(n as usize - 1).unwrap().to_owned() + "\n").collect();
-            prop_assert_eq!(rest.as_bytes(), found.rest.text);
+            prop_assert_eq!(parsed.line.len() + parsed.unparsed.lines.len(), whole.split('\n').count());
+            let rest: String = parsed.unparsed.lines.iter().map(|&n| whole.split('\n').nth(n as usize - 1).unwrap().to_owned() + "\n").collect();
+            prop_assert_eq!(rest.as_bytes(), parsed.unparsed.text);
         }
 
         #[test]
-        fn a_round_trip_is_the_nearest_double(whole in 0_u32..60_000, part in "[0-9]{1,9}") {
+        fn an_rtt_is_the_nearest_double(whole in 0_u32..60_000, part in "[0-9]{1,9}") {
             let line = format!("64 bytes from a: icmp_seq=1 ttl=63 time={whole}.{part} ms");
-            let found = replies(line.as_bytes(), 1);
-            prop_assert_eq!(found.rtt_ms, [format!("{whole}.{part}").parse::<f64>().unwrap()]);
+            let parsed = replies(line.as_bytes(), 1);
+            prop_assert_eq!(parsed.rtt_ms, [format!("{whole}.{part}").parse::<f64>().unwrap()]);
         }
     }
 }

@@ -1,39 +1,39 @@
-//! The rows of a table of plain numbers.
+//! Parser for the rows of a table of plain numbers.
 
 use crate::cursor::Cursor;
-use crate::{Rest, lines};
+use crate::{UnparsedLines, lines};
 
-/// What a column of a table is read as.
+/// How a column of a table is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: it may hold anything.
-    Passed,
-    /// An instant, in units of so many nanoseconds (a power of ten).
+    /// Skipped: it may contain anything.
+    Skipped,
+    /// A time, in units of this many nanoseconds (a power of ten).
     Time(i64),
-    /// A number that is not below 0.
+    /// A number, at least 0.
     Number,
-    /// The same; `-1`, `-1.0` and nothing at all are NaN: a lost probe.
-    RoundTrip,
+    /// An RTT: a number, at least 0. `-1`, `-1.0` and an empty cell are NaN: a lost probe.
+    Rtt,
 }
 
-/// A column that was read: as long as the rows are many.
+/// The values of a parsed column, one per row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Of `Kind::Time` [ns].
+    /// Values of [`Kind::Time`] [ns].
     Time(Vec<i64>),
-    /// Of the other kinds.
+    /// Values of the other kinds.
     Number(Vec<f64>),
 }
 
 /// The rows of a block, in order of lines.
 #[derive(Debug, PartialEq)]
 pub struct Rows {
-    /// Numbers of lines.
+    /// Line numbers.
     pub line: Vec<u32>,
-    /// The columns that are not passed over, left to right.
+    /// The columns that are not skipped, from left to right.
     pub columns: Vec<Column>,
     /// All other lines.
-    pub rest: Rest,
+    pub unparsed: UnparsedLines,
 }
 
 enum Value {
@@ -41,34 +41,34 @@ enum Value {
     Number(f64),
 }
 
-/// Reads a block of whole lines (the last may lack its end) whose first is number `first`.
+/// Parse a block of whole lines, numbered from `first`. The last line may lack a line feed.
 ///
-/// Columns stand between one `separator` each; blanks around a value are not plain. A row is read if each column is what
-/// its kind says, and there is one for each kind.
+/// One `separator` separates two columns. A row is parsed if it has one column for each kind and each value matches its kind. A value with blanks around
+/// it does not match.
 #[must_use]
 pub fn rows(block: &[u8], first: u32, separator: u8, kinds: &[Kind]) -> Rows {
-    let mut found = Rows {
+    let mut parsed = Rows {
         line: Vec::new(),
         columns: kinds
             .iter()
             .filter_map(|kind| match kind {
-                Kind::Passed => None,
+                Kind::Skipped => None,
                 Kind::Time(_) => Some(Column::Time(Vec::new())),
-                Kind::Number | Kind::RoundTrip => Some(Column::Number(Vec::new())),
+                Kind::Number | Kind::Rtt => Some(Column::Number(Vec::new())),
             })
             .collect(),
-        rest: Rest::default(),
+        unparsed: UnparsedLines::default(),
     };
     let mut values = Vec::with_capacity(kinds.len());
     for (number, line) in lines(block, first) {
         values.clear();
         let plain = line.strip_suffix(b"\r").unwrap_or(line);
         if row(plain, separator, kinds, &mut values).is_none() {
-            found.rest.push(number, line);
+            parsed.unparsed.push(number, line);
             continue;
         }
-        found.line.push(number);
-        for (column, value) in found.columns.iter_mut().zip(&values) {
+        parsed.line.push(number);
+        for (column, value) in parsed.columns.iter_mut().zip(&values) {
             match (column, value) {
                 (Column::Time(times), Value::Time(at)) => times.push(*at),
                 (Column::Number(numbers), Value::Number(number)) => numbers.push(*number),
@@ -76,9 +76,10 @@ pub fn rows(block: &[u8], first: u32, separator: u8, kinds: &[Kind]) -> Rows {
             }
         }
     }
-    found
+    parsed
 }
 
+/// Parse one line into `values`; `None`: it is not a plain row.
 fn row(line: &[u8], separator: u8, kinds: &[Kind], values: &mut Vec<Value>) -> Option<()> {
     if line.is_empty() || line[0] == b'#' {
         return None;
@@ -87,39 +88,41 @@ fn row(line: &[u8], separator: u8, kinds: &[Kind], values: &mut Vec<Value>) -> O
     for kind in kinds {
         let cell = cells.next()?;
         match kind {
-            Kind::Passed => {}
+            Kind::Skipped => {}
             Kind::Time(scale) => values.push(Value::Time(time(cell, *scale)?)),
-            Kind::RoundTrip if matches!(cell, b"" | b"-1" | b"-1.0") => values.push(Value::Number(f64::NAN)),
-            Kind::Number | Kind::RoundTrip => values.push(Value::Number(number(cell)?)),
+            Kind::Rtt if matches!(cell, b"" | b"-1" | b"-1.0") => values.push(Value::Number(f64::NAN)),
+            Kind::Number | Kind::Rtt => values.push(Value::Number(number(cell)?)),
         }
     }
     cells.next().is_none().then_some(())
 }
 
+/// Parse a number, at least 0.
 fn number(cell: &[u8]) -> Option<f64> {
     let mut text = Cursor(cell);
-    let found = text.decimal(15, 15)?.to_f64()?;
-    text.0.is_empty().then_some(found)
+    let value = text.decimal(15, 15)?.to_f64()?;
+    text.0.is_empty().then_some(value)
 }
 
+/// Parse a time in units of `scale` ns. Returns [ns].
 fn time(cell: &[u8], scale: i64) -> Option<i64> {
     let mut text = Cursor(cell);
-    // 18 digits of nanoseconds are not enough for today's; the nineteenth is the first.
+    // Unix times in nanoseconds have 19 digits today, but `Cursor` parses 18. The first digit is parsed here.
     let (high, cell) = if cell.iter().take_while(|byte| byte.is_ascii_digit()).count() == 19 {
         (text.0[0].checked_sub(b'0').filter(|&digit| digit < 5)?, &cell[1..])
     } else {
         (0, cell)
     };
     text.0 = cell;
-    let found = text.decimal(18, 15)?;
+    let decimal = text.decimal(18, 15)?;
     if !text.0.is_empty() {
         return None;
     }
-    let whole = i64::from(high) * 10_i64.pow(18) + found.whole;
-    let part = (found.fraction_f64()? * scale as f64).round_ties_even();
+    let whole = i64::from(high) * 10_i64.pow(18) + decimal.whole;
+    let part = (decimal.fraction_f64()? * scale as f64).round_ties_even();
     #[allow(clippy::cast_possible_truncation)] // at most the scale, 10^9
     let part = part as i64;
-    whole.checked_mul(scale).filter(|&found| found <= 1 << 62).map(|found| found + part)
+    whole.checked_mul(scale).filter(|&ns| ns <= 1 << 62).map(|ns| ns + part)
 }
 
 #[cfg(test)]
@@ -127,43 +130,43 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const KINDS: [Kind; 3] = [Kind::Time(1_000_000_000), Kind::Passed, Kind::RoundTrip];
+    const KINDS: [Kind; 3] = [Kind::Time(1_000_000_000), Kind::Skipped, Kind::Rtt];
 
     #[test]
-    fn rows_are_read_and_all_else_is_handed_back() {
+    fn rows_are_parsed_and_other_lines_returned() {
         let text = b"when,what,rtt_ms\n1748560813.377794,a,47.1\r\n1748560814,,-1\n1748560815,b,\n1748560816, c,x\n1748560817,d\n";
-        let found = rows(text, 1, b',', &KINDS);
-        assert_eq!(found.line, [2, 3, 4]);
-        assert_eq!(found.rest.lines, [1, 5, 6]);
+        let parsed = rows(text, 1, b',', &KINDS);
+        assert_eq!(parsed.line, [2, 3, 4]);
+        assert_eq!(parsed.unparsed.lines, [1, 5, 6]);
         let seconds = 1_000_000_000;
         let times = vec![1_748_560_813_377_794_000, 1_748_560_814 * seconds, 1_748_560_815 * seconds];
-        assert_eq!(found.columns[0], Column::Time(times));
-        let Column::Number(rtt_ms) = &found.columns[1] else { panic!("a number") };
+        assert_eq!(parsed.columns[0], Column::Time(times));
+        let Column::Number(rtt_ms) = &parsed.columns[1] else { panic!("a number") };
         assert_eq!(rtt_ms[..1], [47.1]);
         assert!(rtt_ms[1].is_nan() && rtt_ms[2].is_nan());
     }
 
     #[test]
-    fn nanoseconds_have_nineteen_digits() {
+    fn times_in_nanoseconds_may_have_nineteen_digits() {
         let kinds = [Kind::Time(1), Kind::Number];
-        let found = rows(b"1734544800095465984 1\n5734544800095465984 1\n17345448000954659840 1\n", 1, b' ', &kinds);
-        assert_eq!(found.columns[0], Column::Time(vec![1_734_544_800_095_465_984]));
-        assert_eq!(found.rest.lines, [2, 3]);
+        let parsed = rows(b"1734544800095465984 1\n5734544800095465984 1\n17345448000954659840 1\n", 1, b' ', &kinds);
+        assert_eq!(parsed.columns[0], Column::Time(vec![1_734_544_800_095_465_984]));
+        assert_eq!(parsed.unparsed.lines, [2, 3]);
     }
 
     proptest! {
         #[test]
-        fn nothing_panics_and_no_line_is_lost(text in "[0-9.,\\-\n\r\"# x]{0,300}", separator in prop::sample::select(vec![b',', b' '])) {
-            let found = rows(text.as_bytes(), 1, separator, &KINDS);
+        fn parsing_never_panics_and_returns_every_line_once(text in "[0-9.,\\-\n\r\"# x]{0,300}", separator in prop::sample::select(vec![b',', b' '])) {
+            let parsed = rows(text.as_bytes(), 1, separator, &KINDS);
             let whole = text.strip_suffix('\n').unwrap_or(&text);
-            prop_assert_eq!(found.line.len() + found.rest.lines.len(), whole.split('\n').count());
+            prop_assert_eq!(parsed.line.len() + parsed.unparsed.lines.len(), whole.split('\n').count());
         }
 
         #[test]
         fn digits_beyond_nanoseconds_are_rounded(whole in 0_i64..4_000_000_000, part in 0_i64..1_000_000_000) {
             let text = format!("{whole}.{part:09},,1\n");
-            let found = rows(text.as_bytes(), 1, b',', &KINDS);
-            prop_assert_eq!(&found.columns[0], &Column::Time(vec![whole * 1_000_000_000 + part]));
+            let parsed = rows(text.as_bytes(), 1, b',', &KINDS);
+            prop_assert_eq!(&parsed.columns[0], &Column::Time(vec![whole * 1_000_000_000 + part]));
         }
     }
 }

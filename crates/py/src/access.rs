@@ -7,8 +7,8 @@ use bentpipe_profile::shown_message;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A Profile from a serving schedule, ground legs and parameters (JSON; `{}` leaves every parameter at its default), and where the schedule
-/// comes from (JSON; `null` where nobody knows).
+/// Build a Profile from a serving schedule, ground legs, parameters and the origin of the schedule, all as JSON. `params`: `{}` leaves every parameter at
+/// its default. `origin`: `null` if unknown.
 #[pyfunction]
 pub fn build_profile(
     py: Python<'_>,
@@ -19,7 +19,7 @@ pub fn build_profile(
     origin: &str,
     seed: u64,
 ) -> PyResult<PyProfile> {
-    let bad = |what| move |e: serde_json::Error| user_error(format!("{what}: {}", shown_message(&e.to_string())));
+    let bad = |argument| move |e: serde_json::Error| user_error(format!("{argument}: {}", shown_message(&e.to_string())));
     let schedule = serde_json::from_str(schedule).map_err(bad("schedule"))?;
     let ground = serde_json::from_str(ground).map_err(bad("ground legs"))?;
     let params = serde_json::from_str(params).map_err(bad("access parameters"))?;
@@ -28,13 +28,13 @@ pub fn build_profile(
     Ok(PyProfile(Arc::new(profile)))
 }
 
-/// The table of parameters as JSON.
+/// Return the default parameters of the access model as JSON.
 #[pyfunction]
 pub fn access_parameters() -> PyResult<String> {
     serde_json::to_string(&AccessParams::default()).map_err(user_error)
 }
 
-/// The named loss processes as JSON: name → parameters under `loss`.
+/// Return the named loss processes as JSON: name → parameters under `loss`.
 #[pyfunction]
 pub fn access_loss_processes() -> PyResult<String> {
     let processes: std::collections::BTreeMap<_, _> = access::params::LossParams::processes().into();

@@ -1,9 +1,9 @@
-//! `bentpipe._native.isolate`, `emulate` and `encode_profile`: for a process that does nothing else (`bentpipe.execution.emulation.supervisor`).
+//! `bentpipe._native.isolate`, `emulate` and `encode_profile`, for a process that runs only an emulation (`bentpipe.execution.emulation.supervisor`).
 
 use crate::error::user_error;
 use crate::profile::PyProfile;
-use bentpipe_emu::result::EmulationResult;
 use bentpipe_emu::isolation::{self, Privilege};
+use bentpipe_emu::result::EmulationResult;
 use bentpipe_emu::{session, spec};
 use bentpipe_profile::run::Samples;
 use pyo3::prelude::*;
@@ -11,23 +11,24 @@ use pyo3::types::PyBytes;
 use std::fs::File;
 use std::path::PathBuf;
 
-/// Leaves the machine's mount and PID namespaces; whether a user namespace was needed. The process may have one thread only.
+/// Leave the machine's mount and PID namespaces. Returns whether a user namespace was needed. The process must have only one thread.
 #[pyfunction]
 pub fn isolate() -> PyResult<bool> {
     isolation::isolate().map(|privilege| privilege == Privilege::UserNamespace).map_err(user_error)
 }
 
-/// One emulation, in the child of the process that isolated itself. The three are paths to pipes (`/proc/self/fd/N`). Returns the exit status.
+/// Run one emulation, in the child of the process that called `isolate`. `control`, `supervisor` and `report` are paths to pipes (`/proc/self/fd/N`).
+/// Returns the exit status.
 #[pyfunction]
 pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, supervisor: PathBuf, report: PathBuf) -> PyResult<i32> {
     let privilege = if user_namespace { Privilege::UserNamespace } else { Privilege::Own };
-    let read = |path: PathBuf| File::open(path);
-    let (control, supervisor) = (read(control)?, read(supervisor)?);
+    let (control, supervisor) = (File::open(control)?, File::open(supervisor)?);
     let report = File::options().write(true).open(report)?;
     Ok(py.detach(|| session::run(privilege, control, supervisor, report)))
 }
 
-/// The summary of an emulation as JSON: `result_json` is its `done` message, the columns are its `samples`', with the flows as the Experiment numbers them.
+/// Summarise an emulation as JSON. `result_json`: its `done` message. The other arguments are columns of its `samples` table, with the flows numbered as in
+/// the Experiment.
 #[pyfunction]
 pub fn summarise_emulation(
     result_json: &str,
@@ -43,7 +44,7 @@ pub fn summarise_emulation(
     serde_json::to_string(&result.summary(&samples)).map_err(user_error)
 }
 
-/// A Profile as bytes for `emulate`'s control pipe.
+/// Encode a Profile as bytes for the control pipe of `emulate`.
 #[pyfunction]
 pub fn encode_profile<'py>(py: Python<'py>, profile: &PyProfile) -> Bound<'py, PyBytes> {
     let bytes = py.detach(|| spec::encode_profile(&profile.0));

@@ -1,20 +1,20 @@
-//! One bridge from the crates' errors to Python's: what the user can mend becomes `bentpipe.errors.UserError` (a `ValueError`).
+//! Conversion of the crates' errors to Python exceptions. An error that the user can fix becomes `bentpipe.errors.UserError` (a `ValueError`).
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// An error whose cause is the input.
+/// Create a `UserError`: the cause is the user's input.
 pub fn user_error(error: impl std::fmt::Display) -> PyErr {
-    ours("UserError", &error)
+    bentpipe_error("UserError", &error)
 }
 
-/// A controller of the user's that cannot go on.
+/// Create a `ControllerError`: a Python controller failed.
 pub fn controller_error(error: impl std::fmt::Display) -> PyErr {
-    ours("ControllerError", &error)
+    bentpipe_error("ControllerError", &error)
 }
 
-fn ours(class: &str, error: &dyn std::fmt::Display) -> PyErr {
+fn bentpipe_error(class: &str, error: &dyn std::fmt::Display) -> PyErr {
     let message = error.to_string();
     Python::attach(|py| {
         let class = py.import("bentpipe.errors").and_then(|m| m.getattr(class)).and_then(|c| Ok(c.cast_into::<PyType>()?));

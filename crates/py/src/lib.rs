@@ -1,4 +1,4 @@
-//! Python bindings: one file per Python-visible object, one error bridge, no logic. Defaults and docstrings live in Python.
+//! Python bindings: one file per group of Python objects, one conversion of errors, no logic. Defaults and docstrings are in Python.
 
 mod access;
 mod emu;

@@ -1,4 +1,4 @@
-//! `bentpipe._native.Satellites` and what is asked of them: sky, look angles, routes, all pairs, serving schedules.
+//! `bentpipe._native.Satellites`: sky, look angles, routes, all pairs and serving schedules of a constellation.
 
 use crate::error::user_error;
 use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
@@ -17,16 +17,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
 
-/// Routes and all-pair states between two looks at Ctrl-C and the progress callback: about a tenth of a second.
+/// Routes per check of Ctrl-C and call of `on_progress`: about a tenth of a second.
 const ROUTES_PER_SLICE: usize = 512;
+/// All-pairs states per check.
 const STATES_PER_SLICE: usize = 64;
-/// Slots likewise; with ten thousand satellites a slot takes three milliseconds.
+/// Slots per check. With ten thousand satellites a slot takes three milliseconds.
 const SLOTS_PER_SLICE: usize = 64;
 
-/// RTTs, hops and satellites of a series of routes.
+/// RTTs [ms], numbers of hops and satellites of a series of routes.
 type RouteColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Vec<u64>>);
 
-/// A constellation: elements, ready to be propagated, and the links between them.
+/// A constellation: elements with their propagators, and the inter-satellite links.
 #[pyclass(name = "Satellites", module = "bentpipe._native", frozen)]
 pub struct PySatellites {
     elements: Arc<[Elements]>,
@@ -42,7 +43,8 @@ impl PySatellites {
         Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, superseded, sha256 })
     }
 
-    fn linked(&self, grids: Vec<PlusGrid>) -> Self {
+    /// Return the same satellites with other links.
+    fn with_grids(&self, grids: Vec<PlusGrid>) -> Self {
         let (elements, propagators) = (self.elements.clone(), self.propagators.clone());
         Self { elements, propagators, grids, superseded: self.superseded, sha256: self.sha256.clone() }
     }
@@ -56,29 +58,31 @@ fn utc(times: &PyReadonlyArray1<'_, i64>) -> Vec<Utc> {
     times.as_array().iter().map(|&t| Utc(t)).collect()
 }
 
-fn report(py: Python<'_>, on_progress: Option<&Py<PyAny>>, done: usize, of: usize) -> PyResult<()> {
+/// Check for Ctrl-C and report progress.
+fn report(py: Python<'_>, on_progress: Option<&Py<PyAny>>, done: usize, total: usize) -> PyResult<()> {
     py.check_signals()?;
     if let Some(callback) = on_progress {
-        callback.call1(py, (done as f64 / of.max(1) as f64,))?;
+        callback.call1(py, (done as f64 / total.max(1) as f64,))?;
     }
     Ok(())
 }
 
 #[pymethods]
 impl PySatellites {
-    /// Of several sets of one satellite the one nearest to `nearest_to_unix_ns`; every set where that is None.
+    /// Read a file of elements. If it has several sets for one satellite, keep the one nearest to `nearest_to_unix_ns`; `None`: keep all.
     #[staticmethod]
     fn read(py: Python<'_>, data: &[u8], name: &str, nearest_to_unix_ns: Option<i64>, sha256: &str) -> PyResult<Self> {
         py.detach(|| {
-            let every = read_elements(data, name).map_err(user_error)?;
+            let all = read_elements(data, name).map_err(user_error)?;
             let (elements, superseded) = match nearest_to_unix_ns {
-                Some(at) => nearest_of_each(every, Utc(at)),
-                None => (every, 0),
+                Some(at) => nearest_of_each(all, Utc(at)),
+                None => (all, 0),
             };
             Self::new(elements, Vec::new(), superseded, Some(sha256.to_owned()))
         })
     }
 
+    /// Build a constellation from the shells of a filing (JSON).
     #[staticmethod]
     fn shells(py: Python<'_>, shells: &str, epoch_unix_ns: i64, kept_at_unix_ns: i64) -> PyResult<Self> {
         let shells: Vec<Shell> = serde_json::from_str(shells).map_err(user_error)?;
@@ -90,24 +94,24 @@ impl PySatellites {
 
     fn with_grid(&self, planes: usize, per_plane: usize) -> PyResult<Self> {
         let grid = PlusGrid::new(planes, per_plane, self.elements.len()).map_err(user_error)?;
-        Ok(self.linked(vec![grid]))
+        Ok(self.with_grids(vec![grid]))
     }
 
     fn without_links(&self) -> Self {
-        self.linked(Vec::new())
+        self.with_grids(Vec::new())
     }
 
     fn __len__(&self) -> usize {
         self.elements.len()
     }
 
-    /// Element sets of the file left out for one of the same satellite nearer to the asked time.
+    /// Number of element sets left out, because the file has a set for the same satellite nearer to the requested time.
     #[getter]
     fn superseded(&self) -> usize {
         self.superseded
     }
 
-    /// SHA-256 of the file they were read from, as it lay on the disk.
+    /// SHA-256 of the file on disk that the elements were read from.
     #[getter]
     fn sha256(&self) -> Option<&str> {
         self.sha256.as_deref()
@@ -178,7 +182,7 @@ impl PySatellites {
         let satellites = self
             .propagators
             .get(first..first.saturating_add(count))
-            .ok_or_else(|| user_error(format!("satellites {first} to {first}+{count} of {}", self.propagators.len())))?;
+            .ok_or_else(|| user_error(format!("satellites {first} to {first}+{count}; expected at most {}", self.propagators.len())))?;
         let out = LookAnglesOut {
             azimuth_deg: azimuth_deg.as_slice_mut().map_err(user_error)?,
             elevation_deg: elevation_deg.as_slice_mut().map_err(user_error)?,
@@ -281,7 +285,7 @@ impl PySatellites {
     }
 }
 
-/// The scheduling policies: name and one line each.
+/// Return the scheduling policies: name and one-line description.
 #[pyfunction]
 pub fn scheduling_policies() -> Vec<(&'static str, &'static str)> {
     POLICIES.iter().map(|p| (p.name, p.description)).collect()

@@ -1,6 +1,7 @@
-//! A congestion controller that is a Python object (`bentpipe.plugin`): the simulator's calls go to its methods, and its attributes are read back.
+//! Congestion controllers written in Python (`bentpipe.plugin`). The simulator's calls go to the object's methods, and its attributes are read back.
 //!
-//! A call cannot fail in the simulator, so what fails is kept and the controller stands still with its last window until the driver looks (`PluginRegistry::check`).
+//! A controller's call cannot return an error in the simulator. The first failure is therefore stored, and the controller keeps its last window until the
+//! driver calls [`PluginRegistry::check`].
 
 use crate::error::controller_error;
 use bentpipe_cc::registry::Config;
@@ -12,7 +13,7 @@ use pyo3::types::{PyDict, PyString};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an ACK tells; units are in the names, as everywhere. `bentpipe.plugin` describes the fields.
+/// Argument of a Python controller's `on_ack`. Units are in the names. `bentpipe.plugin` describes the fields.
 #[pyclass(module = "bentpipe._native", frozen, get_all)]
 #[allow(clippy::struct_excessive_bools)] // facts of one ACK, not states
 pub struct Ack {
@@ -60,25 +61,25 @@ impl Ack {
     }
 }
 
-/// The controllers a user brought to one Run.
+/// The Python controllers of one Run.
 pub struct PluginRegistry {
-    makers: BTreeMap<String, Py<PyAny>>,
+    factories: BTreeMap<String, Py<PyAny>>,
     start: Time,
     failure: Failure,
 }
 
-/// The first thing that went wrong.
+/// Message of the first failure.
 type Failure = Arc<Mutex<Option<String>>>;
 
 impl PluginRegistry {
-    /// `makers` by name; times in messages count from `start`.
-    pub fn new(makers: BTreeMap<String, Py<PyAny>>, start: Time) -> Self {
-        Self { makers, start, failure: Failure::default() }
+    /// Create a registry of controller factories by name. Times in messages count from `start`.
+    pub fn new(factories: BTreeMap<String, Py<PyAny>>, start: Time) -> Self {
+        Self { factories, start, failure: Failure::default() }
     }
 
-    /// Makes the controller of that name, if there is one here. One whose making fails is told of by [`Self::check`].
-    pub fn receive(&self, name: &str, config: &Config, options: &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> {
-        let maker = self.makers.get(name)?;
+    /// Create the controller with this name; `None`: there is none. [`Self::check`] reports a failure.
+    pub fn create(&self, name: &str, config: &Config, options: &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> {
+        let factory = self.factories.get(name)?;
         Some(Python::attach(|py| {
             let mut plugin = PythonController {
                 name: name.to_owned(),
@@ -92,33 +93,34 @@ impl PluginRegistry {
                 ssthresh: Bytes::MAX,
                 pacing: None,
                 controls_recovery: false,
-                hooks: Hooks::default(),
+                methods: Methods::default(),
             };
-            let made = plugin.make(py, maker, config, options);
-            plugin.note(py, "__init__", made);
+            let result = plugin.instantiate(py, factory, config, options);
+            plugin.record_failure(py, "__init__", result);
             Box::new(plugin) as Box<dyn Controller>
         }))
     }
 
-    /// What went wrong since the last look, as `ControllerError`.
+    /// Return the failure since the last call, if any, as `ControllerError`.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
-        // Another thread may hold the lock while it waits for the interpreter; a panic there leaves what it wrote.
-        let said = py.detach(|| self.failure.lock().unwrap_or_else(PoisonError::into_inner).take());
-        said.map_or(Ok(()), |said| Err(controller_error(said)))
+        // Detach, since another thread may hold the lock while it waits for the interpreter. A panic of that thread leaves the message intact.
+        let message = py.detach(|| self.failure.lock().unwrap_or_else(PoisonError::into_inner).take());
+        message.map_or(Ok(()), |message| Err(controller_error(message)))
     }
 }
 
-/// Which of the optional methods it has.
+/// The optional methods that a controller class defines.
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools)] // which of a class's methods there are
-struct Hooks {
-    established: bool,
-    acked: bool,
-    lost: bool,
-    congestion: bool,
-    sent: bool,
+#[allow(clippy::struct_excessive_bools)] // one flag per method
+struct Methods {
+    on_established: bool,
+    on_ack: bool,
+    on_lost: bool,
+    on_congestion: bool,
+    on_sent: bool,
 }
 
+/// A controller whose methods are those of a Python object.
 struct PythonController {
     name: String,
     object: Py<PyAny>,
@@ -131,100 +133,110 @@ struct PythonController {
     ssthresh: Bytes,
     pacing: Option<Rate>,
     controls_recovery: bool,
-    hooks: Hooks,
+    methods: Methods,
 }
 
-/// What stopped a call: Python's exception, or a value that is none.
-enum Stopped {
+/// Why a call failed.
+enum CallError {
+    /// Python raised an exception.
     Raised(PyErr),
-    Value(String),
+    /// An attribute has an invalid value.
+    InvalidValue(String),
 }
 
-impl From<PyErr> for Stopped {
+impl From<PyErr> for CallError {
     fn from(error: PyErr) -> Self {
         Self::Raised(error)
     }
 }
 
 impl PythonController {
-    fn make(&mut self, py: Python<'_>, maker: &Py<PyAny>, config: &Config, options: &BTreeMap<String, f64>) -> Result<(), Stopped> {
-        let given = PyDict::new(py);
+    /// Create the Python object and read its attributes.
+    fn instantiate(
+        &mut self,
+        py: Python<'_>,
+        factory: &Py<PyAny>,
+        config: &Config,
+        options: &BTreeMap<String, f64>,
+    ) -> Result<(), CallError> {
+        let arguments = PyDict::new(py);
         for (option, value) in options {
-            given.set_item(option, value)?;
+            arguments.set_item(option, value)?;
         }
-        let object = maker.bind(py).call1((config.mss, config.initial_cwnd.0, given))?;
+        let object = factory.bind(py).call1((config.mss, config.initial_cwnd.0, arguments))?;
         let has = |method: &str| object.hasattr(method);
-        self.hooks = Hooks {
-            established: has("on_established")?,
-            acked: has("on_ack")?,
-            lost: has("on_lost")?,
-            congestion: has("on_congestion")?,
-            sent: has("on_sent")?,
+        self.methods = Methods {
+            on_established: has("on_established")?,
+            on_ack: has("on_ack")?,
+            on_lost: has("on_lost")?,
+            on_congestion: has("on_congestion")?,
+            on_sent: has("on_sent")?,
         };
         self.controls_recovery = object.getattr(intern!(py, "controls_recovery"))?.is_truthy()?;
         self.object = object.unbind();
         self.read(py)
     }
 
-    /// Lets Python work on the object, then reads the window back. After a failure nothing is called any more.
-    fn call(&mut self, now: Time, method: &str, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) {
+    /// Call Python with the object, then read its attributes back. After a failure Python is not called any more.
+    fn call(&mut self, now: Time, method: &str, function: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) {
         if self.failed {
             return;
         }
         self.at = now;
         Python::attach(|py| {
-            let done = work(self.object.bind(py)).map_err(Stopped::from).and_then(|()| self.read(py));
-            self.note(py, method, done);
+            let result = function(self.object.bind(py)).map_err(CallError::from).and_then(|()| self.read(py));
+            self.record_failure(py, method, result);
         });
     }
 
-    /// Keeps what went wrong, with the controller's name, the method and the time, unless something did before.
-    fn note(&mut self, py: Python<'_>, method: &str, done: Result<(), Stopped>) {
-        let Err(stopped) = done else { return };
+    /// Store the first failure, with the controller's name, the method and the time.
+    fn record_failure(&mut self, py: Python<'_>, method: &str, result: Result<(), CallError>) {
+        let Err(error) = result else { return };
         self.failed = true;
         let at_s = self.at.since(self.start).as_secs_f64();
-        let said = match stopped {
-            Stopped::Value(what) => format!("after {method} at {at_s:.6} s {what}"),
-            Stopped::Raised(error) => format!("{method} at {at_s:.6} s raised {}", in_one_line(py, &error)),
+        let message = match error {
+            CallError::InvalidValue(problem) => format!("after {method} at {at_s:.6} s {problem}"),
+            CallError::Raised(error) => format!("{method} at {at_s:.6} s raised {}", describe(py, &error)),
         };
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert_with(|| format!("controller {}: {said}", self.name));
+        failure.get_or_insert_with(|| format!("controller {}: {message}", self.name));
     }
 
-    /// Reads window, threshold and rate, and refuses what is none.
-    fn read(&mut self, py: Python<'_>) -> Result<(), Stopped> {
+    /// Read congestion window, slow-start threshold and pacing rate, and refuse invalid values.
+    fn read(&mut self, py: Python<'_>) -> Result<(), CallError> {
         let object = self.object.bind(py);
         let cwnd: f64 = object.getattr(intern!(py, "cwnd_bytes"))?.extract()?;
         if !(cwnd.is_finite() && cwnd > 0.0) {
-            return Err(refused("cwnd_bytes", cwnd, "a window above 0"));
+            return Err(invalid("cwnd_bytes", cwnd, "a window above 0"));
         }
         let ssthresh: Option<f64> = object.getattr(intern!(py, "ssthresh_bytes"))?.extract()?;
         let pacing: Option<f64> = object.getattr(intern!(py, "pacing_bps"))?.extract()?;
         if let Some(value) = ssthresh.filter(|value| value.is_nan() || *value < 0.0) {
-            return Err(refused("ssthresh_bytes", value, "at least 0, or None"));
+            return Err(invalid("ssthresh_bytes", value, "at least 0, or None"));
         }
         if let Some(value) = pacing.filter(|value| !(value.is_finite() && *value > 0.0)) {
-            return Err(refused("pacing_bps", value, "a rate above 0, or None"));
+            return Err(invalid("pacing_bps", value, "a rate above 0, or None"));
         }
-        self.cwnd = whole(cwnd).max(self.mss); // below one segment nothing could ever be sent
-        self.ssthresh = ssthresh.map_or(Bytes::MAX, whole);
-        self.pacing = pacing.map(|value| Rate(whole(value).0.max(1)));
+        self.cwnd = to_bytes(cwnd).max(self.mss); // with less than one segment the flow could never send
+        self.ssthresh = ssthresh.map_or(Bytes::MAX, to_bytes);
+        self.pacing = pacing.map(|value| Rate(to_bytes(value).0.max(1)));
         Ok(())
     }
 }
 
-fn refused(name: &str, value: f64, wanted: &str) -> Stopped {
-    Stopped::Value(format!("{name} is {value}; wanted {wanted}"))
+/// Create the error for an attribute with an invalid value.
+fn invalid(name: &str, value: f64, expected: &str) -> CallError {
+    CallError::InvalidValue(format!("{name} is {value}; expected {expected}"))
 }
 
-/// As an integer, towards zero; what is too large is the largest.
+/// Convert to an integer, rounded towards zero and saturated.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least 0, and `as` saturates
-const fn whole(value: f64) -> Bytes {
+const fn to_bytes(value: f64) -> Bytes {
     Bytes(value as u64)
 }
 
-/// Type, message and the line of the user's file.
-fn in_one_line(py: Python<'_>, error: &PyErr) -> String {
+/// Describe an exception in one line: type, message and line number in the user's file.
+fn describe(py: Python<'_>, error: &PyErr) -> String {
     let line = error.traceback(py).and_then(|mut traceback| {
         while let Ok(Some(next)) =
             traceback.getattr("tb_next").and_then(|next| Ok(next.extract::<Option<Bound<'_, pyo3::types::PyTraceback>>>()?))
@@ -237,7 +249,7 @@ fn in_one_line(py: Python<'_>, error: &PyErr) -> String {
     format!("{}{place}", error.to_string().replace('\n', " "))
 }
 
-/// An event's name for Python.
+/// Return the event's name for Python.
 const fn event_name(event: Congestion) -> &'static str {
     match event {
         Congestion::Loss => "loss",
@@ -254,7 +266,7 @@ const fn event_name(event: Congestion) -> &'static str {
 impl Controller for PythonController {
     fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
         let start = self.start;
-        if self.hooks.established {
+        if self.methods.on_established {
             self.call(now, "on_established", |object| {
                 let arguments = (now.since(start).as_secs_f64(), rtt.map(Nanos::as_secs_f64));
                 object.call_method1(intern!(object.py(), "on_established"), arguments).map(drop)
@@ -264,14 +276,14 @@ impl Controller for PythonController {
 
     fn on_ack(&mut self, ack: &AckSample) {
         let start = self.start;
-        if self.hooks.acked {
+        if self.methods.on_ack {
             self.call(ack.now, "on_ack", |object| object.call_method1(intern!(object.py(), "on_ack"), (Ack::of(ack, start),)).map(drop));
         }
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
         let start = self.start;
-        if self.hooks.lost {
+        if self.methods.on_lost {
             self.call(lost.now, "on_lost", |object| {
                 let arguments = (lost.now.since(start).as_secs_f64(), lost.bytes.0, lost.sent_at.since(start).as_secs_f64());
                 object.call_method1(intern!(object.py(), "on_lost"), arguments).map(drop)
@@ -281,7 +293,7 @@ impl Controller for PythonController {
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         let start = self.start;
-        if self.hooks.congestion {
+        if self.methods.on_congestion {
             self.call(now, "on_congestion", |object| {
                 let arguments = (now.since(start).as_secs_f64(), PyString::intern(object.py(), event_name(event)), in_flight.0);
                 object.call_method1(intern!(object.py(), "on_congestion"), arguments).map(drop)
@@ -291,7 +303,7 @@ impl Controller for PythonController {
 
     fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
         let start = self.start;
-        if self.hooks.sent {
+        if self.methods.on_sent {
             self.call(now, "on_sent", |object| {
                 let arguments = (now.since(start).as_secs_f64(), in_flight.0, app_limited);
                 object.call_method1(intern!(object.py(), "on_sent"), arguments).map(drop)

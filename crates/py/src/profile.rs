@@ -79,16 +79,16 @@ impl PyProfile {
         self.0.provenance().seed
     }
 
-    /// A Profile in which nothing was drawn (a preset, a measurement) stays as it is.
+    /// Draw the random processes with another seed. A Profile without random processes (a preset, a measurement) stays unchanged.
     fn reseed(&self, py: Python<'_>, seed: u64) -> PyResult<Self> {
-        if self.0.provenance().seed.is_none_or(|drawn| drawn == seed) {
+        if self.0.provenance().seed.is_none_or(|current| current == seed) {
             return Ok(self.clone());
         }
         let profile = py.detach(|| bentpipe_orbit::access::reseed(&self.0, seed)).map_err(user_error)?;
         Ok(Self(Arc::new(profile)))
     }
 
-    /// The same path with other queues; `rules_json` is a list of `QueueRule`, `role` what an Experiment would call the Profile.
+    /// Return the same path with its queues replaced. `rules_json`: list of `QueueRule`. `role`: role of the Profile in the Experiment.
     fn with_queues(&self, py: Python<'_>, role: &str, rules_json: &str) -> PyResult<Self> {
         let rules: Vec<QueueRule> = serde_json::from_str(rules_json).map_err(user_error)?;
         let profile = py.detach(|| self.0.with_queues(role, &rules)).map_err(user_error)?;
@@ -108,11 +108,11 @@ impl PyProfile {
     }
 }
 
-/// `up` or `down`.
+/// Parse `up` or `down`.
 fn direction_of(name: &str) -> PyResult<Direction> {
     match name {
         "up" => Ok(Direction::Up),
         "down" => Ok(Direction::Down),
-        other => Err(user_error(format!("direction: {other:?}; wanted up or down"))),
+        other => Err(user_error(format!("direction: {other:?}; expected up or down"))),
     }
 }

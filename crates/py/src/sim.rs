@@ -13,10 +13,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::BTreeMap;
 
-/// Simulated time between looks at Ctrl-C and the progress callback: some 10 ms of work at 200 Mbit/s.
+/// Simulated time per check of Ctrl-C and call of `on_progress`: about 10 ms of work at 200 Mbit/s.
 const SLICE: Nanos = Nanos::from_millis(500);
 
-/// A finished Run's tables and summary.
+/// Tables and summary of a finished Run.
 #[pyclass(name = "RunData", module = "bentpipe._native", frozen)]
 pub struct PyRunData(RunData);
 
@@ -43,8 +43,8 @@ impl PyRunData {
     }
 }
 
-/// Runs an Experiment. The GIL is released; every half second of simulated time `on_progress` hears the part done, and Ctrl-C is heard.
-/// `plugins` makes the controllers that are not in the registry: name to a callable that takes its options.
+/// Run an Experiment. Releases the GIL. Every half second of simulated time it checks for Ctrl-C and calls `on_progress` with the fraction done.
+/// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options.
 #[pyfunction]
 #[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None))]
 pub fn simulate(
@@ -58,7 +58,7 @@ pub fn simulate(
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
     let plugins = PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns);
     let mut simulation = py
-        .detach(|| Simulation::with_plugins(experiment, profiles, &|name, config, options| plugins.receive(name, config, options)))
+        .detach(|| Simulation::with_plugins(experiment, profiles, &|name, config, options| plugins.create(name, config, options)))
         .map_err(user_error)?;
     plugins.check(py)?;
     let mut until = SLICE;
@@ -77,7 +77,7 @@ pub fn simulate(
     Ok(PyRunData(py.detach(|| simulation.finish())))
 }
 
-/// RTTs of echo requests over a Profile [ms]; NaN: lost.
+/// Simulate echo requests over a Profile. Returns their RTTs [ms]; NaN: lost.
 #[pyfunction]
 pub fn ping<'py>(
     py: Python<'py>,
@@ -87,12 +87,12 @@ pub fn ping<'py>(
     seed: u64,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let sent = sent_s.as_array().to_vec();
-    let trips = py.detach(|| bentpipe_sim::ping(&profile.0, &sent, bytes, seed)).map_err(user_error)?;
-    let rtt_ms: Vec<f64> = trips.into_iter().map(|trip| trip.map_or(f64::NAN, Nanos::as_millis_f64)).collect();
+    let rtts = py.detach(|| bentpipe_sim::ping(&profile.0, &sent, bytes, seed)).map_err(user_error)?;
+    let rtt_ms: Vec<f64> = rtts.into_iter().map(|rtt| rtt.map_or(f64::NAN, Nanos::as_millis_f64)).collect();
     Ok(rtt_ms.into_pyarray(py))
 }
 
-/// Every congestion controller: name, status, description, source, what it needs to be told of the path, tunables.
+/// Return every congestion controller: name, status, description, source, required path hint, tunables.
 #[pyfunction]
 pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -124,7 +124,7 @@ fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyD
     row.set_item("name", option.name)?;
     row.set_item("unit", option.unit)?;
     match choices {
-        Some(_) => row.set_item("default", option.allowed.shown(option.default))?,
+        Some(_) => row.set_item("default", option.allowed.format(option.default))?,
         None => row.set_item("default", option.default)?,
     }
     row.set_item("allowed", option.allowed.to_string())?;
@@ -136,7 +136,7 @@ fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyD
     Ok(row)
 }
 
-/// The value of a controller's tunable that a user wrote as `text`.
+/// Parse the value of a controller's tunable from a user's `text`.
 #[pyfunction]
 pub fn read_tunable(controller: &str, name: &str, text: &str) -> PyResult<f64> {
     find(controller).and_then(|entry| entry.read_option(name, text)).map_err(user_error)
