@@ -50,7 +50,7 @@ def write_logs(text: Path, table: Path) -> int:
 
 
 def ours(path: str) -> int:
-    from bentpipe.measurements.runs.importing import read_file
+    from bentpipe.measurements.runs.imports import read_file
 
     return read_file(path).measurement.tables["probes"]["rtt_ms"].count()
 
@@ -72,9 +72,9 @@ def by_read_csv(path: str) -> int:
 
 def warm(path: str) -> int:
     """What all have loaded before they begin."""
-    import bentpipe.measurements.runs.importing
+    import bentpipe.measurements.runs.imports
 
-    return len(bentpipe.measurements.runs.importing.FORMATS)
+    return len(bentpipe.measurements.runs.imports.FORMATS)
 
 
 def highest_kb() -> int:

@@ -27,12 +27,12 @@ from reader_texts import TEXTS
 from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.measurements.readers.blocks import blocks
-from bentpipe.measurements.readers.measurement import Said
-from bentpipe.measurements.runs.importing import FORMATS, assembled, import_files, read_file
-from bentpipe.measurements.runs.opening import open_measured, opened
-from bentpipe.profiles.measured.capacity import of_tables
+from bentpipe.measurements.readers.measurement import ReadHints
+from bentpipe.measurements.runs.analysis_input import load_table, open_measured
+from bentpipe.measurements.runs.imports import FORMATS, assemble_tables, import_files, read_file
+from bentpipe.profiles.measured.capacity import capacities_from_tables
 
-SAID = Said(every_s=1.0)
+READ_HINTS = ReadHints(every_s=1.0)
 ABSURD = (
     *(b"-1", b"1e400", b"NaN", b"inf", b"[" * 3000, b"9" * 40, b"null", b"{}", b'"', b"\n", b",", b"\x00", b"\r\n"),
     *(b"-9999999999", b"1795199963.5", b"65535", b"999999999", b" ", b"0", b"0.0", b"1e3", b"\xff", "µ".encode()),
@@ -79,8 +79,8 @@ def harmless(path: Path, format_name: str | None):
     """What `bentpipe read` makes of a file, which must be a refusal or tables that hold together."""
 
     def read():
-        part = read_file(path, format_name=format_name, said=SAID)
-        return part.source.format, assembled([part], "home")
+        part = read_file(path, format_name=format_name, hints=READ_HINTS)
+        return part.source.format, assemble_tables([part], "home")
 
     found = outcome(read)
     if isinstance(found, str):
@@ -143,7 +143,7 @@ def other_ways(data: bytes, format_name: str) -> None:
         return
 
     def tables(size: int):
-        found = entry.measure_blocks(blocks(io.BytesIO(data), size), "file", SAID)
+        found = entry.measure_blocks(blocks(io.BytesIO(data), size), "file", READ_HINTS)
         return dict(found.tables)
 
     whole = outcome(lambda: tables(2 << 20))
@@ -242,8 +242,8 @@ def fping_of(random_: random.Random, host: str, number: int, at: str, rtt_ms: fl
     if as_json:
         about = {"timestamp": at, "host": host, "seq": number}
         return json.dumps({"timeout": about} if rtt_ms is None else {"resp": {**about, "size": 64, "rtt": rtt_ms}})
-    said = "timed out (9 avg, 1% loss)" if rtt_ms is None else f"64 bytes, {rtt_ms} ms (9.9 avg, 0% loss)"
-    return f"[{at}] {host} : [{number}], {said}"
+    outcome = "timed out (9 avg, 1% loss)" if rtt_ms is None else f"64 bytes, {rtt_ms} ms (9.9 avg, 0% loss)"
+    return f"[{at}] {host} : [{number}], {outcome}"
 
 
 def parquet_of(random_: random.Random, probes: dict[str, Probes]) -> bytes:
@@ -403,20 +403,20 @@ def folder_comes_back(random_: random.Random) -> None:
         run = imported.run
         probes, samples = run.probes, run.samples
         tests = open_measured(run.path, "throughput").collect()
-        assert opened(run.path, "probes").clock_known == timed
+        assert load_table(run.path, "probes").clock_known == timed
     assert run.start_unix_ns >= 1_400_000_000 * 10**9
     assert set(probes["target"].unique()) == set(truth), (probes["target"].unique(), truth.keys())
-    for target, wanted in truth.items():
+    for target, expected in truth.items():
         found = probes.filter(target=target)
         assert not found["duplicate"].any(), (target, "duplicates")
-        assert found["rtt_ms"].to_list() == [rtt_ms for _, rtt_ms in wanted], (target, found)
+        assert found["rtt_ms"].to_list() == [rtt_ms for _, rtt_ms in expected], (target, found)
         answered = found.filter(pl.col("rtt_ms").is_not_null())["unix_ns"] // 1000
-        assert answered.to_list() == [sent_us for sent_us, rtt_ms in wanted if rtt_ms is not None], (target, found)
+        assert answered.to_list() == [sent_us for sent_us, rtt_ms in expected if rtt_ms is not None], (target, found)
     means = {name: float(np.mean(bps)) for name, (bps, _) in rates.items()}
     assert dict(tests.select("source", "throughput_bps").iter_rows()) == approx(means)
     found_tests = samples.select("source", "test").unique()
     assert found_tests["test"].n_unique() == found_tests.height == len(rates)
-    for capacity in of_tables(samples, None):
+    for capacity in capacities_from_tables(samples, None):
         assert capacity.down is not None
         assert capacity.down.value[capacity.down.valid].tolist() == approx(rates[capacity.source][0])
 
@@ -427,7 +427,7 @@ def comes_back(random_: random.Random) -> None:
     for name, text in texts.items():
         entry = FORMATS[name]
         size = random_.choice((2 << 20, 4096))
-        probes = entry.measure_blocks(blocks(io.BytesIO(text), size), name, SAID).tables["probes"]
+        probes = entry.measure_blocks(blocks(io.BytesIO(text), size), name, READ_HINTS).tables["probes"]
         assert probes.height == truth.height, (name, probes, truth)
         assert probes["rtt_ms"].equals(truth["rtt_ms"], null_equal=True), (name, probes, truth)
         answered = truth["rtt_ms"].is_not_null()
@@ -442,11 +442,11 @@ def once(random_: random.Random, name: str, folder: Path) -> None:
     path = folder / "noise"
     data = damaged(random_, text) if random_.random() < 0.95 else random_.randbytes(random_.randint(0, 300))
     path.write_bytes(data)
-    asked = random_.choice((None, format_name, format_name))
-    found = harmless(path, asked)
+    options = random_.choice((None, format_name, format_name))
+    found = harmless(path, options)
     if random_.random() < 0.2:
-        packed(path, asked, found)
-    if asked is not None:
+        packed(path, options, found)
+    if options is not None:
         other_ways(data, format_name)
 
 
@@ -455,22 +455,22 @@ def _hangs(signum, frame):
 
 
 def main() -> int:
-    """Fuzzes each reader for as long as asked; 1 where anything was found, with the file kept."""
+    """Fuzzes each reader for as long as options; 1 where anything was found, with the file kept."""
     parser = argparse.ArgumentParser(description="Damaged files for every reader.")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each reader")
     parser.add_argument("--reader", choices=FORMATS, help="only this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("out/fuzz"), help="where what was found is kept")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGALRM, _hangs)
     failures = 0
-    for reader in [asked.reader] if asked.reader else FORMATS:
+    for reader in [options.reader] if options.reader else FORMATS:
         names = [name for name, (_, known) in TEXTS.items() if known == reader]
         begin, count, slowest = time.monotonic(), 0, 0.0
         found: dict[str, str] = {}
         with tempfile.TemporaryDirectory() as folder:
-            while time.monotonic() - begin < asked.seconds:
-                random_ = random.Random(f"{reader} {asked.seed} {count}")
+            while time.monotonic() - begin < options.seconds:
+                random_ = random.Random(f"{reader} {options.seed} {count}")
                 at = time.monotonic()
                 signal.alarm(HANG_S)
                 try:
@@ -486,11 +486,11 @@ def main() -> int:
                     place = traceback.extract_tb(error.__traceback__)[-1]
                     key = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
                     if key not in found:
-                        found[key] = f"{str(error)[:600]!r} (--reader {reader} --seed {asked.seed}, file {count})"
-                        asked.keep.mkdir(parents=True, exist_ok=True)
+                        found[key] = f"{str(error)[:600]!r} (--reader {reader} --seed {options.seed}, file {count})"
+                        options.keep.mkdir(parents=True, exist_ok=True)
                         noise = Path(folder) / "noise"
                         if noise.exists():
-                            (asked.keep / f"{reader}-{asked.seed}-{count}").write_bytes(noise.read_bytes())
+                            (options.keep / f"{reader}-{options.seed}-{count}").write_bytes(noise.read_bytes())
                 finally:
                     signal.alarm(0)
                 slowest = max(slowest, time.monotonic() - at)

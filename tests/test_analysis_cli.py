@@ -50,7 +50,7 @@ def test_none_is_an_answer(tmp_path):
     assert figure.stat().st_size > 1000
     plain = run(app, ["analyze", "handovers", str(file)])
     assert "undecided" in plain.stdout
-    assert "too short to tell (900 s; wanted 3600 s" in plain.stdout
+    assert "too short to tell (900 s; expected 3600 s" in plain.stdout
 
 
 @pytest.mark.parametrize("what", ["latency", "loss", "spikes"])
@@ -150,7 +150,7 @@ def test_runs_that_say_of_the_same_time_are_not_put_together(tmp_path):
     read_probes(tmp_path / "r", [(start + k * second, "icmp", 20.0) for k in range(90)])
     result = run(app, ["analyze", "latency", str(tmp_path / "r")])
     assert result.exit_code == 2
-    assert "are of the same time; analyze one of them" in result.stderr
+    assert "overlap in time; try one of them" in result.stderr
     for one in (tmp_path / "r").glob("*/*"):
         assert run(app, ["analyze", "latency", str(one)]).exit_code == 0
     read_probes(tmp_path / "s", [(start + k * second, "icmp", 20.0) for k in range(60)])
@@ -183,7 +183,7 @@ def test_kinds_of_probes_to_one_host_are_series_of_their_own(tmp_path):
     assert [(row["kind"], row["probes"], row["median_ms"]) for row in found] == [("icmp", 60, 20.0), ("tcp", 60, 40.0)]
     refused = run(app, ["analyze", "loss", str(tmp_path / "r")])
     assert refused.exit_code == 2
-    assert "several series (here → h (icmp), here → h (tcp)); wanted one (--site, --target, --kind)" in (
+    assert "several series (here → h (icmp), here → h (tcp)); expected one (--site, --target, --kind)" in (
         refused.stderr.replace("\n", " ")
     )
     one = json.loads(run(app, ["analyze", "loss", str(tmp_path / "r"), "--kind", "tcp", "--json"]).stdout)
@@ -203,7 +203,7 @@ def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
     flagged = pl.DataFrame(rows, schema=["unix_ns", "rtt_ms", "duplicate"], orient="row")
     mixed = flagged.drop("duplicate").with_columns(seq=pl.Series(range(20)))[[5, 3, *range(6, 20), 0, 1, 2, 4]]
     unnumbered = flagged.drop("duplicate").with_columns(seq=pl.lit(None, pl.Int64))[::-1]
-    for name, table_of, wanted in (
+    for name, table_of, expected in (
         ("flagged", flagged, (1, 0)),
         ("mixed", mixed, (0, 0)),
         ("unnumbered", unnumbered, (0, 0)),
@@ -212,7 +212,7 @@ def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
         said = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
         assert said.exit_code == 0, said.output
         summary = json.loads(said.stdout)["summary"]
-        assert (summary["duplicates"], summary["clock_jumps"], summary["out_of_order"]) == (*wanted, 0), name
+        assert (summary["duplicates"], summary["clock_jumps"], summary["out_of_order"]) == (*expected, 0), name
 
 
 def test_a_gap_of_decades_costs_no_memory(tmp_path):

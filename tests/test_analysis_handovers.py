@@ -125,8 +125,11 @@ def test_noise_alone_is_no_clock():
     [
         (table(np.arange(0, 900, 0.1), np.full(9000, np.nan)), "0 replies"),
         (table(np.arange(30.0), np.full(30, 20.0)), "30 replies"),
-        (table(np.arange(0, 100, 0.05), np.full(2000, 20.0)), "too short to tell (100 s; wanted 3600 s with a"),
-        (table(np.arange(0, 30000, 10.0), np.full(3000, 20.0)), "too sparse to tell (a probe every 10 s; wanted 0.6 s"),
+        (table(np.arange(0, 100, 0.05), np.full(2000, 20.0)), "too short to tell (100 s; expected 3600 s with a"),
+        (
+            table(np.arange(0, 30000, 10.0), np.full(3000, 20.0)),
+            "too sparse to tell (a probe every 10 s; expected 0.6 s",
+        ),
         (table([0.0], [20.0]), "too little to tell: 1 replies"),
     ],
 )
@@ -141,10 +144,10 @@ def test_what_cannot_be_searched_says_why(rows, why):
 @pytest.mark.parametrize(
     ("span_s", "every_s", "enough_s", "said"),
     [
-        (300.0, 0.01, 600.0, "too short to tell (300 s; wanted 600 s with a probe every 0.01 s): no period from 5"),
+        (300.0, 0.01, 600.0, "too short to tell (300 s; expected 600 s with a probe every 0.01 s): no period from 5"),
         (599.0, 0.01, 600.0, None),  # ten minutes, but for a second
-        (900.0, 0.2, 3600.0, "too short to tell (900 s; wanted 3600 s with a probe every 0.2 s): no period from 5"),
-        (3600.0, 1.0, None, "too sparse to tell (a probe every 1 s; wanted 0.6 s, for 3600 s): no period from 5"),
+        (900.0, 0.2, 3600.0, "too short to tell (900 s; expected 3600 s with a probe every 0.2 s): no period from 5"),
+        (3600.0, 1.0, None, "too sparse to tell (a probe every 1 s; expected 0.6 s, for 3600 s): no period from 5"),
     ],
 )
 def test_none_is_no_answer_of_a_record_that_is_too_short(span_s, every_s, enough_s, said):
@@ -185,7 +188,7 @@ def test_tables_that_are_none_are_refused_in_one_line():
         analyze_handovers(two)
     with pytest.raises(UserError, match="no column 'rtt_ms'"):
         analyze_handovers(rows.drop("rtt_ms"))
-    with pytest.raises(UserError, match="'unix_ns' is Float64; wanted Int64"):
+    with pytest.raises(UserError, match="'unix_ns' is Float64; expected Int64"):
         analyze_handovers(rows.with_columns(pl.col("unix_ns").cast(pl.Float64)))
     with pytest.raises(UserError, match=r"rtt_ms is -1 .*null for a lost probe"):
         analyze_handovers(rows.with_columns(pl.col("rtt_ms").fill_null(-1.0)))

@@ -146,9 +146,9 @@ def test_a_gateway_may_have_a_public_address(gateway, home):
     route += [(2, gateway, 31.0), *ROUTE[2:]]
     rows = [("p", "8.8.8.8", 0, *hop) for hop in route]
     traces = path_segments(hops(rows)).traces
-    wanted = (True, True, 1.0 if home else None, 31.0, 33.0, 35.0, 36.0, 50.0)
+    expected = (True, True, 1.0 if home else None, 31.0, 33.0, 35.0, 36.0, 50.0)
     columns = ["reached", "bent_pipe", *(f"S{n}_end_ms" for n in range(1, 7))]
-    assert traces.select(columns).row(0) == wanted
+    assert traces.select(columns).row(0) == expected
     # Its target may be in Starlink's network, and what is near is no satellite.
     inside = [(*row[:1], "206.224.65.178", *row[2:]) for row in rows[: 4 + home]]
     assert path_segments(hops(inside)).traces.select("reached", "bent_pipe").row(0) == (True, True)

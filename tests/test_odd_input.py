@@ -18,8 +18,8 @@ from bentpipe.execution.racing import race
 from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.files import atomic_write
 from bentpipe.measurements.probing.recording import taken
-from bentpipe.measurements.readers.measurement import Said
-from bentpipe.measurements.runs.importing import import_files, read_file
+from bentpipe.measurements.readers.measurement import ReadHints
+from bentpipe.measurements.runs.imports import import_files, read_file
 from bentpipe.orbits import routes
 from bentpipe.plots.profile import profile_figure
 from bentpipe.profiles.make import make_profile
@@ -223,4 +223,4 @@ def test_absurd_steps_are_one_short_line(step):
 def test_absurd_times_between_probes_are_refused(tmp_path, every_s):
     (tmp_path / "ping.txt").write_text("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", encoding="utf-8")
     with pytest.raises(UserError, match="--every: "):
-        read_file(tmp_path / "ping.txt", said=Said(every_s))
+        read_file(tmp_path / "ping.txt", hints=ReadHints(every_s))

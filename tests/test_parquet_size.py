@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bentpipe.analysis.files import scan_file
 from bentpipe.damage import MEASURED_BOUND
 from bentpipe.errors import UserError
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 from bentpipe.measurements.serving.inputs import read_maps
 from bentpipe.parquet_size import parquet_size
 from bentpipe.profiles import parquet as profile_parquet
@@ -136,7 +136,7 @@ def test_gzip_behind_a_heading_of_ping_is_bounded(tmp_path):
         out.write(b"PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n")
         for _ in range(65):
             out.write(line * ((1 << 20) // len(line)))
-    with pytest.raises(UserError, match="unpacks to more than 67108864 bytes; wanted at most that"):
+    with pytest.raises(UserError, match="unpacks to more than 67108864 bytes; expected at most that"):
         read_file(file)
 
 

@@ -352,7 +352,7 @@ def test_what_cannot_be_is_one_line(tmp_path):
     for args, says in (
         (("tcp", "nobody.invalid"), "'nobody.invalid': no such host"),
         (("tcp", "127.0.0.1", "--every", "0"), "--every: '0' is not a duration"),
-        (("tcp", "127.0.0.1", "--every", "0.0001"), "--every: 0.0001 s; wanted 0.001 s or more"),
+        (("tcp", "127.0.0.1", "--every", "0.0001"), "--every: 0.0001 s; expected 0.001 s or more"),
         (("tcp", "127.0.0.1", "-4", "-6"), "exclude each other"),
         (("owd", "127.0.0.1", "--port", closed_port()), "no reflector answers there; start one with"),
         (("finish", tmp_path), "no unfinished recording in it"),

@@ -366,7 +366,7 @@ def test_durations(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "2 weeks", "h", "inf", "nan", "1:30"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(UserError, match=r"--for: .* is not a duration; wanted"):
+    with pytest.raises(UserError, match=r"--for: .* is not a duration; expected"):
         parse_duration_ns(text, "--for")
 
 
@@ -380,7 +380,7 @@ def test_targets_are_looked_up_once_and_refused_with_a_reason():
         look_up(["127.0.0.1", "127.0.0.1"], "ping", 0, None)
     with pytest.raises(UserError, match="no such IPv6 host"):
         look_up(["127.0.0.1"], "ping", 0, 6)
-    with pytest.raises(UserError, match=r"wanted 0\.001 s or more"):
+    with pytest.raises(UserError, match=r"expected 0\.001 s or more"):
         Spec("ping", (), 1000, None)
 
 

@@ -105,7 +105,10 @@ def test_victoria_is_given_back_within_five_percent(number):
     rows = rows.with_columns(pl.col("unix_ns") - (pl.col("rtt_ms") * 1e6).cast(pl.Int64))
     for silent_is_lost in (False, True):
         made = profile_from_pings(rows, FromPings(silent_is_lost=silent_is_lost))
-        was, now = ping_stats(made.probes.table()), simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
+        was, now = (
+            ping_stats(made.probes.table()),
+            simulated_ping_stats(made.profile, regular_times(made.probes, made.profile)),
+        )
         assert (was.loss > 0) is silent_is_lost
         for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
             assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key

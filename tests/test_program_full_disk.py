@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from emulation import bell_file, bentpipe, kept
 
-from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.measurements.tool_output.stored import program_output
 
 PING = b"PING server(server (fd62:656e:7470::1)) 56 data bytes\n" + b"".join(
     b"64 bytes from server (fd62:656e:7470::1): icmp_seq=%d ttl=64 time=40.4 ms\n" % i for i in range(1, 50)

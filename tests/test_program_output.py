@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.measurements.readers.reading import Arrivals
 from bentpipe.measurements.readers.tools import TOOLS, read, recognise
-from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.measurements.tool_output.stored import program_output
 from bentpipe.measurements.tool_output.tee import KEPT_BYTES
 
 PING = b"""PING server(server (fd62:656e:7470::1)) 56 data bytes
@@ -159,7 +159,7 @@ def test_ping_of_busybox_and_of_older_times():
     # Sent one RTT before the time that is printed.
     assert flow.start_unix_ns == 1_795_199_963_494_268_000
     assert flow.samples["t_s"][1] == pytest.approx(0.215273, abs=1e-9)
-    assert "no statistics of '192.0.2.1': ping was ended before its end" in reading.notes
+    assert "no statistics of '192.0.2.1': ping was killed" in reading.notes
     assert flow.counts["sent_packets"] is flow.counts["lost_packets"] is None
 
 
@@ -257,7 +257,7 @@ def test_what_is_absurd_is_refused_with_its_place(data, says):
 def test_what_was_cut_off_is_kept_where_its_lines_stand_alone():
     reading = read_any(TEXTS["iperf3 stream"][: TEXTS["iperf3 stream"].index(b'{"event":"end"') + 20])
     assert len(reading.flows[0].intervals["t_s"]) == 3
-    assert reading.notes == ["it was cut off: no results at its end"]
+    assert reading.notes == ["truncated: no results at its end"]
     reading = read_any(PING[:170])
     assert reading.flows[0].samples["rtt_ms"] == [40.4]
     assert reading.notes[0] == "line 3 is cut off; left out"

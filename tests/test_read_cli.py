@@ -66,7 +66,7 @@ def test_nothing_is_written_over(tmp_path):
     assert run(app, arguments).exit_code == 0
     again = run(app, arguments)
     assert again.exit_code == 2
-    assert "holds the same measurement already" in again.stderr
+    assert "has the same measurement already" in again.stderr
 
 
 def test_json_is_the_record(tmp_path):
@@ -118,7 +118,7 @@ def test_refusals_are_one_line(tmp_path):
     for arguments, said in (
         ([str(tmp_path / "absent")], "no such file"),
         ([str(tmp_path / "mac.log")], "--every 1"),
-        ([str(tmp_path / "text")], "is of no known format"),
+        ([str(tmp_path / "text")], "unknown format"),
         ([str(tmp_path / "empty")], "is empty"),
         ([str(tmp_path / "text"), "--format", "pong"], "unknown format 'pong'"),
         ([str(tmp_path / "mac.log"), "--every", "0"], "--every: 0 s"),

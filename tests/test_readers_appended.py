@@ -7,18 +7,18 @@ import pytest
 from reader_texts import START_S
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.readers.restarts import restarts
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 
 NS = 10**9
 A, B = "192.0.2.1", "203.0.113.9"
 
 
-def read(tmp_path, text, said=None):
+def read(tmp_path, text, hints=None):
     path = tmp_path / "file"
     path.write_text(text)
-    return read_file(path, said=said).measurement
+    return read_file(path, hints=hints).measurement
 
 
 def heading(host):
@@ -52,16 +52,16 @@ def untimed(host, many, rtt_ms):
 
 @pytest.mark.parametrize("start_unix_ns", [None, START_S * NS])
 def test_pings_without_times_lie_behind_each_other(tmp_path, start_unix_ns):
-    said = Said(every_s=1.0, start_unix_ns=start_unix_ns)
+    hints = ReadHints(every_s=1.0, start_unix_ns=start_unix_ns)
     text = untimed(A, 3, 40.0) + untimed(A, 3, 50.0) + untimed(B, 2, 60.0) + untimed(A, 2, 70.0)
-    found = read(tmp_path, text, said)
+    found = read(tmp_path, text, hints)
     begin = start_unix_ns or 0
     of_a = found.tables["probes"].filter(target=A).sort("unix_ns")
     assert of_a["unix_ns"].to_list() == [begin + second * NS for second in range(8)]
     assert of_a["rtt_ms"].to_list() == [40.0] * 3 + [50.0] * 3 + [70.0] * 2
     # Of another target nothing says that it was not at the same time.
     assert found.tables["probes"].filter(target=B)["unix_ns"].to_list() == [begin, begin + NS]
-    assert sum("each is put behind the one before" in note for note in found.notes) == 1
+    assert sum("are put one after the other" in note for note in found.notes) == 1
     assert (found.clock, found.counted) == ("relative" if start_unix_ns is None else "utc", True)
 
 
@@ -70,13 +70,13 @@ def test_lists_of_fping_lie_behind_each_other(tmp_path):
     vsums = [(A, [40.1, None, 41.2]), (B, [90.0, 91.0]), (A, [42.1, 43.2]), (A, [None, None])]
     as_json = "".join(json.dumps({"vSum": {"host": host, "values": values}}) + "\n" for host, values in vsums)
     for given in (text, as_json):
-        found = read(tmp_path, given, Said(every_s=0.5))
+        found = read(tmp_path, given, ReadHints(every_s=0.5))
         of_a = found.tables["probes"].filter(target=A)
         assert of_a["rtt_ms"].to_list() == [40.1, None, 41.2, 42.1, 43.2]
         assert (of_a["unix_ns"] / NS).to_list() == [0.0, 0.5, 1.0, 2.0, 2.5]
         assert found.tables["probes"].filter(target=B).height == 2
-        assert f"no reply from '{A}' to 2 probe(s), and nothing says when: left out" in found.notes
-        assert sum("each is put behind the one before" in note for note in found.notes) == 1
+        assert f"no reply from '{A}' to 2 probe(s), and no timestamps: left out" in found.notes
+        assert sum("are put one after the other" in note for note in found.notes) == 1
 
 
 def test_a_host_that_never_answers_is_lost_where_lines_have_times(tmp_path):
@@ -115,7 +115,7 @@ def test_a_reply_belongs_to_the_last_ping_of_its_address(tmp_path, timed):
                     rtts[host].append(40.0 + again + (host == B) * 100)
                     text += reply(host, n + 1, rtts[host][-1], again * 60 + n / 10 + late if timed else None)
         text += totals(B, many_b, many_b) + totals(A, many_a, many_a)
-    probes = read(tmp_path, text, Said(every_s=0.1)).tables["probes"]
+    probes = read(tmp_path, text, ReadHints(every_s=0.1)).tables["probes"]
     for host in (A, B):
         found = probes.filter(target=host).sort("unix_ns")
         assert counts(found) == (len(rtts[host]), 0, 0)
@@ -139,9 +139,11 @@ def test_a_ping_without_a_reply_among_others(tmp_path):
     assert counts(probes) == (15, 5, 0)
     assert probes["rtt_ms"].is_null().to_list() == [False] * 5 + [True] * 5 + [False] * 5
     # Without times nobody knows when that was.
-    found = read(tmp_path, untimed(A, 3, 40.0) + heading(A) + totals(A, 5, 0) + untimed(A, 3, 41.0), Said(every_s=1.0))
+    found = read(
+        tmp_path, untimed(A, 3, 40.0) + heading(A) + totals(A, 5, 0) + untimed(A, 3, 41.0), ReadHints(every_s=1.0)
+    )
     assert counts(found.tables["probes"]) == (6, 0, 0)
-    assert f"no reply from '{A}', and nothing says when it was asked: left out" in found.notes
+    assert f"no reply from '{A}', and no timestamps: left out" in found.notes
     with pytest.raises(UserError, match="holds no reply"):
         read(tmp_path, (heading(A) + totals(A, 5, 0)) * 2)
 
@@ -157,7 +159,7 @@ def test_every_second_line_without_an_answer_yet(tmp_path):
     lines.sort(key=lambda line: line[0])
     found = read(tmp_path, heading(A) + "".join(text for _, text in lines))
     assert counts(found.tables["probes"]) == (many, many // 100, 0)
-    assert not any("begin again" in note for note in found.notes)
+    assert not any("numbers restart" in note for note in found.notes)
 
 
 def test_what_a_tool_calls_a_duplicate_begins_no_series_whatever_the_clock_does(tmp_path):
@@ -181,7 +183,7 @@ def test_what_a_tool_calls_a_duplicate_begins_no_series_whatever_the_clock_does(
         found = read(tmp_path, "".join(lines))
         assert counts(found.tables["probes"]) == counted
         assert found.clock_jumps == 1
-        assert not any("begin again" in note for note in found.notes)
+        assert not any("numbers restart" in note for note in found.notes)
 
 
 def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
@@ -192,7 +194,7 @@ def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
     found = read(tmp_path, "".join([heading(A), *lines, totals(A, 8, 5)]))
     assert counts(found.tables["probes"]) == (8, 3, 0)
     assert found.clock_jumps == 1
-    assert not any("begin again" in note for note in found.notes)
+    assert not any("numbers restart" in note for note in found.notes)
 
 
 def looked_at(lines, monkeypatch, **more):
@@ -221,7 +223,7 @@ def test_an_old_series_does_not_go_on_after_an_hour(tmp_path):
     found = read(tmp_path, "".join(reply(A, number, 40.0, at_s) for number, at_s in sent))
     probes = found.tables["probes"]
     assert counts(probes) == (7, 2, 0)
-    assert any("begin again once" in note for note in found.notes)
+    assert any("numbers restart once" in note for note in found.notes)
     # A reply that is late belongs where it was.
     late = [(3, 0), (4, 1), (5, 2), (2, -1), (6, 3)]
     text = "".join(reply(A, number, 40.0 if number != 2 else 3500.0, at_s) for number, at_s in late)
@@ -268,14 +270,14 @@ def test_times_in_json_of_fping(tmp_path):
     assert (counts(probes), found.clock, found.counted) == ((5, 1, 0), "utc", False)
     assert probes["unix_ns"].to_list() == [(START_S + n) * NS for n in range(5)]
     none = "".join(event("resp", n, None, size=64, rtt=40.0) for n in range(5))
-    assert read(tmp_path, none, Said(every_s=1.0)).clock == "relative"
+    assert read(tmp_path, none, ReadHints(every_s=1.0)).clock == "relative"
 
 
 @pytest.mark.parametrize(
     "stamp", ["Sat Nov 22 16:25:51 2026", "2026-11-22T16:25:51+0000", 1795199963.5, "1795199963", "9300000000.0", ""]
 )
 def test_other_times_in_json_of_fping_are_refused(tmp_path, stamp):
-    with pytest.raises(UserError, match=r"file:1: a time of .*; wanted seconds since 1970"):
+    with pytest.raises(UserError, match=r"file:1: a time of .*; expected seconds since 1970"):
         read(tmp_path, event("resp", 0, stamp, size=64, rtt=40.0))
 
 
@@ -303,12 +305,12 @@ def test_another_address_of_a_hop_has_a_line_of_its_own(tmp_path):
     ]
     assert hops.filter(ttl=3)["address"].to_list() == ["192.0.2.1", "192.0.2.7", "192.0.2.7"]
     lines = MACOS.split("\n")
-    for text, said in (
+    for text, message in (
         ("\n".join([lines[0], lines[3], *lines[1:]]), "file:2: .* is not a line of traceroute"),
         ("\n".join([*lines[:3], "    edge.example", *lines[4:]]), "file:4: .* has neither an RTT"),
-        ("\n".join([*lines[:3], "    11.0 ms", *lines[4:]]), "file:4: .*wanted an address before it"),
+        ("\n".join([*lines[:3], "    11.0 ms", *lines[4:]]), "file:4: .*expected an address before it"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             read(tmp_path, text)
 
 
@@ -328,7 +330,7 @@ def test_clock_jumps_of_a_table_without_numbers_are_those_of_each_series(tmp_pat
 @pytest.mark.parametrize("stamp", ["1748560814.25x", "1748560814x", "1748560814.", "1748560814.2.5", "1748560814 25"])
 def test_what_is_only_the_beginning_of_a_time_is_none(tmp_path, more, stamp):
     text = f"timestamp,rtt_ms{',host' if more else ''}\n1748560813.25,40{more}\n{stamp},41{more}\n"
-    with pytest.raises(UserError, match=r":3: '1748560814.*'; wanted a time"):
+    with pytest.raises(UserError, match=r":3: '1748560814.*'; expected a time"):
         read(tmp_path, text)
 
 

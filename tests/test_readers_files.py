@@ -24,18 +24,18 @@ from reader_texts import (
 
 from bentpipe.analysis.path import path_segments
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
-from bentpipe.measurements.runs.importing import assembled, import_files, read_file
+from bentpipe.measurements.readers.measurement import ReadHints
+from bentpipe.measurements.runs.imports import assemble_tables, import_files, read_file
 from bentpipe.times import parse_utc
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 NS = 10**9
 
 
-def read(tmp_path, text, said=None, name="file", **more):
+def read(tmp_path, text, hints=None, name="file", **more):
     path = tmp_path / name
     path.write_bytes(text)
-    return read_file(path, said=said, **more).measurement
+    return read_file(path, hints=hints, **more).measurement
 
 
 def since(table):
@@ -63,21 +63,21 @@ def test_ping_has_a_row_for_each_probe_sent(tmp_path):
 
 
 def test_ping_without_times_needs_a_word(tmp_path):
-    with pytest.raises(UserError, match=r"has no times; .*--every 1"):
+    with pytest.raises(UserError, match=r"has no timestamps; .*--every 1"):
         read(tmp_path, MACOS)
-    found = read(tmp_path, MACOS, Said(every_s=1.0))
+    found = read(tmp_path, MACOS, ReadHints(every_s=1.0))
     table = found.tables["probes"]
     assert table["unix_ns"].to_list() == [0, NS, 2 * NS]
     assert table["rtt_ms"].to_list() == [12.345, None, 13.001]
     assert found.clock == "relative"
     assert "begins in 1970" in found.notes[0]
-    whole = read(tmp_path, MACOS, Said(every_s=1.0, start_unix_ns=START_S * NS))
+    whole = read(tmp_path, MACOS, ReadHints(every_s=1.0, start_unix_ns=START_S * NS))
     assert (since(whole.tables["probes"]), whole.clock) == ([0.0, 1.0, 2.0], "utc")
     # What the total time says is used, and said.
     plain = b"\n".join(line.partition(b"] ")[2] or line for line in PING.splitlines()) + b"\n"
     timed = read(tmp_path, plain)
     assert timed.tables["probes"]["unix_ns"].to_list()[:2] == [0, NS // 10]
-    assert "0.1 s apart, by the total time" in timed.notes[0]
+    assert "evenly by 0.1 s, from the total time" in timed.notes[0]
 
 
 def lines_of_ping(times_s, seqs, rtt_ms=10.0):
@@ -123,7 +123,7 @@ def test_a_log_without_its_beginning_and_end_is_read(tmp_path):
 
 
 def test_some_with_times_and_some_without_is_no_log(tmp_path):
-    with pytest.raises(UserError, match="wanted all or none"):
+    with pytest.raises(UserError, match="expected all or none"):
         read(tmp_path, PING.replace(b"[1795199963.440000] ", b""))
 
 
@@ -142,7 +142,7 @@ def test_fping_by_host(tmp_path):
     other = found.tables["probes"].filter(target="host.b")
     assert (other.height, other["rtt_ms"].null_count()) == (3, 2)  # by its own count
     for name in ("fping list", "fping JSON"):
-        table = read(tmp_path, TEXTS[name][0], Said(every_s=1.0)).tables["probes"].filter(target="192.0.2.1")
+        table = read(tmp_path, TEXTS[name][0], ReadHints(every_s=1.0)).tables["probes"].filter(target="192.0.2.1")
         assert table["rtt_ms"].to_list() == [40.1, None, 41.2]
 
 
@@ -166,7 +166,7 @@ def test_atlas_and_traceroutes_are_what_path_segments_reads(tmp_path):
     segments = path_segments(found.tables["hops"])
     assert segments.traces["bent_pipe"].to_list() == [True]
     (tmp_path / "t").write_bytes(TRACEROUTE)
-    hops = assembled([read_file(tmp_path / "t")], "home")["hops"]
+    hops = assemble_tables([read_file(tmp_path / "t")], "home")["hops"]
     assert hops.filter(ttl=2).select("address", "rtt_ms").rows() == [
         ("100.64.0.1", 28.2),
         ("10.1.1.1", 29.0),
@@ -189,7 +189,7 @@ def test_tables_say_their_units(tmp_path):
         ("down", None),
         ("up", 12e6),
     ]
-    given = read(tmp_path, b"1.5,40\n2.5,50\n", Said(units=["t_s", "rtt_us"]), format_name="csv")
+    given = read(tmp_path, b"1.5,40\n2.5,50\n", ReadHints(units=["t_s", "rtt_us"]), format_name="csv")
     assert given.tables["probes"]["rtt_ms"].to_list() == [0.04, 0.05]
     assert given.clock == "relative"
 
@@ -203,7 +203,7 @@ def test_an_index_column_is_passed_over(tmp_path, name, mark):
     found = read(tmp_path, text.encode())
     assert found.tables["probes"]["rtt_ms"].to_list() == [40.5, 40.5, None, 40.5]
     assert since(found.tables["probes"]) == [0, 1, 2, 3]
-    assert any("columns passed over" in note for note in found.notes)
+    assert any("columns ignored" in note for note in found.notes)
     # An instant, whose rows are read another way.
     words = f"{name},timestamp,rtt_ms\n0,2026-05-10 09:00:00,40\n1,2026-05-10 09:00:01,lost\n"
     assert read(tmp_path, words.encode()).tables["probes"]["rtt_ms"].to_list() == [40.0, None]
@@ -226,14 +226,14 @@ def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):
 
 
 def test_times_of_replies_become_those_of_the_probes(tmp_path):
-    replies = Said(times="reply")
+    replies = ReadHints(times="reply")
     # By their replies the second was first.
     found = read(tmp_path, b"time_ms,seq,rtt_ms\n30,2,20\n50,1,50\n60,3,40\n", replies)
     table = found.tables["probes"]
     assert table.select("seq", "unix_ns").rows() == [(1, 0), (2, 10_000_000), (3, 20_000_000)]
     assert table["out_of_order"].to_list() == [True, False, False]
     assert found.clock_jumps == 0
-    assert any("the RTTs are taken off" in note for note in found.notes)
+    assert any("the RTTs are subtracted" in note for note in found.notes)
     # Of a lost one nothing came: its time stays. Words send a table another way than plain numbers.
     for lost in ("-1", "lost"):
         text = f"unix_ms,rtt_ms\n{START_S}030,20\n{START_S}050,50\n{START_S}060,{lost}\n"
@@ -244,32 +244,32 @@ def test_times_of_replies_become_those_of_the_probes(tmp_path):
     early = read(tmp_path, b"t_s,rtt_ms\n0,40\n1,50\n", replies).tables["probes"]
     assert early["unix_ns"].to_list() == [0, 990_000_000]
     pl.DataFrame({"unix_ns": [START_S * NS], "rtt_ms": [50.0]}).write_parquet(tmp_path / "p.parquet")
-    parquet = read_file(tmp_path / "p.parquet", said=replies).measurement
+    parquet = read_file(tmp_path / "p.parquet", hints=replies).measurement
     assert since(parquet.tables["probes"]) == [-0.05]
     # Tools say whose their times are.
     assert read(tmp_path, PING, replies).tables["probes"].equals(read(tmp_path, PING).tables["probes"])
 
 
 @pytest.mark.parametrize(
-    ("text", "units", "said"),
+    ("text", "units", "message"),
     [
-        (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; say it: --units, as rtt_ms"),
-        (b"time_s,colour\n1,2\n", None, "of no known format|no column is an RTT"),
-        (b"a_s,rtt_ms\n1,2\n", None, "no column says when"),
-        (b"time_s,rtt_ms\n1,2,3\n", None, r":2: 3 column\(s\); wanted 2"),
-        (b"time_s,rtt_ms\n1,fast\n", None, ":2: 'fast'; wanted an RTT"),
-        (b"time_s,rtt_ms\n1,-7\n", None, ":2: '-7'; wanted an RTT"),
-        (b"time_s,rtt_ms\nnoon,7\n", None, ":2: 'noon'; wanted a time"),
-        (b"timestamp,rtt_ms\n2026-13-01T00:00:00Z,7\n", None, ":2: '2026-13-01T00:00:00Z'; wanted a time"),
-        (b"0.5 1.2\n1.0 1.3\n", None, "of no known format"),
+        (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; try --units, as rtt_ms"),
+        (b"time_s,colour\n1,2\n", None, "unknown format|no column is an RTT"),
+        (b"a_s,rtt_ms\n1,2\n", None, "no column has times"),
+        (b"time_s,rtt_ms\n1,2,3\n", None, r":2: 3 column\(s\); expected 2"),
+        (b"time_s,rtt_ms\n1,fast\n", None, ":2: 'fast'; expected an RTT"),
+        (b"time_s,rtt_ms\n1,-7\n", None, ":2: '-7'; expected an RTT"),
+        (b"time_s,rtt_ms\nnoon,7\n", None, ":2: 'noon'; expected a time"),
+        (b"timestamp,rtt_ms\n2026-13-01T00:00:00Z,7\n", None, ":2: '2026-13-01T00:00:00Z'; expected a time"),
+        (b"0.5 1.2\n1.0 1.3\n", None, "unknown format"),
         (b"1,2\n", ["t_s"], "--units names 1 columns, the table has 2"),
         (b"1,2\n", ["t_s", "rtt"], "'rtt' is no column with a unit"),
         (b"time_s,rtt_ms,latency_ms\n1,2,3\n", None, "two columns are rtt"),
     ],
 )
-def test_tables_that_do_not_are_refused(tmp_path, text, units, said):
-    with pytest.raises(UserError, match=said):
-        read(tmp_path, text, Said(units=units), format_name="csv" if units else None)
+def test_tables_that_do_not_are_refused(tmp_path, text, units, message):
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, text, ReadHints(units=units), format_name="csv" if units else None)
 
 
 def test_a_terminal_by_others(tmp_path):
@@ -280,7 +280,7 @@ def test_a_terminal_by_others(tmp_path):
         26.5,
         72.25,
     )
-    history = read(tmp_path, HISTORY, Said(start_unix_ns=START_S * NS))
+    history = read(tmp_path, HISTORY, ReadHints(start_unix_ns=START_S * NS))
     # The ring's oldest sample is behind the newest; what was lost was not timed.
     assert history.tables["dish_samples"]["pop_ping_latency_ms"].to_list() == [None, 29.5, 30.5, 31.5]
     assert history.tables["dish_samples"]["counter"].to_list() == [1, 2, 3, 4]
@@ -299,13 +299,13 @@ def test_a_moving_terminal_keeps_its_track(tmp_path):
     run = import_files([tmp_path / "track.csv"], tmp_path / "out").run
     track = run.dish["samples"].select("latitude_deg", "longitude_deg", "altitude_m")
     assert track.rows() == [(54.3239, 10.162, 45.5), (54.3241, -10.1624, None)]
-    for good, bad, said in (
+    for good, bad, message in (
         (b"54.3241", b"91", r"row 2: latitude_deg is 91; expected -90 to 90"),
         (b"-10.1624", b"-181", r"row 2: longitude_deg is -181; expected -180 to 180"),
         (b"45.5", b"1e9", r"row 1: altitude_m is 1e\+09; expected -500 to 9000"),
         (b"45.5", b"high", r"row 1: altitude_m is 'high'"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             read(tmp_path, TEXTS["CSV of a moving terminal"][0].replace(good, bad))
 
 
@@ -336,7 +336,7 @@ def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_p
     assert "dated by its event log" in found.notes[0]
     assert "without a usable time left out: 1" in found.notes[1]
     assert "left out: 1 EVENT_REASON_UT_ALERT_ETH_NO_LINK" in found.notes[2]
-    dated = read(tmp_path, EVENT_LOG, Said(start_unix_ns=parse_utc("2024-05-08T00:00:00Z")))
+    dated = read(tmp_path, EVENT_LOG, ReadHints(start_unix_ns=parse_utc("2024-05-08T00:00:00Z")))
     assert dated.tables["dish_samples"]["t_unix_ns"].min() == parse_utc("2024-05-08T00:00:00Z")
 
 
@@ -366,7 +366,7 @@ def test_a_folder_is_read_and_says_what_it_passed_over(tmp_path):
     assert seen[-1] <= 1
     assert seen == sorted(seen)
     (folder / "ping.log").unlink()
-    with pytest.raises(UserError, match="holds nothing that can be read"):
+    with pytest.raises(UserError, match="has no readable measurement"):
         import_files([tmp_path / "in"], tmp_path / "out2")
 
 
@@ -377,7 +377,7 @@ def test_an_unknown_format_names_the_known(tmp_path):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
 @pytest.mark.parametrize(
-    ("file", "wanted"),
+    ("file", "expected"),
     [
         ("latency_victoria_10ms/bent_pipe_victoria_2_latency.csv", (13.5, 26.4, 78, 97, 224)),
         (
@@ -387,11 +387,11 @@ def test_an_unknown_format_names_the_known(tmp_path):
         ("joint_victoria_20250529/ping-10ms-2025-05-29-23-20-13.txt", (15.8, 33.7, 110, 170, 439)),
     ],
 )
-def test_real_pings_have_the_figures_of_their_source(file, wanted):
+def test_real_pings_have_the_figures_of_their_source(file, expected):
     probes = read_file(SHARED / file).measurement.tables["probes"]
     known = probes["rtt_ms"].drop_nulls()
     found = [known.min(), *(known.quantile(q) for q in (0.5, 0.95, 0.99)), known.max()]
-    assert found == pytest.approx(wanted, rel=0.006)
+    assert found == pytest.approx(expected, rel=0.006)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")

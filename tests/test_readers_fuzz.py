@@ -7,13 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fuzzing import ABSURD, SAID, comes_back, folder_comes_back, harmless, other_ways
+from fuzzing import ABSURD, READ_HINTS, comes_back, folder_comes_back, harmless, other_ways
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_texts import TEXTS
 
 from bentpipe.measurements.readers.measurement import Measurement
-from bentpipe.measurements.runs.importing import FORMATS, Part, assembled, read_file, recognise
+from bentpipe.measurements.runs.imports import FORMATS, Part, assemble_tables, read_file, recognise
 from bentpipe.measurements.runs.store import Source
 
 
@@ -36,34 +36,34 @@ def mutated(draw, text):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_texts_are_good(name: str, tmp_path: Path) -> None:
-    text, wanted = TEXTS[name]
-    assert recognise(text, name) == wanted
+    text, expected = TEXTS[name]
+    assert recognise(text, name) == expected
     (tmp_path / "good").write_bytes(text)
-    found = read_file(tmp_path / "good", said=SAID)
+    found = read_file(tmp_path / "good", hints=READ_HINTS)
     assert found.measurement.tables
-    assembled([found], "home")
+    assemble_tables([found], "home")
 
 
 def test_every_format_has_a_text() -> None:
-    assert {wanted for _, wanted in TEXTS.values()} == set(FORMATS)
+    assert {expected for _, expected in TEXTS.values()} == set(FORMATS)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.DataObject) -> None:
-    text, wanted = TEXTS[name]
+    text, expected = TEXTS[name]
     path = tmp_path / "noise"
     path.write_bytes(data.draw(st.one_of(st.binary(max_size=300), mutated(text), mutated(text))))
-    harmless(path, data.draw(st.sampled_from([None, wanted])))
+    harmless(path, data.draw(st.sampled_from([None, expected])))
 
 
 @pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=15)
 @given(data=st.data())
 def test_pieces_and_the_careful_way_say_the_same(name: str, data: st.DataObject) -> None:
-    text, wanted = TEXTS[name]
-    other_ways(data.draw(mutated(text)), wanted)
+    text, expected = TEXTS[name]
+    other_ways(data.draw(mutated(text)), expected)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -76,26 +76,26 @@ def test_made_up_folders_of_several_tools_come_back(seed: int) -> None:
     folder_comes_back(random.Random(seed))
 
 
-@pytest.mark.parametrize("wanted", FORMATS)
+@pytest.mark.parametrize("expected", FORMATS)
 @pytest.mark.parametrize("name", TEXTS)
-def test_one_format_taken_for_another_is_refused_or_read(name: str, wanted: str, tmp_path: Path) -> None:
+def test_one_format_taken_for_another_is_refused_or_read(name: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(TEXTS[name][0])
-    harmless(path, wanted)
+    harmless(path, expected)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_file_cut_anywhere_is_refused_or_read(name: str, tmp_path: Path) -> None:
-    text, wanted = TEXTS[name]
+    text, expected = TEXTS[name]
     path = tmp_path / "cut"
     for end in range(0, len(text), max(1, len(text) // 60)):
         path.write_bytes(text[:end])
-        harmless(path, wanted)
+        harmless(path, expected)
 
 
 def test_what_is_not_finite_never_gets_into_a_table() -> None:
     found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
-    table = assembled([Part(Source("x", "y"), found)], "home")["links"]
+    table = assemble_tables([Part(Source("x", "y"), found)], "home")["links"]
     assert table["delay_ms"].to_list() == [None]
 
 
@@ -106,11 +106,11 @@ def test_a_long_heading_is_shown_by_its_beginning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, (text, _) in TEXTS.items() if text.lstrip().startswith((b"{", b"["))])
 def test_half_of_a_surrogate_pair_is_refused_or_passed_over(name: str, tmp_path: Path) -> None:
-    text, wanted = TEXTS[name]
+    text, expected = TEXTS[name]
     strings = list(re.finditer(rb'"[^"\n]*"', text))
     # Every name and value of a small text, and as many of a large one.
     for found in strings[:: max(1, len(strings) // 60)]:
         for new in (rb'"\ud800"', b'"' + found.group()[1:-1] + rb'\udc00"'):
             (tmp_path / "half").write_bytes(text[: found.start()] + new + text[found.end() :])
-            said = harmless(tmp_path / "half", wanted)
-            assert not isinstance(said, str) or said.isprintable()
+            outcome = harmless(tmp_path / "half", expected)
+            assert not isinstance(outcome, str) or outcome.isprintable()

@@ -7,9 +7,9 @@ import pytest
 from reader_texts import ATLAS, CSV, MTR, TEXTS
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.readers.tools import read as read_output
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 
 IRTT, IPERF3, STREAM = (TEXTS[name][0] for name in ("irtt", "iperf3", "iperf3 stream"))
 FAILED = json.dumps({"start": {"version": "iperf 3.16"}, "intervals": [], "end": {}, "error": "refused"}).encode()
@@ -18,7 +18,7 @@ FAILED = json.dumps({"start": {"version": "iperf 3.16"}, "intervals": [], "end":
 def read(tmp_path, text):
     path = tmp_path / "file"
     path.write_bytes(text)
-    return read_file(path, said=Said(every_s=1.0)).measurement
+    return read_file(path, hints=ReadHints(every_s=1.0)).measurement
 
 
 @pytest.mark.parametrize("name", [name for name, (_, of) in TEXTS.items() if of not in ("dish-sqlite", "parquet")])
@@ -32,7 +32,7 @@ def test_a_byte_order_mark_is_no_content(tmp_path, name):
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_wide_text_is_refused_by_its_name(tmp_path, coding):
     mark = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}[coding]
-    with pytest.raises(UserError, match="is UTF-16 text; wanted UTF-8"):
+    with pytest.raises(UserError, match="is UTF-16 text; expected UTF-8"):
         read(tmp_path, mark + CSV.decode().encode(coding))
 
 
@@ -62,7 +62,7 @@ def test_a_test_that_could_not_connect_is_not_the_one_before_it(tmp_path):
     found = read(tmp_path, STREAM.rstrip() + b"\n" + failed + STREAM)
     assert found.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
     assert "test 2 failed and is left out: 'unable to connect'" in found.notes
-    assert not any(note.startswith("test 1: iperf3 said") for note in found.notes)
+    assert not any(note.startswith("test 1: iperf3 reported") for note in found.notes)
     assert found.tables["samples"].filter(pl.col("test") == 0).equals(once.tables["samples"])
 
 
@@ -83,7 +83,7 @@ def test_irtt_tests_behind_each_other(tmp_path):
 @pytest.mark.parametrize("text", [IPERF3, STREAM, IRTT])
 def test_a_programs_output_is_one_test(text):
     tool = "irtt" if text is IRTT else "iperf3"
-    with pytest.raises(UserError, match="holds 2 tests; wanted one"):
+    with pytest.raises(UserError, match="holds 2 tests; expected one"):
         read_output(tool, text.rstrip() + b"\n" + text, "standard output")
 
 

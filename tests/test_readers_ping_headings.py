@@ -2,7 +2,7 @@
 
 import pytest
 
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 
 #: Headings as each program prints them, with the first number that it sends.
 HEADINGS = {

@@ -1,4 +1,4 @@
-"""Send times or reply times: a table's timestamps are told apart, and reply times never make a Profile as they are."""
+"""Send times and reply times of a table are distinguished; reply times are converted before they make a Profile."""
 
 import json
 from pathlib import Path
@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.measurements.profile import profile_from
-from bentpipe.measurements.readers.measurement import Said
-from bentpipe.measurements.readers.timestamps import look_at
-from bentpipe.measurements.runs.importing import read_file
-from bentpipe.profiles.measured.agreement import given_back, regular_times, seen
+from bentpipe.measurements.readers.measurement import ReadHints
+from bentpipe.measurements.readers.timestamps import classify
+from bentpipe.measurements.runs.imports import read_file
+from bentpipe.profiles.measured.agreement import ping_stats, regular_times, simulated_ping_stats
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -47,30 +47,30 @@ RHYTHMS = ["every 10 ms", "every second", "a pause after each reply", "at random
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("rhythm", RHYTHMS)
-def test_send_times_and_reply_times_are_told_apart(rhythm, seed):
+def test_send_times_and_reply_times_are_distinguished(rhythm, seed):
     sent, rtt, lost = probing(rhythm, seed)
-    for at, wanted in ((sent, False), (sent + rtt, True)):
+    for at, expected in ((sent, False), (sent + rtt, True)):
         rows = pings(at, rtt, lost)
-        found = look_at(rows["unix_ns"].to_numpy(), rows["rtt_ms"].fill_null(np.nan).to_numpy())
-        assert found.are_reply_times is wanted, found
+        found = classify(rows["unix_ns"].to_numpy(), rows["rtt_ms"].fill_null(np.nan).to_numpy())
+        assert found.are_reply_times is expected, found
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_cannot_be_told_are_send_times(seed):
+def test_undecided_timestamps_count_as_send_times(seed):
     rng = np.random.default_rng(seed)
     for at, rtt in (
         (np.cumsum(rng.exponential(5000, 500)), rng.uniform(20, 60, 500)),  # far apart, at random
         (np.arange(500) * 1000.0, np.full(500, 40.0)),  # an RTT that never changes
         (np.arange(50) * 10.0 + 40, rng.uniform(20, 60, 50)),  # too few
     ):
-        assert not look_at((at * 1e6).astype(np.int64), rtt).are_reply_times
+        assert not classify((at * 1e6).astype(np.int64), rtt).are_reply_times
 
 
 @pytest.mark.parametrize("rhythm", ["every 10 ms", "a pause after each reply"])
 def test_a_table_of_reply_times_makes_the_same_profile_as_one_of_send_times(rhythm, tmp_path):
     sent, rtt, _ = probing(rhythm, 1)
     none = np.zeros(rtt.size, bool)
-    was = seen(pings(sent, rtt, none))
+    was = ping_stats(pings(sent, rtt, none))
     pings(sent + rtt, rtt, none).write_parquet(tmp_path / "replies.parquet")
     rows = pings(sent + rtt, rtt, none).select("unix_ns", "rtt_ms")
     rows.write_csv(tmp_path / "replies.csv")
@@ -81,18 +81,18 @@ def test_a_table_of_reply_times_makes_the_same_profile_as_one_of_send_times(rhyt
         made = profile_from(tmp_path / source)
         assert source == "out" or any("timestamps are reply times" in note for note in made.notes)
         assert made.probes.sent_ns / 1e6 == pytest.approx(sent, abs=0.01)
-        now = given_back(made.profile, regular_times(made.probes, made.profile))
+        now = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
         if rhythm == "every 10 ms":
             assert (now.p95_ms, now.p99_ms) == pytest.approx((was.p95_ms, was.p99_ms), rel=0.05)
-    # Kept as they are where the user says that they are send times, and doubted.
-    said = run(
+    # The user's statement that they are send times is obeyed, with a note.
+    result = run(
         app, ["profile", "from", str(tmp_path / "replies.csv"), "-o", str(tmp_path / "P"), "--times", "probe", "--json"]
     )
-    assert said.exit_code == 0, said.output
-    assert any("look like reply times" in note for note in json.loads(said.stdout)["notes"])
+    assert result.exit_code == 0, result.output
+    assert any("look like reply times" in note for note in json.loads(result.stdout)["notes"])
 
 
-def test_of_several_series_most_replies_decide(tmp_path):
+def test_the_series_with_most_replies_decide(tmp_path):
     parts = []
     for number, rhythm in enumerate(RHYTHMS[:3]):
         sent, rtt, lost = probing(rhythm, number)
@@ -100,7 +100,7 @@ def test_of_several_series_most_replies_decide(tmp_path):
     pl.concat(parts).write_csv(tmp_path / "pings.csv")
     found = read_file(tmp_path / "pings.csv").measurement
     assert any("timestamps are reply times" in note for note in found.notes)
-    assert not any("overtaken by later ones, since" in note for note in found.notes)
+    assert not any("overtaken by later ones, but" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -111,20 +111,23 @@ def test_of_several_series_most_replies_decide(tmp_path):
         "latency_seattle_250ms/no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt",
     ],
 )
-def test_campaigns_of_reply_times_are_known(file):
+def test_reply_times_of_campaigns_are_detected(file):
     path = SHARED / file
     if not path.is_file():
         pytest.skip(f"{path.name} is not here")
     found = read_file(path).measurement
     assert any("timestamps are reply times" in note for note in found.notes)
     assert found.clock_jumps == 0
-    made = profile_from_pings(read_file(path, said=Said(times="probe")).measurement.tables["probes"], FromPings())
-    was, now = seen(made.probes.table()), given_back(made.profile, regular_times(made.probes, made.profile))
+    made = profile_from_pings(read_file(path, hints=ReadHints(times="probe")).measurement.tables["probes"], FromPings())
+    was, now = (
+        ping_stats(made.probes.table()),
+        simulated_ping_stats(made.profile, regular_times(made.probes, made.profile)),
+    )
     if "victoria" in file:  # at Seattle the prober waits for each reply
         assert (now.p95_ms, now.p99_ms) == pytest.approx((was.p95_ms, was.p99_ms), rel=0.05)
 
 
-def test_a_ping_that_prints_its_own_times_is_never_asked(tmp_path):
+def test_timestamps_of_ping_logs_are_not_examined(tmp_path):
     sent, rtt, _ = probing("at random, densely", 2, 1000)
     lines = ["PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."]
     for number, (at, trip) in enumerate(zip(sent, rtt, strict=True), 1):

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from reader_texts import DISH_CSV, START_S, STATUS, TEXTS, TRACEROUTE, parquet_bytes
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.readers.restarts import restarts
-from bentpipe.measurements.runs.importing import import_files, read_file
-from bentpipe.measurements.runs.opening import open_measured
+from bentpipe.measurements.runs.analysis_input import open_measured
+from bentpipe.measurements.runs.imports import import_files, read_file
 from bentpipe.measurements.runs.tables import filled
-from bentpipe.profiles.measured.capacity import of_tables
+from bentpipe.profiles.measured.capacity import capacities_from_tables
 
 NS = 10**9
 HEADING = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n"
 
 
-def read(tmp_path, text, said=None, name="file"):
+def read(tmp_path, text, hints=None, name="file"):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_file(path, said=said).measurement
+    return read_file(path, hints=hints).measurement
 
 
 def reply(number, sent_s, rtt_ms=40.0, host="192.0.2.1"):
@@ -66,7 +66,7 @@ def test_numbers_that_begin_again_are_a_new_series(tmp_path, tool, runs, pause_s
         begin_s += many * 0.1 + pause_s
     found = read(tmp_path, text)
     assert counts(found.tables["probes"]) == (sum(runs), 0, 0)
-    assert any(note.startswith("its numbers begin again") for note in found.notes)
+    assert any(note.startswith("sequence numbers restart") for note in found.notes)
 
 
 def test_a_probe_that_two_series_have_is_one(tmp_path):
@@ -111,7 +111,7 @@ def test_late_ones_and_duplicates_do_not_begin_a_series(tmp_path):
     text += "".join(reply(n, n / 10, rtts.get(n, 40.0)) for n in order[7:])
     found = read(tmp_path, text)
     assert counts(found.tables["probes"]) == (10, 0, 2)
-    assert not any("begin again" in note for note in found.notes)
+    assert not any("numbers restart" in note for note in found.notes)
 
 
 @settings(max_examples=80)
@@ -203,7 +203,7 @@ def test_files_of_one_name_are_several(tmp_path):
     ]
     tests = open_measured(tmp_path / "out", "throughput").collect()
     assert sorted(tests["throughput_bps"].to_list()) == [2e7, 1e8]
-    assert len(of_tables(run.samples, None)) == 2
+    assert len(capacities_from_tables(run.samples, None)) == 2
     # Named one by one, and once more, which counts once.
     files = [tmp_path / "in" / day / "test.json" for day in ("day1", "day2", "day1")]
     one = import_files(files, tmp_path / "one").run
@@ -212,7 +212,7 @@ def test_files_of_one_name_are_several(tmp_path):
 
 def test_streams_of_a_test_are_added_though_they_begin_apart(tmp_path):
     found = read(tmp_path, json.dumps(rates(25e6, streams=4))).tables["samples"]
-    (one,) = of_tables(filled("samples", found).with_columns(source=pl.lit("x")), None)
+    (one,) = capacities_from_tables(filled("samples", found).with_columns(source=pl.lit("x")), None)
     assert one.down is not None
     assert one.down.value[one.down.valid].tolist() == pytest.approx([1e8] * 10)
 
@@ -247,20 +247,20 @@ def test_bytes_are_no_bits(tmp_path, name, bps):
 
 
 def test_a_unit_that_may_be_either_is_refused(tmp_path):
-    with pytest.raises(UserError, match="'DOWNLOAD_MBPS' has no unit; say it: --units, as download_mbps"):
+    with pytest.raises(UserError, match="'DOWNLOAD_MBPS' has no unit; try --units, as download_mbps"):
         read(tmp_path, f"unix_s,DOWNLOAD_MBPS\n{START_S},100\n")
 
 
 @pytest.mark.parametrize(
-    ("heading", "said"),
+    ("heading", "message"),
     [
-        ("timestamp,ping_avg", "'ping_avg' has no unit; say it: --units, as rtt_ms"),
-        ("timestamp,download", "'download' has no unit; say it: --units, as download_mbps"),
+        ("timestamp,ping_avg", "'ping_avg' has no unit; try --units, as rtt_ms"),
+        ("timestamp,download", "'download' has no unit; try --units, as download_mbps"),
         ("Timestamp,Y,X", "pixels of a terminal's obstruction map.* `bentpipe serving`"),
     ],
 )
-def test_a_table_of_something_else_says_what_to_do(tmp_path, heading, said):
-    with pytest.raises(UserError, match=said):
+def test_a_table_of_something_else_says_what_to_do(tmp_path, heading, message):
+    with pytest.raises(UserError, match=message):
         read(tmp_path, f"{heading}\n{','.join('5' for _ in heading.split(','))}\n")
 
 
@@ -272,7 +272,7 @@ def test_the_column_lost_has_words(tmp_path, yes, no):
 
 @pytest.mark.parametrize("word", ["maybe", "", "2", "ok"])
 def test_and_no_others(tmp_path, word):
-    with pytest.raises(UserError, match=f":3: '{word}'; wanted 1 or 0"):
+    with pytest.raises(UserError, match=f":3: '{word}'; expected 1 or 0"):
         read(tmp_path, f"unix_s,rtt_ms,lost\n{START_S},40,0\n{START_S + 1},40,{word}\n")
 
 
@@ -282,10 +282,10 @@ def test_files_without_times_lie_behind_each_other(tmp_path):
         (tmp_path / "in" / name).write_bytes(TRACEROUTE)
     mtr = json.loads(TEXTS["mtr"][0])
     (tmp_path / "in" / "d.json").write_text(json.dumps(mtr))
-    found = import_files([tmp_path / "in"], tmp_path / "out", said=Said(start_unix_ns=START_S * NS))
+    found = import_files([tmp_path / "in"], tmp_path / "out", hints=ReadHints(start_unix_ns=START_S * NS))
     hops = found.run.hops
     assert hops["unix_ns"].unique().sort().to_list() == [(START_S + n) * NS for n in range(4)]
-    assert any("behind the file before" in note for note in found.parts[1].source.notes)
+    assert any("after the preceding file" in note for note in found.parts[1].source.notes)
     (tmp_path / "polls").mkdir()
     for n in range(3):
         (tmp_path / "polls" / f"status-{n}.json").write_bytes(STATUS)
@@ -364,14 +364,14 @@ def test_instants_in_parquet(tmp_path, table, zone, unit):
 def test_and_what_is_none_is_refused(tmp_path, table, kind):
     name, columns = PARQUETS[table]
     rows = pl.DataFrame({name: pl.Series([0, 1]).cast(kind), **columns})
-    with pytest.raises(UserError, match=f"{name} is of type .*; wanted a time"):
+    with pytest.raises(UserError, match=f"{name} is of type .*; expected a time"):
         read(tmp_path, parquet_bytes(rows))
 
 
 @pytest.mark.parametrize("year", [1, 1969, 2400, 9999])
 def test_instants_that_nanoseconds_do_not_hold(tmp_path, year):
     rows = pl.DataFrame({"timestamp": [datetime(year, 1, 1)], "pop_ping_latency_ms": [26.5]})  # noqa: DTZ001
-    with pytest.raises(UserError, match=r"row 1: timestamp is .*; wanted a time"):
+    with pytest.raises(UserError, match=r"row 1: timestamp is .*; expected a time"):
         read(tmp_path, parquet_bytes(rows))
 
 
@@ -379,7 +379,7 @@ def test_a_run_is_not_measured_again(tmp_path):
     (tmp_path / "ping.log").write_text(HEADING + reply(1, 0) + reply(2, 1))
     arguments = [tmp_path], tmp_path
     assert import_files(*arguments).run.summary["probes"] == 2
-    with pytest.raises(UserError, match="holds the same measurement already"):
+    with pytest.raises(UserError, match="has the same measurement already"):
         import_files(*arguments)
     below = import_files([tmp_path], tmp_path / "out", site="x")
     assert len(below.parts) == 1
@@ -404,23 +404,23 @@ def test_what_is_cut_off_is_no_number(tmp_path, text, table, rows):
 
 
 @pytest.mark.parametrize(
-    ("heading", "times", "said"),
+    ("heading", "times", "message"),
     [
         (
             "timestamp",
             [START_S * 1000, START_S * 1000 + 1, START_S],
-            ":4: '1795199963'; wanted a time of 2000 to 2100 in ms",
+            ":4: '1795199963'; expected a time of 2000 to 2100 in ms",
         ),
-        ("unix_ms", [START_S * 1000, START_S], ":3: '1795199963'; wanted a time of 2000"),
-        ("time_ms", [START_S * 1000, START_S], ":3: '1795199963'; wanted a time of 2000"),
-        ("t_ms", [5, START_S * 1000], ":3: '1795199963000'; wanted a time of 2000"),
-        ("unix_ms", [START_S, START_S + 1], r"by its size it is in s: --units"),
+        ("unix_ms", [START_S * 1000, START_S], ":3: '1795199963'; expected a time of 2000"),
+        ("time_ms", [START_S * 1000, START_S], ":3: '1795199963'; expected a time of 2000"),
+        ("t_ms", [5, START_S * 1000], ":3: '1795199963000'; expected a time of 2000"),
+        ("unix_ms", [START_S, START_S + 1], r"by its magnitude it is in s; try --units"),
     ],
 )
 @pytest.mark.parametrize("more", ["", ",host"])
-def test_times_are_all_of_one_kind(tmp_path, heading, times, said, more):
+def test_times_are_all_of_one_kind(tmp_path, heading, times, message, more):
     rows = "".join(f"{at},40{',h' if more else ''}\n" for at in times)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read(tmp_path, f"{heading},rtt_ms{more}\n{rows}")
 
 
@@ -468,7 +468,7 @@ def test_duplicates_of_a_table_are_no_probes(tmp_path):
 def test_how_long_a_download_took_is_no_delay_and_delays_may_be_below_0(tmp_path):
     found = read(tmp_path, f"unix_s,rtt_ms,download_s\n{START_S},40,12.5\n")
     assert "down_ms" not in found.tables["probes"].columns
-    assert "columns passed over: download_s" in found.notes
+    assert "columns ignored: download_s" in found.notes
     table = read(tmp_path, f"unix_s,rtt_ms,up_ms,down_ms\n{START_S},40,-1,41\n{START_S + 1},-1,-1,-1\n").tables[
         "probes"
     ]
@@ -493,7 +493,7 @@ def test_a_database_that_is_written_to_says_what_to_do(tmp_path):
 def test_ping_in_another_language_says_so(tmp_path):
     text = "PING 8.8.8.8 (8.8.8.8) 56(84) octets de données.\n64 octets de 8.8.8.8 : icmp_seq=1 ttl=117 temps=20.0 ms\n"
     for told in (text, HEADING + reply(1, 0).replace("time=40.0", "time=40,5")):
-        with pytest.raises(UserError, match=r": .* is not a line of ping; wanted it in English: LC_ALL=C ping"):
+        with pytest.raises(UserError, match=r": .* is not a line of ping; expected it in English: LC_ALL=C ping"):
             read(tmp_path, told)
     with pytest.raises(UserError, match=r"is not a line of ping$"):
         read(tmp_path, HEADING + reply(1, 0).replace(" ms", " us"))

@@ -7,9 +7,9 @@ from reader_texts import TRACERT, WINDOWS_PING
 
 from bentpipe.analysis.path import path_segments
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
+from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.readers.windows import measure_ping
-from bentpipe.measurements.runs.importing import assembled, read_file
+from bentpipe.measurements.runs.imports import assemble_tables, read_file
 
 NS = 10**9
 #: What stands for a probe that got no echo reply.
@@ -24,11 +24,11 @@ UNANSWERED = [
 ]
 
 
-def read(tmp_path, text, said=None):
+def read(tmp_path, text, hints=None):
     path = tmp_path / "file.txt"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    part = read_file(path, said=said)
-    assembled([part], "home")
+    part = read_file(path, hints=hints)
+    assemble_tables([part], "home")
     return part
 
 
@@ -41,8 +41,8 @@ def test_a_ping_has_a_probe_a_line_one_a_second(tmp_path):
     assert (probes["unix_ns"] / NS).to_list() == [0, 1, 2, 3]
     assert probes["target"].unique().to_list() == ["pop.example"]
     assert part.measurement.clock == "relative"
-    assert any("a probe a second" in note for note in part.measurement.notes)
-    half = read(tmp_path, WINDOWS_PING, Said(every_s=0.5, start_unix_ns=7 * NS)).measurement
+    assert any("one probe per second" in note for note in part.measurement.notes)
+    half = read(tmp_path, WINDOWS_PING, ReadHints(every_s=0.5, start_unix_ns=7 * NS)).measurement
     assert (half.tables["probes"]["unix_ns"] * 2 // NS).to_list() == [14, 15, 16, 17]
     assert half.clock == "utc"
 
@@ -68,7 +68,7 @@ def test_packets_that_no_line_speaks_of_are_lost(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (WINDOWS_PING.replace(b"Request timed out.", b"Zeit abgelaufen"), r"file\.txt:4: .*English output"),
         (b"Antwort von 192.0.2.1: Bytes=32 Zeit=14ms TTL=118\r\n", r"file\.txt:1: .*English output"),
@@ -79,8 +79,8 @@ def test_packets_that_no_line_speaks_of_are_lost(tmp_path):
         (b"Tracing route to a [192.0.2.1]\r\nover a maximum of 30 hops:\r\n", "holds no hop"),
     ],
 )
-def test_what_they_do_not_print_is_refused(tmp_path, text, said):
-    with pytest.raises(UserError, match=said):
+def test_what_they_do_not_print_is_refused(tmp_path, text, message):
+    with pytest.raises(UserError, match=message):
         read(tmp_path, text)
 
 
@@ -98,13 +98,13 @@ def test_made_up_pings_come_back(probes, ends):
         lost = sum(isinstance(one, str) for one in probes)
         total = f"    Packets: Sent = {len(probes)}, Received = {len(probes) - lost}, Lost = {lost} (0% loss),"
         lines += ["", "Ping statistics for 192.0.2.1:", total]
-    wanted = [None if isinstance(one, str) else float(max(one, 1)) for one in probes]
+    expected = [None if isinstance(one, str) else float(max(one, 1)) for one in probes]
     blocks = [("\r\n".join(lines) + "\r\n").encode()]
-    if all(rtt is None for rtt in wanted):
+    if all(rtt is None for rtt in expected):
         with pytest.raises(UserError, match="holds no reply"):
-            measure_ping(blocks, "file", Said())
+            measure_ping(blocks, "file", ReadHints())
         return
-    assert measure_ping(blocks, "file", Said()).tables["probes"]["rtt_ms"].to_list() == wanted
+    assert measure_ping(blocks, "file", ReadHints()).tables["probes"]["rtt_ms"].to_list() == expected
 
 
 def test_tracert_becomes_hops(tmp_path):
@@ -126,7 +126,7 @@ def test_tracert_becomes_hops(tmp_path):
         (1, "192.168.1.1"),
         (2, None),
     ]
-    table = assembled([part], "home")["hops"]
+    table = assemble_tables([part], "home")["hops"]
     trace = path_segments(table).traces.filter(target="192.0.2.1")
     assert trace.select("reached", "bent_pipe", "S1_end_ms", "S2_end_ms", "S6_end_ms").row(0) == (
         True, True, 1.0, 28.0, 40.0,

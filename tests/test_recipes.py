@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from emulation import PATHS_TO_SYSTEM_TOOLS, cannot, need, require_emulation
 
-from bentpipe.measurements.tool_output.opened import program_output
+from bentpipe.measurements.tool_output.stored import program_output
 from bentpipe.runs.store import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent

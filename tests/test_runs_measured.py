@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import StoreError, UserError
 from bentpipe.measurements.readers.measurement import PROBES
-from bentpipe.measurements.runs.counting import count_probes
+from bentpipe.measurements.runs.counts import count_probes
 from bentpipe.measurements.runs.store import Source, find_measured, read_measured, write_measured
 from bentpipe.measurements.runs.tables import TABLES
 from bentpipe.runs.store import find_runs
@@ -92,13 +92,13 @@ def test_series_are_counted_apart():
 def test_a_measurement_is_never_written_over(tmp_path):
     table = {"probes": probes([0.0, 0.1], [30.0, 31.0])}
     first = write_measured(tmp_path, table, [SOURCE], site="a/b")
-    with pytest.raises(UserError, match="holds the same measurement already"):
+    with pytest.raises(UserError, match="has the same measurement already"):
         write_measured(tmp_path, table, [SOURCE], site="a/b")
     other = write_measured(tmp_path, table, [Source("other.log", "ping")], site="a/b")
     assert first.path.name + "~2" == other.path.name
     assert first.path.parent.name == "a-b"
     assert len(find_measured(tmp_path)) == 2
-    with pytest.raises(UserError, match="holds 2 measured Runs"):
+    with pytest.raises(UserError, match="has 2 measured Runs"):
         read_measured(tmp_path)
 
 

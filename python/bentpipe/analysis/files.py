@@ -22,15 +22,15 @@ def scan_file(path: Path, columns: Sequence[str] = ()) -> pl.LazyFrame:
         UserError: It is no readable Parquet file.
     """
     if not path.exists():
-        raise UserError(f"{path}: no such file; wanted a measurement (docs/reference/analyze.md)")
+        raise UserError(f"{path}: no such file; expected a measurement (docs/reference/analyze.md)")
     return gone_through(
         lambda: scan_parquet(path, held=True),
-        lambda reason: UserError(f"{path}: does not read as Parquet ({reason}); wanted a Parquet table"),
+        lambda reason: UserError(f"{path}: does not read as Parquet ({reason}); expected a Parquet table"),
         columns,
     )
 
 
-def chosen(table: pl.LazyFrame, path: Path, wanted: Mapping[str, str | None]) -> pl.LazyFrame:
+def chosen(table: pl.LazyFrame, path: Path, expected: Mapping[str, str | None]) -> pl.LazyFrame:
     """Rows of one site, target or kind (`KEYS`) only, if asked for; `path` names the table in messages.
 
     Raises:
@@ -39,7 +39,7 @@ def chosen(table: pl.LazyFrame, path: Path, wanted: Mapping[str, str | None]) ->
     table = with_names(table)
     columns = table.collect_schema()
     for key in KEYS:
-        if (value := wanted.get(key)) is None:
+        if (value := expected.get(key)) is None:
             continue
         if key not in columns:
             raise UserError(f"{path}: has no column {key!r}; --{key} cannot choose")

@@ -365,9 +365,9 @@ def _short_of(duration_s: float, spacing: float) -> str:
     enough_s = _enough_s(spacing)
     if enough_s is None and np.isfinite(spacing):
         most_s, length_s = ENOUGH_S[-1]
-        return f"too sparse to tell (a probe every {spacing:.3g} s; wanted {most_s:g} s, for {length_s:g} s)"
+        return f"too sparse to tell (a probe every {spacing:.3g} s; expected {most_s:g} s, for {length_s:g} s)"
     if enough_s is not None and duration_s < NEARLY * enough_s:
-        return f"too short to tell ({duration_s:.0f} s; wanted {enough_s:g} s with a probe every {spacing:.3g} s)"
+        return f"too short to tell ({duration_s:.0f} s; expected {enough_s:g} s with a probe every {spacing:.3g} s)"
     return "too little to tell"
 
 

@@ -57,7 +57,7 @@ def orientation_maps(telemetry: pl.DataFrame | pl.LazyFrame, bin_deg: float = BI
         UserError: A column is missing or of another type, or `bin_deg` is not above 0.
     """
     if not bin_deg > 0:
-        raise UserError(f"bin_deg is {bin_deg:g}; wanted above 0")
+        raise UserError(f"bin_deg is {bin_deg:g}; expected above 0")
     lazy = telemetry.lazy()
     check_columns(lazy, POINTING, "telemetry")
     rows = (

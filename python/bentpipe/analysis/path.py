@@ -82,7 +82,7 @@ def part_of(address: str) -> str:
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
-        raise UserError(f"hops: address is {address!r}; wanted an IPv4 or IPv6 address, or null") from None
+        raise UserError(f"hops: address is {address!r}; expected an IPv4 or IPv6 address, or null") from None
     return next((part for network, part in _networks() if ip.version == network.version and ip in network), "outside")
 
 

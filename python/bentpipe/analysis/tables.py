@@ -81,19 +81,19 @@ class Series:
         return self.t_s[answered], self.rtt_ms[answered]
 
 
-def check_columns(table: pl.LazyFrame, wanted: Mapping[str, pl.DataType], what: str) -> pl.Schema:
+def check_columns(table: pl.LazyFrame, expected: Mapping[str, pl.DataType], what: str) -> pl.Schema:
     """The table's schema.
 
     Raises:
         UserError: A column is missing or of another type; the message names it.
     """
     schema = table.collect_schema()
-    for name, kind in wanted.items():
+    for name, kind in expected.items():
         if name not in schema:
-            raise UserError(f"{what}: no column {name!r} (found: {', '.join(schema) or 'none'}); wanted {kind}")
+            raise UserError(f"{what}: no column {name!r} (found: {', '.join(schema) or 'none'}); expected {kind}")
         # A column without a value has no type of its own.
         if schema[name] != kind and schema[name] != pl.Null():
-            raise UserError(f"{what}: column {name!r} is {schema[name]}; wanted {kind}")
+            raise UserError(f"{what}: column {name!r} is {schema[name]}; expected {kind}")
     return schema
 
 
@@ -130,19 +130,19 @@ def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
     every = iter(series(table))
     first = next(every, None)
     if first is None:
-        raise UserError("pings: the table has no rows; wanted one row for each probe")
+        raise UserError("pings: the table has no rows; expected one row for each probe")
     second = next(every, None)
     if second is not None:
         more = ", …" if next(every, None) is not None else ""
         raise UserError(
-            f"pings: several series ({first.name}, {second.name}{more}); wanted one (--site, --target, --kind)"
+            f"pings: several series ({first.name}, {second.name}{more}); expected one (--site, --target, --kind)"
         )
     return first
 
 
 def _series(rows: pl.DataFrame, site: str | None, target: str | None, kind: str | None) -> Series:
     if rows["unix_ns"].null_count():
-        raise UserError(f"pings: {rows['unix_ns'].null_count()} rows have no 'unix_ns'; wanted a time for each probe")
+        raise UserError(f"pings: {rows['unix_ns'].null_count()} rows have no 'unix_ns'; expected a time for each probe")
     if not rows["unix_ns"].is_sorted():
         rows = rows.sort("unix_ns", maintain_order=True)
     unix_ns = rows["unix_ns"].to_numpy()
@@ -150,7 +150,7 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None, kind: str 
     bad = (rtt_ms < 0) | np.isinf(rtt_ms)
     if bad.any():
         found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
-        raise UserError(f"pings: {found}; wanted 0 ms or more, or null for a lost probe")
+        raise UserError(f"pings: {found}; expected 0 ms or more, or null for a lost probe")
     start = int(unix_ns[0]) if unix_ns.size else 0
     t_s = (unix_ns - start).astype(np.float64)
     t_s /= 1e9

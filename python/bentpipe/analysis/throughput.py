@@ -52,14 +52,14 @@ def throughput_series(tests: pl.DataFrame | pl.LazyFrame, zone: str = "UTC") -> 
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UserError(f"unknown time zone {zone!r}; wanted a name as Europe/Brussels or UTC") from None
+        raise UserError(f"unknown time zone {zone!r}; expected a name as Europe/Brussels or UTC") from None
     lazy = tests.lazy()
     check_columns(lazy, TESTS, "speed tests")
     rows = lazy.select(*TESTS).collect()
     negative = rows.filter(pl.col("throughput_bps") < 0)
     if negative.height:
         at, value = negative["unix_ns"][0], negative["throughput_bps"][0]
-        raise UserError(f"speed tests: throughput_bps is {value:g} at unix_ns {at}; wanted 0 or more, or null")
+        raise UserError(f"speed tests: throughput_bps is {value:g} at unix_ns {at}; expected 0 or more, or null")
     local = pl.from_epoch("unix_ns", "ns").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     rows = rows.with_columns(local.alias("local")).with_columns(
         pl.col("local").dt.strftime("%Y-%m").alias("month"),

@@ -1,4 +1,4 @@
-"""``bentpipe analyze``: what measurements say."""
+"""``bentpipe analyze``: statistics of measurements."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from bentpipe.cli import options
 from bentpipe.cli.options import PlotCommand, plot_file
 
 if TYPE_CHECKING:
-    from bentpipe.measurements.runs.opening import Opened, Wanted
+    from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind
 
 app = typer.Typer(
-    no_args_is_help=True, help="What measurements say: latency, slots, loss, paths, orientation, throughput."
+    no_args_is_help=True, help="Analyze measurements: latency, slots, loss, paths, orientation, throughput."
 )
 
 Table = Annotated[
     Path,
     typer.Argument(
-        metavar="OUT", help="A measured Run, a folder of some, a Parquet table, or a log as it is: ping, irtt, …"
+        metavar="OUT", help="A measured Run, a folder of Runs, a Parquet table, or a raw log (ping, irtt, …)."
     ),
 ]
-Site = Annotated[str | None, typer.Option(help="Only probes from this site.")]
-Target = Annotated[str | None, typer.Option(help="Only probes to this target.")]
-Kind = Annotated[str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp.")]
+Site = Annotated[str | None, typer.Option(help="Only probes from this site. [default: all]")]
+Target = Annotated[str | None, typer.Option(help="Only probes to this target. [default: all]")]
+Kind = Annotated[str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp. [default: all]")]
 Plot = Annotated[
     str | None,
     typer.Option(
         metavar="[FILE]",
-        help="Draw it into this file (png, svg or pdf); without one, into OUT or, where that is a file, here.",
+        help="Draw a figure into FILE (.png, .svg or .pdf); without FILE, into OUT, or into the current folder if OUT "
+        "is a file. [default: no figure]",
         show_default=False,
     ),
 ]
-#: Bins of a terminal's orientations that are printed; there may be thousands.
+#: Largest number of orientation bins that are printed; there may be thousands.
 _BUSIEST = 10
-#: Lines of readers that are passed on; of a folder of Runs there may be many.
+#: Largest number of readers' notes that are printed; a folder of Runs may have many.
 _MOST_NOTES = 5
 
 
@@ -49,7 +50,7 @@ def latency(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Quantiles of RTTs by site, target and kind of probe.
+    """Print RTT quantiles by site, target and kind of probe.
 
     Example: bentpipe analyze latency pings.parquet
     """
@@ -72,7 +73,7 @@ def spikes(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Spikes above twice the median that last for a slot or more.
+    """List latency spikes above twice the median that last for a slot or more.
 
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
     """
@@ -82,18 +83,18 @@ def spikes(
     measured = _open(file, "probes", site=site, target=target, kind=kind)
     table = measured.table
     period_s = analyze_handovers(table).period_s
-    found = latency_spikes(table, period_s)
-    rows = found.spikes.to_dicts()
+    result = latency_spikes(table, period_s)
+    rows = result.spikes.to_dicts()
     if as_json:
         names = ("median_ms", "threshold_ms", "share_lasting", "near_multiple")
-        _print({**{name: getattr(found, name) for name in names}, "spikes": rows}, as_json)
+        _print({**{name: getattr(result, name) for name in names}, "spikes": rows}, as_json)
     else:
         _print([row for row in rows if row["lasting"]], as_json, clock_known=measured.clock_known)
     if plot:
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_spikes
 
-        _save(plot_spikes(only_series(table), found, period_s), plot_file(plot, file, "spikes"))
+        _save(plot_spikes(only_series(table), result, period_s), plot_file(plot, file, "spikes"))
 
 
 @app.command(cls=PlotCommand)
@@ -105,7 +106,7 @@ def handovers(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Slots of a scheduler in the pings of one series: found, not, or too short to tell; period, phase, each slot.
+    """Detect scheduler slots in one series of pings: period, phase and each slot, or why none is detected.
 
     Example: bentpipe analyze handovers pings.parquet --json
     """
@@ -114,17 +115,17 @@ def handovers(
 
     measured = _open(file, "probes", site=site, target=target, kind=kind)
     table = measured.table
-    found = analyze_handovers(table, clock_known=measured.clock_known)
+    result = analyze_handovers(table, clock_known=measured.clock_known)
     if as_json:
-        _print(found.to_dict(), as_json)
+        _print(result.to_dict(), as_json)
     else:
         names = ("found", "reason", "period_s", "phase_s", "phase_error_s", "p_value", "step_ms", "jitter_ms")
-        row = {name: getattr(found, name) for name in names}
-        _print([row | {"found": "undecided"} if found.undecided else row], as_json)
+        row = {name: getattr(result, name) for name in names}
+        _print([row | {"found": "undecided"} if result.undecided else row], as_json)
     if plot:
         from bentpipe.plots.analysis import plot_handovers
 
-        _save(plot_handovers(only_series(table), found), plot_file(plot, file, "handovers"))
+        _save(plot_handovers(only_series(table), result), plot_file(plot, file, "handovers"))
 
 
 @app.command(cls=PlotCommand)
@@ -136,7 +137,7 @@ def loss(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Loss episodes: how long, how far apart, at which second of the slot.
+    """List loss episodes: their length, their spacing and their second of the slot.
 
     Example: bentpipe analyze loss pings.parquet --json
     """
@@ -145,108 +146,112 @@ def loss(
 
     table = _open(file, "probes", site=site, target=target, kind=kind).table
     slots = analyze_handovers(table)
-    found = loss_episodes(table, slots.period_s, slots.edge_unix_ns)
-    whole = {name: getattr(found, name) for name in ("probes", "lost", "multi_share", "by_phase")}
+    result = loss_episodes(table, slots.period_s, slots.edge_unix_ns)
+    whole = {name: getattr(result, name) for name in ("probes", "lost", "multi_share", "by_phase")}
     if as_json:
-        _print({**whole, "episodes": found.episodes.to_dicts(), "silences": found.silences.to_dicts()}, as_json)
+        _print({**whole, "episodes": result.episodes.to_dicts(), "silences": result.silences.to_dicts()}, as_json)
     else:
-        counts = {"episodes": found.episodes.height, "silences": found.silences.height}
-        loss = f"{100 * found.lost / found.probes:.3g} %" if found.probes else None
-        row = {"probes": found.probes, "lost": found.lost, "loss": loss, **counts, "multi_share": found.multi_share}
+        counts = {"episodes": result.episodes.height, "silences": result.silences.height}
+        loss = f"{100 * result.lost / result.probes:.3g} %" if result.probes else None
+        row = {"probes": result.probes, "lost": result.lost, "loss": loss, **counts, "multi_share": result.multi_share}
         _print([row], as_json)
     if plot:
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_loss
 
-        _save(plot_loss(only_series(table), found, slots.period_s), plot_file(plot, file, "loss"))
+        _save(plot_loss(only_series(table), result, slots.period_s), plot_file(plot, file, "loss"))
 
 
 @app.command(cls=PlotCommand)
 def path(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
-    """Segments S1 to S6 of paths, and the bent pipe's share, from traceroutes.
+    """Print path segments S1 to S6 and the bent pipe's share, from traceroutes.
 
     Example: bentpipe analyze path hops.parquet
     """
     from bentpipe.analysis.path import LEAST_BENT_PIPE_MS, path_segments
     from bentpipe.cli.console import note
 
-    found = path_segments(_open(file, "hops").table)
-    rows = found.segments.to_dicts()
+    result = path_segments(_open(file, "hops").table)
+    rows = result.segments.to_dicts()
     if as_json:
-        _print({"traces": found.traces.to_dicts(), "segments": rows}, as_json)
+        _print({"traces": result.traces.to_dicts(), "segments": rows}, as_json)
     elif rows:
         _print(rows, as_json)
     else:
-        traces, reached, through = found.traces.height, found.traces["reached"].sum(), found.traces["bent_pipe"].sum()
+        traces, reached, through = (
+            result.traces.height,
+            result.traces["reached"].sum(),
+            result.traces["bent_pipe"].sum(),
+        )
         note(
             f"no segments: of {traces} traceroutes {reached} reach their target and {through} pass a bent pipe (a "
-            f"carrier-grade NAT address, {LEAST_BENT_PIPE_MS:.1f} ms away or more); wanted both of one"
+            f"carrier-grade NAT address, {LEAST_BENT_PIPE_MS:.1f} ms away or more); expected one that does both"
         )
     if plot:
         from bentpipe.plots.analysis_maps import plot_path
 
-        _save(plot_path(found), plot_file(plot, file, "path"))
+        _save(plot_path(result), plot_file(plot, file, "path"))
 
 
 @app.command(cls=PlotCommand)
 def orientation(file: Table, as_json: options.AsJson = False, plot: Plot = None) -> None:
-    """Where a terminal points, and its latency there.
+    """Print a terminal's orientations and its latency at each.
 
     Example: bentpipe analyze orientation dish.parquet
     """
     from bentpipe.analysis.orientation import orientation_maps
     from bentpipe.cli.console import note
 
-    found = orientation_maps(_open(file, "orientation").table)
+    result = orientation_maps(_open(file, "orientation").table)
     names = ("samples", "azimuth_band_deg", "elevation_band_deg", "rank_correlation")
     if as_json:
-        _print({**{name: getattr(found, name) for name in names}, "bins": found.bins.to_dicts()}, as_json)
+        _print({**{name: getattr(result, name) for name in names}, "bins": result.bins.to_dicts()}, as_json)
     else:
-        _print([{**{name: getattr(found, name) for name in names}, "bins": found.bins.height}], as_json)
-        _print(found.busiest(_BUSIEST).to_dicts(), as_json)
-        if found.bins.height > _BUSIEST:
-            note(f"the {_BUSIEST} bins that were pointed to most; all {found.bins.height}: --json, or --plot")
+        _print([{**{name: getattr(result, name) for name in names}, "bins": result.bins.height}], as_json)
+        _print(result.busiest(_BUSIEST).to_dicts(), as_json)
+        if result.bins.height > _BUSIEST:
+            note(f"the {_BUSIEST} most frequent bins of {result.bins.height}; all of them: --json or --plot")
     if plot:
         from bentpipe.plots.analysis_maps import plot_orientation
 
-        _save(plot_orientation(found), plot_file(plot, file, "orientation"))
+        _save(plot_orientation(result), plot_file(plot, file, "orientation"))
 
 
 @app.command(cls=PlotCommand)
 def throughput(
     file: Table,
-    zone: Annotated[str, typer.Option(help="Time zone of the terminal, as Europe/Brussels.")] = "UTC",
+    zone: Annotated[str, typer.Option(help="Time zone of the terminal, for example Europe/Brussels.")] = "UTC",
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Speed tests over months: level, trend, peak and off-peak.
+    """Summarise speed tests over months: level, trend, peak and off-peak.
 
     Example: bentpipe analyze throughput tests.parquet --zone Australia/Sydney
     """
     from bentpipe.analysis.throughput import throughput_series
 
-    found = throughput_series(_open(file, "throughput").table, zone)
-    rows = found.summary.to_dicts()
-    tables = {"summary": rows, "months": found.months.to_dicts(), "hours": found.hours.to_dicts()}
+    result = throughput_series(_open(file, "throughput").table, zone)
+    rows = result.summary.to_dicts()
+    tables = {"summary": rows, "months": result.months.to_dicts(), "hours": result.hours.to_dicts()}
     _print(tables if as_json else rows, as_json)
     if plot:
         from bentpipe.plots.analysis_maps import plot_throughput
 
-        _save(plot_throughput(found), plot_file(plot, file, "throughput"))
+        _save(plot_throughput(result), plot_file(plot, file, "throughput"))
 
 
-def _open(file: Path, wanted: Wanted, **series: str | None) -> Opened:
-    """The table, and on stderr what was said of it."""
+def _open(file: Path, wanted: TableKind, **series: str | None) -> LoadedTable:
+    """Open a measured table; print its warnings and notes on stderr."""
     from bentpipe.cli.console import note, warn
-    from bentpipe.measurements.runs.opening import opened
+    from bentpipe.measurements.runs.analysis_input import load_table
 
-    measured = opened(file, wanted, **series)
+    measured = load_table(file, wanted, **series)
     for line in measured.warnings:
         warn(line)
     for line in measured.notes[:_MOST_NOTES]:
         note(line)
     if len(measured.notes) > _MOST_NOTES:
-        note(f"{len(measured.notes) - _MOST_NOTES} notes more: bentpipe read says all")
+        note(f"{len(measured.notes) - _MOST_NOTES} more notes: `bentpipe read` prints all")
     return measured
 
 
@@ -256,14 +261,14 @@ def _print(result: Any, as_json: bool, *, clock_known: bool = True) -> None:  # 
     if as_json:
         print_json(result)
     elif not result:
-        note("nothing found")
+        note("no results")
     else:
         heads = [name.replace("_unix_ns", "") for name in result[0]]
-        table("", heads, [[_read_by_people(*cell, clock_known=clock_known) for cell in row.items()] for row in result])
+        table("", heads, [[_format_cell(*cell, clock_known=clock_known) for cell in row.items()] for row in result])
 
 
-def _read_by_people(name: str, value: Any, *, clock_known: bool) -> Any:  # noqa: ANN401 - a cell is anything
-    """A cell of a table: times as a calendar says them, or as seconds where no clock is known; JSON has numbers."""
+def _format_cell(name: str, value: Any, *, clock_known: bool) -> Any:  # noqa: ANN401 - a cell is anything
+    """Format a cell of a table: a time as UTC, or in seconds if the clock is unknown."""
     from bentpipe.times import format_utc
 
     if not (name.endswith("_unix_ns") and isinstance(value, int)):

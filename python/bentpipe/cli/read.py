@@ -1,4 +1,4 @@
-"""`bentpipe read`: measurements that are there already, as a measured Run."""
+"""`bentpipe read`: import existing measurements as a measured Run."""
 
 from __future__ import annotations
 
@@ -10,62 +10,65 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
-    from bentpipe.measurements.runs.importing import Imported
+    from bentpipe.measurements.runs.imports import Imported
 
-#: Files of a folder that are passed over, named at most; the rest is a number.
+#: Largest number of skipped files that are listed; the rest is a count.
 _MOST_SKIPPED = 10
 
 
 def read(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE|DIR…", help="What was measured; of a folder all known.", show_default=False),
+        typer.Argument(
+            metavar="FILE|DIR…", help="Measurement files; of a folder, all of a known format.", show_default=False
+        ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Run.", show_default=False)],
-    site: Annotated[str, typer.Option(help="Where it was measured: a name of yours.")] = "here",
+    site: Annotated[str, typer.Option(help="Name of the measured site.")] = "here",
     format_name: Annotated[
-        str | None, typer.Option("--format", help="Format of all files. [default: found out]", show_default=False)
+        str | None, typer.Option("--format", help="Format of all files. [default: detected]", show_default=False)
     ] = None,
     units: Annotated[
         str | None,
         typer.Option(
-            help="Columns of a table, left to right, with their units, as unix_s,-,rtt_ms; - passes one over.",
+            help="Columns of a table with units, left to right, such as unix_s,-,rtt_ms; - skips one. "
+            "[default: the table's header]",
             show_default=False,
         ),
     ] = None,
     every: Annotated[
-        float | None, typer.Option(help="Time between probes [s], of logs without times.", show_default=False)
+        float | None, typer.Option(help="Interval between probes [s], for logs without timestamps.", show_default=False)
     ] = None,
     start: Annotated[
-        str | None, typer.Option(help="When a file begins that does not say: ISO-8601, UTC.", show_default=False)
+        str | None, typer.Option(help="Start of a file that has none: ISO-8601, UTC.", show_default=False)
     ] = None,
     direction: Annotated[
-        Literal["up", "down"] | None, typer.Option(help="Which way a trace goes that does not say.", show_default=False)
+        Literal["up", "down"] | None, typer.Option(help="Direction of a trace that has none.", show_default=False)
     ] = None,
     times: Annotated[
         Literal["probe", "reply"] | None,
         typer.Option(
-            help="Timestamps of a table: send times (probe) or reply times (reply). [default: found out]",
+            help="Timestamps of a table: send times (probe) or reply times (reply). [default: detected]",
             show_default=False,
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read what was measured, in any known format, into a measured Run.
+    """Import measurements in any known format into a measured Run.
 
     ping, fping, irtt, iperf3, traceroute, RIPE Atlas, mahimahi, LeoReplayer, terminals, CSV with units.
 
     Example: bentpipe read ping.log -o out && bentpipe analyze handovers out --plot
     """
     from bentpipe.cli.console import note, print_json, progress, table
-    from bentpipe.measurements.readers.measurement import Said
-    from bentpipe.measurements.runs.importing import format_of, import_files
-    from bentpipe.measurements.runs.telling import notes_of, rows_of, what_next
+    from bentpipe.measurements.readers.measurement import ReadHints
+    from bentpipe.measurements.runs.imports import format_of, import_files
+    from bentpipe.measurements.runs.terminal_summary import notes_of, rows_of, next_commands
     from bentpipe.times import parse_utc
 
     if format_name is not None:
         format_of(format_name)
-    said = Said(
+    hints = ReadHints(
         every,
         None if start is None else parse_utc(start, "--start"),
         None if units is None else [name.strip() for name in units.split(",")],
@@ -73,7 +76,7 @@ def read(
         times,
     )
     with progress("reading") as advance:
-        imported = import_files(paths, out, site=site, format_name=format_name, said=said, on_progress=advance)
+        imported = import_files(paths, out, site=site, format_name=format_name, hints=hints, on_progress=advance)
     _tell_skipped(imported)
     if as_json:
         print_json({"path": str(imported.run.path), **imported.run.record})
@@ -83,7 +86,7 @@ def read(
     for title, rows in rows_of(imported.run):
         table(title, list(rows[0]), [list(row.values()) for row in rows])
     note(f"measured Run in {imported.run.path}")
-    for line in what_next(imported.run, out):
+    for line in next_commands(imported.run, out):
         note(f"next: {line}")
 
 

@@ -1,4 +1,4 @@
-"""A program behind a Profile, and the Run that comes of it."""
+"""Runs of real programs on the emulated path of a Profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import captures, plan
 from bentpipe.execution.emulation.engine import Emulated, EmulationError, Spec, emulate
-from bentpipe.measurements.tool_output.kept import FILE, RAW, Parsed, parse
+from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record, store, work
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from bentpipe.execution.emulation.engine import AtEnd, Internet
 
 NAME = "program"
-"""The Experiment's name."""
+"""Name of the Experiment."""
 
 LOG = "server.log"
-"""What the server prints."""
+"""File with the server's output."""
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """What came of it. `run` is None where no folder was asked for; `note`: what of the output could not be read."""
+    """Result of a program on a path. `run` is None without a folder; `note` describes output that was not parsed."""
 
     emulated: Emulated
     run: store.Run | None
@@ -43,7 +43,7 @@ class ProgramRun:
 
     @property
     def exit_code(self) -> int:
-        """The program's, as a shell has it."""
+        """The program's exit code, as a shell reports it."""
         return self.emulated.exit_code
 
 
@@ -63,38 +63,38 @@ def run_program(
     capture: bool = False,
     listen_within_s: float = 10.0,
 ) -> ProgramRun:
-    """Run `command` behind the Profile, with the terminal of this process, as the same user.
+    """Run `command` on the Profile's path, with the terminal of this process, as the same user.
 
     Args:
-        profile: The path. For a seed other than 0 it is drawn anew with its own seed + `seed`, as in a race.
+        profile: The path. For a seed other than 0 it is redrawn with its own seed + `seed`, as in a race.
         command: Program and arguments.
-        server: A line of shell that runs at the other end, where the name ``server`` leads. The program starts when it
-            listens on TCP or UDP. What it prints goes to `server.log` in the Run, or nowhere.
-        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is kept. The program's standard output
-            goes where it would and is kept too, unless it is a terminal and the program none of the known tools
+        server: Shell command at the other end, which has the host name ``server``. The program starts when it listens
+            on TCP or UDP. Its output goes to `server.log` in the Run; without a Run it is discarded.
+        out: Folder for the Run and, under `profiles`, the Profile; None: nothing is stored. The program's standard
+            output is passed on and stored too, unless it is a terminal and the program none of the known tools
             (docs/reference/program-output.md).
-        seed: Of the per-packet draws.
-        offset_s: Where in the Profile it begins; None: where the machine's clock says, as `Spec` has it.
-        at_end: What happens if the program runs longer than the Profile.
+        seed: Seed of the per-packet processes.
+        offset_s: Offset in the Profile at which the path begins [s]; None: from the machine's clock, as in `Spec`.
+        at_end: What to do if the program runs longer than the Profile.
         mtu: Largest IP packet [bytes].
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
-        internet: What the program reaches beside the server: ``public`` addresses; ``any``: private ones and this
-            machine's own too, as this user on this machine; ``none``: nothing. This is no sandbox.
-        queues: Other queues than the Profile's own, as `bentpipe.profiles.queues.parse_queue` reads them.
-        capture: Whether the packets at both ends are kept in the Run, as `client.pcapng` and `server.pcapng`.
-        listen_within_s: How long the server may take until it listens [s].
+        internet: Addresses that the program can reach beside the server: ``public``; ``any``: private addresses and
+            this machine's own too, with this user's access; ``none``. This is no sandbox.
+        queues: Queue disciplines that replace the Profile's own, in the syntax of `bentpipe.profiles.queues`.
+        capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`.
+        listen_within_s: Longest wait for the server to listen [s].
 
     Raises:
-        UserError: what cannot be run.
-        EmulationError: the emulation failed after it had begun.
-        StoreError: the disk refuses.
-        Of these two the message names the folder in which everything that was written is left.
+        UserError: The program cannot be run on this path.
+        EmulationError: The emulation failed after its start.
+        StoreError: The disk cannot be written.
+        The message of the last two names the folder with everything that was written.
     """
     if not command:
-        raise UserError("no program; wanted one behind `--`, for example: -- ping -c 3 server")
+        raise UserError("no program; expected one after `--`, for example: -- ping -c 3 server")
     if capture and out is None:
-        raise UserError("--capture: goes into the Run; wanted a folder for it, -o FOLDER")
+        raise UserError("--capture: no folder for the Run; expected -o FOLDER")
     out = None if out is None else Path(out)
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)
@@ -126,11 +126,11 @@ def run_program(
         captures.make_room(folder, emulated)
         with store.storing(folder):
             tee.settle()
-            said = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
-            if said is not None and said.document is not None:
-                (folder / FILE).write_bytes(said.document)
+            parsed = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
+            if parsed is not None and parsed.document is not None:
+                (folder / FILE).write_bytes(parsed.document)
         keep_profiles([base], out, fresh=True)
-        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, said, queues)
+        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
         captures.keep(folder, run)
     except (StoreError, EmulationError) as error:
         raise type(error)(f"{error}{_left(folder, emulated)}") from error
@@ -138,11 +138,11 @@ def run_program(
         _remove(folder, missing)
         raise
     shutil.rmtree(folder, ignore_errors=True)
-    return ProgramRun(emulated, run, None if said is None else said.note)
+    return ProgramRun(emulated, run, None if parsed is None else parsed.note)
 
 
 def _remove(folder: Path, made: Sequence[Path]) -> None:
-    """Take away `folder`, and of the folders that were `made` for it those in which nothing else is."""
+    """Remove `folder`, and those of the folders `made` for it that are empty then."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         for place in made:
@@ -150,12 +150,12 @@ def _remove(folder: Path, made: Sequence[Path]) -> None:
 
 
 def _left(folder: Path, emulated: Emulated | None) -> str:
-    """What a message says, behind the error itself, of the program's end and of what is left in `folder`."""
+    """Return the end of an error message: the program's exit code, and the folder if it has files."""
     left = [file for file in folder.iterdir() if file.stat().st_size]
     if not left:
         shutil.rmtree(folder, ignore_errors=True)
     ended = "" if emulated is None else f"; the program's exit code was {emulated.exit_code}"
-    return ended + (f"; what was written of it is left in {folder}" if left else "")
+    return ended + (f"; its output is in {folder}" if left else "")
 
 
 def _keep(
@@ -165,13 +165,13 @@ def _keep(
     spec: Spec,
     emulated: Emulated,
     start_unix_ns: int,
-    said: Parsed | None,
+    parsed: Parsed | None,
     queues: Sequence[str],
 ) -> store.Run:
     program = spec.workload["program"]
     scheme = store.safe_name(Path(_readable(program["command"][0])).name)
     experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
-    # The emulator knows the path with the queues that were asked for; kept is the Profile, and the rules beside it.
+    # The emulator's path has the requested queues; the Profile is stored without them, and the rules beside it.
     experiment["profiles"][0]["hash"] = drawn.content_hash()
     summary: dict[str, Any] = json.loads(emulated.summary_json())
     whole = {
@@ -194,7 +194,7 @@ def _keep(
             "queues": list(queues),
             "listen_within_s": spec.listen_within_s,
         },
-        "program_output": None if said is None else said.summary,
+        "program_output": None if parsed is None else parsed.summary,
         "started_unix_ns": start_unix_ns,
         "versions": record.versions("emulated"),
         "valid": summary.pop("valid"),
@@ -211,12 +211,12 @@ def _keep(
 
 
 def _readable(text: str) -> str:
-    r"""Bytes of a command line that are no UTF-8, as ``\x80``."""
+    r"""Replace bytes of a command line that are no UTF-8 by ``\x80``."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _unfinished(profile: Profile, spec: Spec) -> dict[str, Any]:
-    """The Experiment of an emulation that ended before it could say what it saw."""
+    """Return the Experiment of an emulation that stopped before it reported one."""
     return {
         "name": NAME,
         "seed": spec.seed,

@@ -12,7 +12,7 @@ from bentpipe.analysis.orientation import POINTING
 from bentpipe.analysis.path import HOPS
 from bentpipe.analysis.tables import KEYS, PINGS, check_columns
 from bentpipe.measurements.dish.dumps.recordings import is_recording
-from bentpipe.measurements.runs.opening import Opened, Wanted, opened
+from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind, load_table
 from bentpipe.measurements.runs.store import MeasuredRun, find_measured
 from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
@@ -20,7 +20,7 @@ from bentpipe.times import format_utc
 _COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}
 #: The table of a measured Run that each is read from.
 _KEPT = {"probes": "probes", "hops": "hops", "orientation": "dish_samples"}
-_TABLES: dict[str, Wanted] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
+_TABLES: dict[str, TableKind] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Campaign:
     """
 
     file: str
-    table: Wanted
+    table: TableKind
     site: str | None
     target: str | None
 
@@ -101,7 +101,7 @@ def probe_series(data: Path | None) -> list[Part]:
     return [series for part in _parts(data, "probes") for series in _series(part)]
 
 
-def measured_parts(data: Path | None, wanted: Wanted) -> list[Part]:
+def measured_parts(data: Path | None, wanted: TableKind) -> list[Part]:
     """Tables of one kind below `data`, one part a file or Run; empty where `data` is None or has none.
 
     Raises:
@@ -110,18 +110,18 @@ def measured_parts(data: Path | None, wanted: Wanted) -> list[Part]:
     return list(_parts(data, wanted))
 
 
-def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
+def _parts(data: Path | None, wanted: TableKind) -> Iterator[Part]:
     if data is None:
         return
     if data.is_file() or is_recording(data):
-        measured = opened(data, wanted)
+        measured = load_table(data, wanted)
         check_columns(measured.table, _COLUMNS[wanted], f"{data}: {wanted}")
         yield _part(data.name, f"measured: {data}", measured)
         return
     for campaign in load_campaigns():
         file = data / campaign.file
         if campaign.table == wanted and file.is_file():
-            measured = opened(file, wanted)
+            measured = load_table(file, wanted)
             table = measured.table
             for key, value in (("site", campaign.site), ("target", campaign.target)):
                 if value is not None and key in table.collect_schema():
@@ -131,7 +131,7 @@ def _parts(data: Path | None, wanted: Wanted) -> Iterator[Part]:
     for run in _runs(data):
         if _KEPT[wanted] in run.tables:
             place = run.path.relative_to(data) if run.path != data else run.path
-            yield _part(run.site, f"measured: {place}", opened(run.path, wanted))
+            yield _part(run.site, f"measured: {place}", load_table(run.path, wanted))
 
 
 def _runs(data: Path) -> list[MeasuredRun]:
@@ -140,7 +140,7 @@ def _runs(data: Path) -> list[MeasuredRun]:
     return find_measured(data) if there else []
 
 
-def _part(name: str, basis: str, measured: Opened) -> Part:
+def _part(name: str, basis: str, measured: LoadedTable) -> Part:
     table = measured.table.collect()
     known = "rtt_ms" not in table.columns or table["rtt_ms"].null_count() > 0
     return Part(name, basis, table, known, measured.clock_known, measured.warnings)

@@ -243,7 +243,7 @@ def main() -> int:
     except UserError as error:
         print(json.dumps(["x", str(error)]), flush=True)
         return error.exit_code
-    with contextlib.suppress(BrokenPipeError):  # the session is gone, and with it who wanted to know
+    with contextlib.suppress(BrokenPipeError):  # the session is gone, and with it who expected to know
         engine.run()
     return 0
 

@@ -161,7 +161,9 @@ def _open(version: int) -> _Open:
         return _Open(socket.socket(family, socket.SOCK_DGRAM, protocol), raw=False)
     except OSError as error:
         if error.errno == errno.EAFNOSUPPORT:
-            raise UserError(f"this machine does not speak IPv{version}; wanted a target of the other version") from None
+            raise UserError(
+                f"this machine does not speak IPv{version}; expected a target of the other version"
+            ) from None
     try:
         raw = socket.socket(family, socket.SOCK_RAW, protocol)
     except OSError:

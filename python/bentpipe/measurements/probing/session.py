@@ -168,7 +168,7 @@ def _less(counts: dict[str, Any], before: dict[str, Any] | None) -> dict[str, An
 
 @dataclass
 class _Interrupts:
-    """How often the user, or a service manager, wanted the end."""
+    """How often the user, or a service manager, expected the end."""
 
     count: int = 0
 

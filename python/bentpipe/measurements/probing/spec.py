@@ -72,7 +72,7 @@ class Spec:
         least_ns = LEAST_EVERY_NS[self.method]
         if self.every_ns < least_ns:
             raise UserError(
-                f"--every: {self.every_ns / 1e9:g} s; wanted {least_ns / 1e9:g} s or more for {self.method}"
+                f"--every: {self.every_ns / 1e9:g} s; expected {least_ns / 1e9:g} s or more for {self.method}"
             )
 
     def to_json(self) -> str:
@@ -100,12 +100,12 @@ def look_up(names: Sequence[str], method: Method, port: int, version: int | None
         UserError: None, too many or twice the same, or a name that nobody knows.
     """
     if not 1 <= len(names) <= MOST_TARGETS:
-        raise UserError(f"{len(names)} targets; wanted 1 to {MOST_TARGETS}")
+        raise UserError(f"{len(names)} targets; expected 1 to {MOST_TARGETS}")
     found: dict[str, Target] = {}
     for name in names:
         target = _look_up(name, 0 if method in ("ping", "trace") else port, version)
         if target.address in found:
-            raise UserError(f"{found[target.address].name} and {name} are both {target.address}; wanted it once")
+            raise UserError(f"{found[target.address].name} and {name} are both {target.address}; expected it once")
         found[target.address] = target
     return tuple(found.values())
 
@@ -117,7 +117,7 @@ def _look_up(name: str, port: int, version: int | None) -> Target:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         kind = "host" if version is None else f"IPv{version} host"
-        raise UserError(f"{shown(name)}: no such {kind} ({reason.lower()}); wanted a name or an address") from None
+        raise UserError(f"{shown(name)}: no such {kind} ({reason.lower()}); expected a name or an address") from None
     target = Target(name, str(answers[0][4][0]), port)
     _require_route(target)
     return target

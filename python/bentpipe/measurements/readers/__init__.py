@@ -1,10 +1,10 @@
-"""What measuring tools print and keep, as tables.
+"""Parsers for the output and files of measurement tools.
 
-Pure functions from bytes to a `Reading` (`TOOLS`: what a program writes to its standard output, flow by flow) or to a
-`Measurement` (`FORMATS`: files, as tables of a measured Run); where the bytes come from is the caller's business. A
-format that is added is a file here and a line in one of the two, or in both.
+All are pure functions of bytes. `TOOLS` parses a program's standard output, flow by flow, into a `Reading`. `FORMATS`
+parses files into a `Measurement`: the tables of a measured Run. To add a format, add a module here and an entry to one
+of the two, or to both.
 
-Names are loaded when they are first used: who reads a log of ping has no need of curl's.
+Names are imported on first use, so that reading a ping log does not load the curl parser.
 """
 
 from __future__ import annotations

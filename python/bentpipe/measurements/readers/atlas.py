@@ -1,6 +1,6 @@
-"""Results of RIPE Atlas (atlas.ripe.net/docs, "Measurement result format"), ping and traceroute, as its API gives them.
+"""Parser for RIPE Atlas (atlas.ripe.net/docs, "Measurement result format"): ping and traceroute results of its API.
 
-Lists of objects, objects, or both behind each other.
+A file has lists of objects, objects, or a concatenation of both.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import polars as pl
 
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.checked import MAX_RTT_MS, count_of, documents, member, number, text_of
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 
 _MARKS = (b'"prb_id"', b'"msm_id"')
-#: Between the packets of one ping [s], unless its owner changed it: a result does not say.
+#: Default interval between the packets of a ping [s]; a result does not state it.
 _PACKET_S = 1
 _LATEST_S = 4e9
 _KINDS = {"ICMP": "icmp", "UDP": "udp", "TCP": "tcp"}
 
 
 def is_atlas(head: bytes) -> bool:
-    """Whether a text that begins so is a result of RIPE Atlas."""
+    """Return whether a text with this beginning is a result of RIPE Atlas."""
     text = head.lstrip()
     first = text[:1]
     if first not in (b"[", b"{"):
@@ -30,11 +30,11 @@ def is_atlas(head: bytes) -> bool:
     return all(mark in text for mark in _MARKS) or (b'"fw"' in text and b'"dst_addr"' in text and b'"lts"' in text)
 
 
-def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """Pings as `probes`, traceroutes as `hops`; probes of Atlas are sites, ``probe-1004876``.
+def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return pings as `probes` and traceroutes as `hops`; each Atlas probe is a site, ``probe-1004876``.
 
     Raises:
-        UserError: Not such results, or none of these two kinds; the place is named.
+        UserError: Not results of Atlas, or none of these two kinds; the place is named.
     """
     pings: list[tuple[Any, ...]] = []
     hops: list[tuple[Any, ...]] = []
@@ -63,7 +63,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
             "duplicate": pl.Boolean,
         }
         tables["probes"] = pl.DataFrame(pings, schema=schema, orient="row").sort("unix_ns", maintain_order=True)
-        notes.append("times are those of each result, in whole seconds; its packets are put 1 s apart")
+        notes.append("times are those of the results, in whole seconds; packets of a ping are put 1 s apart")
     if hops:
         names = {"probe": pl.String, "target": pl.String, "unix_ns": pl.Int64}
         answer = {"ttl": pl.Int64, "address": pl.String, "rtt_ms": pl.Float64}
@@ -87,7 +87,7 @@ def _results(data: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _kind(result: dict[str, Any]) -> str:
-    """What a result of the first firmwares is, which do not say: a traceroute has hops, a ping counts."""
+    """Return the kind of a result of the first firmwares, which lacks it: a traceroute has hops, a ping has counts."""
     answers = result.get("result")
     if isinstance(answers, list) and any(isinstance(answer, dict) and "hop" in answer for answer in answers):
         return "traceroute"
@@ -129,7 +129,7 @@ def _ping(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _unsent(answer: Any) -> bool:  # noqa: ANN401 - JSON is anything
-    """Whether the probe could not send this packet (``"error": "sendto failed: Network is unreachable"``)."""
+    """Return whether the probe could not send this packet (``"error": "sendto failed: Network is unreachable"``)."""
     return isinstance(answer, dict) and "error" in answer and "rtt" not in answer
 
 
@@ -144,7 +144,7 @@ def _traceroute(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]
             there = f"{here}.result[{number_in}]"
             if not isinstance(answer, dict):
                 raise UserError(f"{there}: {shown(answer)} is no answer")
-            if "late" in answer:  # to a packet of an earlier traceroute
+            if "late" in answer:  # the answer to a packet of an earlier traceroute
                 continue
             address = text_of(there, answer, "from") if "from" in answer else None
             yield *about, ttl, address, _rtt(there, answer)

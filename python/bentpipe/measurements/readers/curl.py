@@ -1,4 +1,4 @@
-"""JSON of ``curl -w '%{json}'``: one object per transfer (everything.curl.dev, "Write out": times in seconds)."""
+"""Parser for ``curl -w '%{json}'``: one object per transfer (everything.curl.dev, "Write out": times in seconds)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from bentpipe.measurements.readers.checked import MAX_COUNT, count_if, documents
 from bentpipe.measurements.readers.reading import Arrivals, Flow, Reading
 
 _MARKS = (b'"time_total":', b'"size_download":', b'"response_code":')
-#: Moments of a transfer, each counted from its beginning.
+#: Moments of a transfer, relative to its start.
 _TIMES = ("namelookup", "connect", "appconnect", "pretransfer", "starttransfer", "total")
 #: Longest transfer accepted [s]: 30 days.
 _MAX_S = 30 * 86_400.0
 
 
 def is_curl(head: bytes) -> bool:
-    """Whether a text that begins so is what curl says of its transfers."""
+    """Return whether a text with this beginning is curl's JSON."""
     return head.lstrip().startswith(b"{") and all(mark in head for mark in _MARKS)
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """One flow per transfer. Its counts: bytes, ``time_…_s`` from its beginning, mean rate, HTTP's status.
+    """Parse one flow per transfer. Its counts: bytes, ``time_…_s`` from its start, mean rate, HTTP status.
 
-    A transfer that sent more than it received is an upload: it has ``sent_bps`` (what curl handed to its socket) and
-    no goodput, which only the receiver knows.
+    A transfer that sent more than it received is an upload. It has ``sent_bps`` (bytes written to the socket) and no
+    goodput, which only the receiver knows.
 
-    curl does not say when; where `arrivals` does, a transfer began its total time before its line was there (the next
-    one's line may follow in the same write, so this is the latest it can have been).
+    curl prints no timestamps. With `arrivals`, a transfer began its total time before its line arrived. That is the
+    latest possible start: the line of the next transfer may follow in the same write.
 
     Raises:
-        UserError: Not such objects; the place is named.
+        UserError: Not objects of curl; the place is named.
     """
     flows = []
     version = None
@@ -62,12 +62,12 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
 
 
 def _objects(data: bytes, where: str) -> list[tuple[dict[str, Any], int]]:
-    """The JSON objects one behind the other, each with the byte where it ends."""
-    found: list[tuple[dict[str, Any], int]] = []
+    """Return the concatenated JSON objects, each with the byte offset of its end."""
+    objects: list[tuple[dict[str, Any], int]] = []
     for entry, end in documents(where, data):
         if not isinstance(entry, dict):
-            raise UserError(f"{where}: transfer {len(found) + 1}: {shown(entry)} is no object")
-        found.append((entry, end))
-    if not found:
+            raise UserError(f"{where}: transfer {len(objects) + 1}: {shown(entry)} is no object")
+        objects.append((entry, end))
+    if not objects:
         raise UserError(f"{where}: is empty")
-    return found
+    return objects

@@ -1,4 +1,4 @@
-"""The formats of files, and how each is known and read."""
+"""The file formats: how each is recognised and read."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bentpipe.measurements.readers import atlas, columns, fping, iperf3, irtt, long_tables, routes, traces, windows
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 
-#: As much of a file as is looked at to know its format; chosen here: each says itself in its first kilobytes.
+#: Bytes of a file that are used to recognise its format; chosen here: each is recognisable in its first kilobytes.
 HEAD_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format.
+    """A file format. One of `measure` and `measure_blocks` is set.
 
     Attributes:
         description: One line.
-        is_it: Whether a file that begins so (`HEAD_BYTES` of it) is one.
-        measure: Reads the whole of one; or
-        measure_blocks: reads one in pieces of whole lines: for logs that may be larger than memory.
+        matches: Whether a file that begins with these bytes (up to `HEAD_BYTES`) has this format.
+        measure: Reads a whole file.
+        measure_blocks: Reads a file in blocks of whole lines, for logs that may be larger than memory.
     """
 
     description: str
-    is_it: Callable[[bytes], bool]
-    measure: Callable[[bytes, str, Said], Measurement] | None = None
-    measure_blocks: Callable[[Iterator[bytes], str, Said], Measurement] | None = None
+    matches: Callable[[bytes], bool]
+    measure: Callable[[bytes, str, ReadHints], Measurement] | None = None
+    measure_blocks: Callable[[Iterator[bytes], str, ReadHints], Measurement] | None = None
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(

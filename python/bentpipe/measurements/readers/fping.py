@@ -1,4 +1,4 @@
-"""The output of fping (fping.org): lines of ``-c``, ``-l``, ``-C``, with ``-D``; lists of ``-C``; JSON of ``-J`` (5.5).
+"""Parser for fping (fping.org): lines of ``-c``, ``-l``, ``-C``, with ``-D``; lists of ``-C``; JSON of ``-J`` (5.5).
 
 A line is ``[1795212159.37619] 192.0.2.1 : [0], 64 bytes, 40.5 ms (40.5 avg, 0% loss)``.
 """
@@ -16,10 +16,10 @@ import polars as pl
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.blocks import lines_of
 from bentpipe.measurements.readers.checked import MAX_RTT_MS, refuse_surrogates
-from bentpipe.measurements.readers.measurement import Clock, Measurement, Said
+from bentpipe.measurements.readers.measurement import Clock, Measurement, ReadHints
 from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series
 
-#: Seconds of which nanoseconds fit into 63 bits, and what is behind their point.
+#: Seconds whose nanoseconds fit into 63 bits, and their fraction.
 _SECONDS = r"([0-9]{1,9}|[1-8][0-9]{9})\.([0-9]{1,9})"
 _STAMP = rf"^(?:\[{_SECONDS}\] )?"
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -28,23 +28,23 @@ _LINE = (
     rf"(?:[0-9]{{1,6}} bytes, ({_NUMBER}) ms.*|timed out.*)$"
 )
 _LIST = re.compile(rf"(\S{{1,255}})\s+:((?: (?:-|{_NUMBER}))+)$")
-#: How many came back, in percent, stands there where more came back than were sent.
+#: fping prints `%return` instead of `%loss` if more replies came than probes were sent.
 _COUNTS = re.compile(r"(\S{1,255})\s+: xmt/rcv/%(?:loss|return) = (\d{1,9})/(\d{1,9})/")
-#: A time in JSON with ``-D``, as its ``--timestamp-format`` is by default.
+#: A time in JSON with ``-D`` and the default ``--timestamp-format``.
 _TIME = re.compile(_SECONDS)
 _ASIDE = re.compile(
     r"\[\d\d:\d\d:\d\d\]|\s*$|ICMP .* from .* for ICMP Echo|.{1,255} error while sending|\^C|\s+[-\d.]+ "
 )
 _JSON = re.compile(r'\{"(?:resp|timeout|vSum|summary|intSum|stats)": ?\{')
 
-#: Of `_SCHEMA`.
+#: A row of `_SCHEMA`.
 _Row = tuple[str, int, int | None, float | None, bool]
-#: By host, the RTTs of each of its runs [ms]; None: lost.
+#: Host → RTTs of each of its runs [ms]; None: lost.
 _Lists = dict[str, list[list[float | None]]]
 
 
 def is_fping(head: bytes) -> bool:
-    """Whether a text that begins so is fping's."""
+    """Return whether a text with this beginning is fping output."""
     lines = head.decode("utf-8", "replace").split("\n")
     first = re.compile(_LINE)
     return any(first.match(line) or _JSON.match(line) or _COUNTS.match(line) for line in lines[:6]) or (
@@ -52,11 +52,11 @@ def is_fping(head: bytes) -> bool:
     )
 
 
-def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
-    """The probes of all hosts. Times are those at which a probe was sent: what ``-D`` prints, less the RTT.
+def measure(pieces: Iterator[bytes], where: str, hints: ReadHints) -> Measurement:
+    """Return the probes of all hosts. Times are send times: the timestamp of ``-D`` minus the RTT.
 
     Raises:
-        UserError: A line that fping does not print, no reply, or no times; the line is named.
+        UserError: A line that is not fping output, no reply, or no timestamps; the line is named.
     """
     tables: list[pl.DataFrame] = []
     lists: _Lists = {}
@@ -72,11 +72,11 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
             if _JSON.match(line):
                 events += _event(line, place, lists, sent)
             elif match := _LIST.match(line):
-                found_of = [None if value == "-" else float(value) for value in match[2].split()]
-                lists.setdefault(match[1], []).append(found_of)
+                rtts_ms = [None if value == "-" else float(value) for value in match[2].split()]
+                lists.setdefault(match[1], []).append(rtts_ms)
             elif match := _COUNTS.match(line):
                 sent[match[1]] = (*sent.get(match[1], ()), int(match[2]))
-            elif count == first and not piece.endswith(b"\n"):  # no end of line behind it
+            elif count == first and not piece.endswith(b"\n"):  # truncated: no newline
                 notes.append(f"line {count} is cut off; left out")
             elif not _ASIDE.match(line):
                 raise UserError(f"{place}: {shown(line)} is not a line of fping")
@@ -85,35 +85,35 @@ def measure(pieces: Iterator[bytes], where: str, said: Said) -> Measurement:
     worst = [value or 0.0 for of in lists.values() for values in of for value in values]
     over = max([float(whole["rtt_ms"].max() or 0), *worst])  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
-        raise UserError(f"{where}: an RTT of {over:g} ms; wanted at most {MAX_RTT_MS:g} ms")
-    return _measured(_answers(whole, lists, sent, where), said, where, notes)
+        raise UserError(f"{where}: an RTT of {over:g} ms; expected at most {MAX_RTT_MS:g} ms")
+    return _measured(_answers(whole, lists, sent, where), hints, where, notes)
 
 
-def _measured(every: list[tuple[str, Answers]], said: Said, where: str, notes: list[str]) -> Measurement:
-    """The probes of all hosts; of several runs of one, of which nothing says when they were, each behind the other."""
-    found = []
+def _measured(every: list[tuple[str, Answers]], hints: ReadHints, where: str, notes: list[str]) -> Measurement:
+    """Return the probes of all hosts; several runs of a host without timestamps are put one after the other."""
+    tables = []
     jumps, clock, counted = 0, "utc", False
     ends: dict[str, int] = {}
     for host, answers in every:
         if np.isnan(answers.rtt_ms).all():
             if (silent := silent_series(answers)) is not None:
-                found.append(echoes(silent, host))
+                tables.append(echoes(silent, host))
             else:
                 many = answers.rtt_ms.size
-                notes.append(f"no reply from {shown(host)} to {many} probe(s), and nothing says when: left out")
+                notes.append(f"no reply from {shown(host)} to {many} probe(s), and no timestamps: left out")
             continue
-        one = series(answers, said, f"{where}: {host}")
+        one = series(answers, hints, f"{where}: {host}")
         table = behind(one, ends.get(host))
         notes += [BEHIND] if host in ends and BEHIND not in notes else []
         ends[host] = int(table["unix_ns"][-1])
-        found.append(echoes(table, host))
+        tables.append(echoes(table, host))
         jumps += one.clock_jumps
         counted |= one.counted
         clock = one.clock if one.clock != "utc" else clock
         notes += [note for note in one.notes if note not in notes]
     if not ends:
-        raise UserError(f"{where}: holds no reply; wanted at least one")
-    return Measurement({"probes": pl.concat(found)}, _clock(clock), jumps, tuple(notes), counted)
+        raise UserError(f"{where}: holds no reply; expected at least one")
+    return Measurement({"probes": pl.concat(tables)}, _clock(clock), jumps, tuple(notes), counted)
 
 
 _SCHEMA = {"host": pl.String, "seq": pl.Int64, "stamp_ns": pl.Int64, "rtt_ms": pl.Float64, "again": pl.Boolean}
@@ -125,7 +125,7 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
     groups = rows.with_columns(
         pl.col("text").str.extract_groups(_LINE).struct.rename_fields(["s", "f", "host", "seq", "again", "rtt"])
     ).unnest("text")
-    found = groups.filter(pl.col("host").is_not_null()).select(
+    matched = groups.filter(pl.col("host").is_not_null()).select(
         "host",
         pl.coalesce("seq", "again").cast(pl.Int64).alias("seq"),
         (pl.col("s").cast(pl.Int64) * 10**9 + pl.col("f").str.pad_end(9, "0").cast(pl.Int64)).alias("stamp_ns"),
@@ -133,11 +133,11 @@ def _block(piece: bytes, first: int) -> tuple[pl.DataFrame, list[tuple[int, str]
         pl.col("again").is_not_null(),
     )
     left = rows.filter(groups["host"].is_null() & (rows["text"] != ""))
-    return found, [(int(line), text) for line, text in left.iter_rows()]
+    return matched, [(int(line), text) for line, text in left.iter_rows()]
 
 
 def _event(line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]]) -> list[_Row]:
-    """Rows of `_SCHEMA` from a line of JSON: what is unknown is to be ignored (fping-json.md)."""
+    """Parse a line of JSON into rows of `_SCHEMA`; unknown events are to be ignored (fping-json.md)."""
     try:
         event: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -159,21 +159,21 @@ def _event(line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]
 
 
 def _stamp_ns(value: Any, place: str) -> int | None:  # noqa: ANN401 - JSON is anything
-    """When it was printed [ns since 1970]; None: it does not say."""
+    """Return a timestamp [ns since 1970]; None: absent."""
     if value is None:
         return None
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise UserError(
-            f"{place}: a time of {shown(value)}; wanted seconds since 1970, which fping prints without "
+            f"{place}: a time of {shown(value)}; expected seconds since 1970, which fping prints without "
             "--timestamp-format"
         )
-    return int(found[1]) * 10**9 + int(found[2].ljust(9, "0"))
+    return int(match[1]) * 10**9 + int(match[2].ljust(9, "0"))
 
 
 def _count(value: Any, place: str) -> int:  # noqa: ANN401 - JSON is anything
     if type(value) is not int or not 0 <= value < 10**9:
-        raise UserError(f"{place}: {shown(value)} is out of place; wanted a count")
+        raise UserError(f"{place}: {shown(value)} is out of range; expected a count")
     return int(value)
 
 
@@ -181,34 +181,36 @@ def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anyt
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_RTT_MS:
-        raise UserError(f"{place}: an RTT of {shown(value)}; wanted 0 to {MAX_RTT_MS:g} ms")
+        raise UserError(f"{place}: an RTT of {shown(value)}; expected 0 to {MAX_RTT_MS:g} ms")
     return float(value)
 
 
 def _answers(
     whole: pl.DataFrame, lists: _Lists, sent: dict[str, tuple[int, ...]], where: str
 ) -> list[tuple[str, Answers]]:
-    """By host; its lists, one a run, count only where no lines say the same with more."""
-    found: dict[str, Answers] = {}
+    """Return the answers of each host; its lists, one per run, are used only without lines, which have more detail."""
+    by_host: dict[str, Answers] = {}
     for (host,), rows in whole.group_by("host", maintain_order=True):
         stamps, answered = rows["stamp_ns"], rows["rtt_ms"].is_not_null()
         missing = stamps.filter(answered).null_count()
         if 0 < missing < int(answered.sum()):
-            raise UserError(f"{where}: some replies of {host} have a time and others have none; wanted all or none")
+            raise UserError(
+                f"{where}: some replies of {host} have a timestamp and others have none; expected all or none"
+            )
         rtt_ms = rows["rtt_ms"].fill_null(np.nan).to_numpy()
         sent_ns = None
         if not missing and stamps.null_count() < stamps.len():
             sent_ns = stamps.fill_null(0).to_numpy() - np.nan_to_num(np.round(rtt_ms * 1e6)).astype(np.int64)
         counts = sent.get(str(host), ())
         again = rows["again"].to_numpy() if rows["again"].any() else None
-        found[str(host)] = Answers(
+        by_host[str(host)] = Answers(
             rows["seq"].to_numpy(), sent_ns, rtt_ms, 0, counts, wraps=False, exact=True, again=again
         )
     listed = []
-    for host, values in ((host, values) for host, of in lists.items() if host not in found for values in of):
+    for host, values in ((host, values) for host, of in lists.items() if host not in by_host for values in of):
         rtt_ms = np.array([np.nan if value is None else value for value in values], np.float64)
         listed.append((host, Answers(np.arange(rtt_ms.size), None, rtt_ms, 0, wraps=False, whole=True)))
-    return [*found.items(), *listed]
+    return [*by_host.items(), *listed]
 
 
 def _clock(clock: str) -> Clock:

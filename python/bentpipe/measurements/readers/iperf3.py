@@ -1,6 +1,6 @@
-"""JSON of iperf3 (github.com/esnet/iperf): ``-J``, a document at the end, and ``--json-stream``, a line per event.
+"""Parser for iperf3 (github.com/esnet/iperf): ``-J``, one document at the end, and ``--json-stream``, a line per event.
 
-A file may hold several tests behind each other, as a shell's ``>>`` leaves them.
+A file may have several concatenated tests, as a shell's ``>>`` leaves them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from bentpipe.measurements.readers.checked import (
     parse_json,
     text_of,
 )
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 from bentpipe.measurements.readers.reading import Arrivals, Column, Flow, Reading
 
 #: Longest test accepted [s]: 30 days.
 _MAX_S = 30 * 86_400.0
-#: How late the end of what is omitted may be [s]; chosen here: a timer on a busy machine.
+#: How late the omitted start of a test may end [s]; chosen here: a timer on a busy machine.
 _OMIT_LATE_S = 0.1
-#: What iperf3 itself gets wrong: counts of UDP go below 0 when packets come late, and jitter begins with the difference
-#: of two clocks.
+#: Columns with impossible values of iperf3's own: UDP counts fall below 0 when packets come late, and jitter starts
+#: from the difference of two clocks.
 _ODD = ("packets", "lost_packets", "jitter_ms")
 _STREAM = b'{"event":'
-#: What an interval may have beside its time and rate: column, iperf3's name, largest value, unit, factor.
+#: Optional values of an interval: column, iperf3's name, largest value, unit, factor.
 _OPTIONAL = (
     ("retransmits", "retransmits", MAX_COUNT, "segments", 1),
     ("cwnd_bytes", "snd_cwnd", MAX_COUNT, "bytes", 1),
@@ -48,7 +48,7 @@ _OPTIONAL = (
 
 
 def is_iperf3(head: bytes) -> bool:
-    """Whether a text that begins so is iperf3's JSON."""
+    """Return whether a text with this beginning is iperf3's JSON."""
     text = head.lstrip()
     return text.startswith(_STREAM) or (
         text.startswith(b"{") and b'"start":' in text and (b'"connected":' in text or b'"version":\t"iperf' in text)
@@ -59,62 +59,63 @@ def is_iperf3(head: bytes) -> bool:
 class _Document:
     start: dict[str, Any]
     intervals: list[Any]
-    #: Bytes of the text at the end of each interval.
+    #: Byte offset of the end of each interval in the text.
     ends: list[int]
     end: dict[str, Any] | None
     error: str | None
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """One flow per stream, with its intervals.
+    """Parse one flow per stream, with its intervals.
 
-    Their columns: ``t_s`` (the end), ``duration_s``, ``omitted``, ``bytes``, and ``goodput_bps`` where this end
-    receives, ``sent_bps`` where it sends: what a sender hands to its socket is no goodput. A sending end adds
-    ``retransmits``, ``cwnd_bytes``, ``rtt_ms`` (TCP), ``packets`` (UDP); a receiving one ``packets``,
-    ``lost_packets``, ``jitter_ms`` (UDP). What is absent everywhere has no column.
+    Columns of intervals: ``t_s`` (the end), ``duration_s``, ``omitted``, ``bytes``, ``goodput_bps`` at a receiver,
+    ``sent_bps`` at a sender (bytes written to the socket are not goodput). A sender adds ``retransmits``,
+    ``cwnd_bytes``, ``rtt_ms`` (TCP), ``packets`` (UDP). A receiver adds ``packets``, ``lost_packets``, ``jitter_ms``
+    (UDP). A column without any value is left out.
 
-    iperf3 names the whole second in which it connected. With `arrivals` time 0 is known better: no interval was
-    printed before it had ended. ``-J`` prints all of them at the end, after the ends exchanged their results, so that
-    time 0 is late by some RTTs; `Flow.start_early_s` says how much earlier it may have been.
+    iperf3 prints only the whole second in which it connected. `arrivals` bounds time 0 better, since no interval was
+    printed before its end. ``-J`` prints all intervals at the end, after the two hosts exchanged results, so that time
+    0 is late by some RTTs; `Flow.start_early_s` has how much earlier it may have been.
 
     Raises:
-        UserError: Not such a document, several tests, or one that failed before its first interval; the place is named.
+        UserError: Not a document of iperf3, several tests, or a test that failed before its first interval; the place
+            is named.
     """
     tests = _parsed(data, where)
     if len(tests) > 1:
-        raise UserError(f"{where}: holds {len(tests)} tests; wanted one")
+        raise UserError(f"{where}: holds {len(tests)} tests; expected one")
     return _reading(tests[0], where, arrivals)
 
 
-def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """The intervals of all streams of all tests, as rows of `samples`.
+def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the intervals of all streams of all tests, as rows of `samples`.
 
-    The client is taken for the end behind the path: what it sends goes up. Counts are those of the interval. Of several
-    tests those that failed are left out, with a note.
+    The client is assumed to be on the terminal's side: its sending direction is up. Counts are per interval. Of several
+    tests, failed ones are left out, with a note.
 
     Raises:
         UserError: See `read`.
     """
     tests = _parsed(data, where)
     if len(tests) == 1:
-        tables, notes = _rows(tests[0], where, 0)
-        return Measurement({"samples": tables}, notes=tuple(notes))
-    found: list[pl.DataFrame] = []
+        table, notes = _rows(tests[0], where, 0)
+        return Measurement({"samples": table}, notes=tuple(notes))
+    tables: list[pl.DataFrame] = []
     notes = []
     for index, document in enumerate(tests):
         if document.error is not None and not document.intervals:
             notes.append(f"test {index + 1} failed and is left out: {shown(document.error)}")
             continue
         table, more = _rows(document, f"{where}: test {index + 1}", index)
-        found.append(table)
+        tables.append(table)
         notes += [f"test {index + 1}: {note}" for note in more]
-    if not found:
+    if not tables:
         raise UserError(f"{where}: none of its {len(tests)} tests has an interval; {notes[0]}")
-    return Measurement({"samples": pl.concat(found, how="diagonal_relaxed")}, notes=tuple(notes))
+    return Measurement({"samples": pl.concat(tables, how="diagonal_relaxed")}, notes=tuple(notes))
 
 
 def _rows(document: _Document, where: str, test: int) -> tuple[pl.DataFrame, list[str]]:
-    """A test's intervals, and notes."""
+    """Return the intervals of a test, and notes."""
     reading = _reading(document, where, None)
     served = "accepted_connection" in document.start
     peer = document.start.get("accepted_connection" if served else "connecting_to")
@@ -138,20 +139,20 @@ def _rows(document: _Document, where: str, test: int) -> tuple[pl.DataFrame, lis
         )
     notes = [*reading.notes]
     if served:
-        notes.append("written by the server: what it received is taken for up")
+        notes.append("written by the server: its receiving direction is read as up")
     return pl.concat(tables, how="diagonal_relaxed"), notes
 
 
 def _parsed(data: bytes, where: str) -> list[_Document]:
-    """The tests in a text: at least one."""
+    """Return the tests in a text, at least one."""
     if data.lstrip().startswith(_STREAM):
         return _streamed(data, where)
-    found = [_whole(document, where, end) for document, end in documents(where, data)]
-    if not found:
-        raise UserError(f"{where}: is empty; wanted a test of iperf3")
-    if len(found) == 1 and (error := found[0].error) is not None and not found[0].start:
+    tests = [_whole(document, where, end) for document, end in documents(where, data)]
+    if not tests:
+        raise UserError(f"{where}: is empty; expected a test of iperf3")
+    if len(tests) == 1 and (error := tests[0].error) is not None and not tests[0].start:
         raise UserError(f"{where}: the test failed: {shown(error)}")
-    return found
+    return tests
 
 
 def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Reading:
@@ -162,9 +163,9 @@ def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Read
     test = member(f"{where}: start", start, "test_start", dict)
     protocol = text_of(f"{where}: start.test_start", test, "protocol")
     omit_s = number(f"{where}: start.test_start.omit", test.get("omit", 0), 0, 3600, "s")
-    notes = [] if document.error is None else [f"iperf3 said: {shown(document.error)}"]
+    notes = [] if document.error is None else [f"iperf3 reported: {shown(document.error)}"]
     if document.end is None:
-        notes.append("it was cut off: no results at its end")
+        notes.append("truncated: no results at its end")
     streams = _streams(document, where, omit_s, test.get("reverse"), notes)
     if not streams:
         raise UserError(f"{where}: no interval{'; ' + notes[0] if notes else ''}")
@@ -193,8 +194,8 @@ def _whole(document: Any, where: str, end_byte: int) -> _Document:  # noqa: ANN4
 
 
 def _streamed(data: bytes, where: str) -> list[_Document]:
-    found = _Document({}, [], [], None, None)
-    tests = [found]
+    test = _Document({}, [], [], None, None)
+    tests = [test]
     place = 0
     lines = data.split(b"\n")
     for count, line in enumerate(lines, 1):
@@ -204,21 +205,21 @@ def _streamed(data: bytes, where: str) -> list[_Document]:
         try:
             event = parse_json(f"{where}, line {count}", line)
         except UserError:
-            if count == len(lines):  # cut off while it was written
+            if count == len(lines):  # truncated last line
                 break
             raise
         kind = text_of(f"{where}:{count}", event, "event")
-        # One that cannot connect says `error` and `end` without a `start`.
-        if found.end is not None or (kind == "start" and (found.start or found.intervals or found.error is not None)):
-            found = _Document({}, [], [], None, None)
-            tests.append(found)
+        # A test that cannot connect has `error` and `end` without a `start`.
+        if test.end is not None or (kind == "start" and (test.start or test.intervals or test.error is not None)):
+            test = _Document({}, [], [], None, None)
+            tests.append(test)
         if kind in ("start", "end"):
-            setattr(found, kind, member(f"{where}:{count}", event, "data", dict))
+            setattr(test, kind, member(f"{where}:{count}", event, "data", dict))
         elif kind == "interval":
-            found.intervals.append(member(f"{where}:{count}", event, "data", dict))
-            found.ends.append(min(place, len(data)))
+            test.intervals.append(member(f"{where}:{count}", event, "data", dict))
+            test.ends.append(min(place, len(data)))
         elif kind == "error":
-            found.error = str(event.get("data"))
+            test.error = str(event.get("data"))
     return tests
 
 
@@ -232,33 +233,35 @@ def _streams(
     reverse: object,
     notes: list[str],
 ) -> _Streams:
-    """By socket: whether it sends, its columns, and each interval's end [s] with the byte where it was printed.
+    """Return for each socket whether it sends, its columns, and each interval's end [s] with its byte offset.
 
-    Numbers that only iperf3 can explain (a count of -1, a jitter of days) are null, and counted in a note. Intervals of
-    old versions do not say who sends: the client does, unless the test is reversed.
+    Impossible values of iperf3's own (a count of -1, a jitter of days) become null, and are counted in a note. Old
+    versions do not state the sender of an interval: it is the client, unless the test is reversed.
     """
-    found: _Streams = {}
+    streams: _Streams = {}
     odd: dict[str, int] = {}
     client = "accepted_connection" not in document.start
-    unsaid = False
+    no_sender = False
     for index, (interval, byte) in enumerate(zip(document.intervals, document.ends, strict=True)):
         for number_in, stream in enumerate(member(f"{where}: intervals[{index}]", interval, "streams", list)):
             place = f"{where}: intervals[{index}].streams[{number_in}]"
             socket = count_of(place, stream, "socket")
-            unsaid |= "sender" not in stream
+            no_sender |= "sender" not in stream
             sends = (
                 bool(member(place, stream, "sender", bool)) if "sender" in stream else client != (reverse in (1, True))
             )
             omitted = stream.get("omitted") is True
             begin_s, end_s = (number_of(place, stream, key, _MAX_S, "s") for key in ("start", "end"))
             rate_bps = number_of(place, stream, "bits_per_second", MAX_BPS, "bit/s")
-            if omitted:  # time 0 is the end of what is omitted
+            if omitted:  # time 0 is the end of the omitted start
                 begin_s, end_s = begin_s - omit_s, end_s - omit_s
-            sender, columns, ends = found.setdefault(socket, (sends, {}, []))
-            # Neighbours touch to within what rounding to microseconds leaves; what is omitted ends by a timer.
+            sender, columns, ends = streams.setdefault(socket, (sends, {}, []))
+            # Intervals are contiguous up to rounding to microseconds; the omitted start ends by a timer.
             slack_s = _OMIT_LATE_S if columns.get("omitted", [False])[-1:] == [True] and not omitted else 0.001
             if sender != sends or end_s <= begin_s or (ends and begin_s < ends[-1][0] - slack_s):
-                raise UserError(f"{place}: from {begin_s:g} to {end_s:g} s; wanted one after the other, one direction")
+                raise UserError(
+                    f"{place}: from {begin_s:g} to {end_s:g} s; expected successive intervals of one direction"
+                )
             ends.append((end_s, byte))
             row: dict[str, float | int | None] = {
                 "t_s": end_s,
@@ -268,19 +271,19 @@ def _streams(
                 "sent_bps" if sends else "goodput_bps": rate_bps,
             }
             for name, key, high, unit, factor in _OPTIONAL:
-                found_here = stream.get(key)
-                if name in _ODD and isinstance(found_here, int | float) and not 0 <= found_here <= high:
+                value = stream.get(key)
+                if name in _ODD and isinstance(value, int | float) and not 0 <= value <= high:
                     odd[key] = odd.get(key, 0) + 1
-                    found_here = None
-                if found_here is not None:
-                    number(f"{place}.{key}", found_here, 0, high, unit)
-                row[name] = None if found_here is None else found_here * factor
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
-    notes += [f"{key} of {count} interval(s) cannot be and is null" for key, count in odd.items()]
-    if unsaid:
-        notes.append("an old version: its intervals do not say who sends; taken from `reverse`")
-    return found
+                    value = None
+                if value is not None:
+                    number(f"{place}.{key}", value, 0, high, unit)
+                row[name] = None if value is None else value * factor
+            for name, cell in row.items():
+                columns.setdefault(name, []).append(cell)
+    notes += [f"{key} of {count} interval(s) is impossible and set to null" for key, count in odd.items()]
+    if no_sender:
+        notes.append("an old version: its intervals do not state the sender; taken from `reverse`")
+    return streams
 
 
 def _filled(columns: dict[str, Column]) -> dict[str, Column]:
@@ -288,21 +291,21 @@ def _filled(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def _time_0(document: _Document, streams: _Streams, connected_ns: int, arrivals: Arrivals | None) -> tuple[int, float]:
-    """When the test began [ns since 1970], and how much earlier it may have [s]."""
+    """Return the start of the test [ns since 1970], and how much earlier it may have been [s]."""
     latest = [
         arrived - round(end_s * 1e9)
         for _, _, ends in streams.values()
         for end_s, byte in ends
         if arrivals is not None and (arrived := arrivals.at(byte)) is not None
     ]
-    if not latest or min(latest) < connected_ns:  # unknown; or two clocks that do not agree
+    if not latest or min(latest) < connected_ns:  # unknown, or two clocks disagree
         return connected_ns, 0.0 if not latest else (connected_ns - min(latest)) / 1e9
     return min(latest), (min(latest) - connected_ns) / 1e9
 
 
 def _totals(end: dict[str, Any], where: str) -> dict[int, dict[str, float | int | str | None]]:
-    """What iperf3 says at the end of each stream, by socket."""
-    found = {}
+    """Return iperf3's final results of each stream, by socket."""
+    totals = {}
     entries = end.get("streams", [])
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         place = f"{where}.streams[{index}]"
@@ -324,8 +327,8 @@ def _totals(end: dict[str, Any], where: str) -> dict[int, dict[str, float | int 
             counts["received_bytes"] = count_of(f"{place}.receiver", receiver, "bytes")
             counts["goodput_bps"] = number_of(f"{place}.receiver", receiver, "bits_per_second", MAX_BPS, "bit/s")
             counts["retransmits"] = count_if(f"{place}.sender", sender, "retransmits")
-        found[socket] = counts
-    return found
+        totals[socket] = counts
+    return totals
 
 
 def _below_0(value: Any) -> bool:  # noqa: ANN401 - JSON is anything

@@ -1,6 +1,6 @@
-"""JSON of irtt (Isochronous Round-Trip Tester, github.com/heistp/irtt): ``irtt client -o -``.
+"""Parser for the JSON of irtt (github.com/heistp/irtt): ``irtt client -o -``.
 
-A file may hold several tests behind each other, as a shell's ``>>`` leaves them.
+A file may have several concatenated tests, as a shell's ``>>`` leaves them.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ import polars as pl
 
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.checked import MAX_RTT_MS, count_if, documents, member, number, text_of
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 from bentpipe.measurements.readers.reading import Arrivals, Column, Flow, Reading
 
-#: What a document of irtt holds at its top, and nothing else does.
+#: Top-level keys that only a document of irtt has.
 _MARKS = (b'"irtt":', b'"json_format":')
 _LOST = {"false": None, "true": "unknown", "true_up": "up", "true_down": "down"}
 
 
 def is_irtt(head: bytes) -> bool:
-    """Whether a text that begins so is irtt's JSON."""
+    """Return whether a text with this beginning is irtt's JSON."""
     return head.lstrip().startswith(b"{") and all(mark in head for mark in _MARKS)
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """The probes of one test. One-way delays are differences between two clocks: true where both ends share one.
+    """Parse the probes of one test. One-way delays are differences of two clocks: valid if both ends are synchronised.
 
     Samples: ``seq``, ``t_s``, ``rtt_ms``, ``owd_up_ms``, ``owd_down_ms`` (null if lost), ``lost`` (null, ``up``,
-    ``down``, ``unknown``). Times are those of the client's clock.
+    ``down``, ``unknown``). Times are by the client's clock.
 
     Raises:
-        UserError: Not such a document; the place is named.
+        UserError: Not a document of irtt; the place is named.
     """
     tests = _tests(data, where)
     if len(tests) > 1:
-        raise UserError(f"{where}: holds {len(tests)} tests; wanted one")
+        raise UserError(f"{where}: holds {len(tests)} tests; expected one")
     return _reading(tests[0], where)
 
 
 def _tests(data: bytes, where: str) -> list[Any]:
-    if not (found := [document for document, _ in documents(where, data)]):
-        raise UserError(f"{where}: is empty; wanted a test of irtt")
-    return found
+    if not (tests := [document for document, _ in documents(where, data)]):
+        raise UserError(f"{where}: is empty; expected a test of irtt")
+    return tests
 
 
 def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is anything
@@ -58,15 +58,15 @@ def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is an
         place = f"{where}: round_trips[{index}]"
         columns["seq"].append(count_if(place, trip, "seqno"))
         columns["t_s"].append((_sent_ns(place, trip) - start_ns) / 1e9)
-        # The first two also as JSON's own words.
+        # `true` and `false` may also be JSON booleans.
         lost = str(member(place, trip, "lost", (str, bool))).lower()
         if lost not in _LOST:
-            raise UserError(f"{place}.lost: {shown(lost)}; wanted {', '.join(_LOST)}")
+            raise UserError(f"{place}.lost: {shown(lost)}; expected {', '.join(_LOST)}")
         columns["lost"].append(_LOST[lost])
         delays = member(place, trip, "delay", dict) if lost == "false" else {}
         columns["rtt_ms"].append(_ms(place, delays, "rtt", 0.0) if delays else None)
         for name, key in (("owd_up_ms", "send"), ("owd_down_ms", "receive")):
-            # Between clocks that do not agree it may well be negative, and without server timestamps there is none.
+            # Unsynchronised clocks may give a negative delay; without server timestamps there is none.
             columns[name].append(_ms(place, delays, key, -MAX_RTT_MS) if key in delays else None)
     stats = member(where, document, "stats", dict)
     config = member(where, document, "config", dict)
@@ -85,8 +85,8 @@ def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is an
     return Reading("irtt", version, [Flow(name, "UDP", None, start_ns, samples=columns, counts=counts)], stats)
 
 
-def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """The probes of all tests. Duplicates are in irtt's counts only: it keeps no times of theirs.
+def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the probes of all tests. Duplicates are only counted: irtt stores no times of them.
 
     Raises:
         UserError: See `read`.
@@ -94,7 +94,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     tests = _tests(data, where)
     places = [where if len(tests) == 1 else f"{where}: test {index + 1}" for index in range(len(tests))]
     parts = [_probes(_reading(document, place)) for document, place in zip(tests, places, strict=True)]
-    # A test that begins before the one before it: the clock was set, or files were put together in no order.
+    # A test that begins before the preceding one ends: the clock was set, or files were concatenated out of order.
     back = sum(int(ahead[0]["unix_ns"][-1] > behind[0]["unix_ns"][0]) for ahead, behind in pairwise(parts))
     return Measurement(
         {"probes": pl.concat([table for table, _, _ in parts]).sort("unix_ns", maintain_order=True)},
@@ -104,13 +104,13 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
 
 
 def _probes(reading: Reading) -> tuple[pl.DataFrame, int, list[str]]:
-    """A test's probes, how often the clock went back in it, and notes."""
+    """Return the probes of a test, the number of backward clock steps, and notes."""
     (flow,) = reading.flows
     samples = flow.samples
     rtt_ms = np.array(samples["rtt_ms"], np.float64)
     sent_ns = (flow.start_unix_ns or 0) + np.round(np.array(samples["t_s"], np.float64) * 1e9).astype(np.int64)
     arrived = sent_ns + np.nan_to_num(rtt_ms) * 1e6
-    # In order of arrival, which the document is not in: later than the answer to a later probe.
+    # Out of order: arrived after the answer to a later probe. The document is not in order of arrival.
     after = np.minimum.accumulate(np.where(np.isnan(rtt_ms), np.inf, arrived)[::-1])[::-1]
     late = np.append(after[1:] < arrived[:-1], False) & ~np.isnan(rtt_ms)
     table = pl.DataFrame(
@@ -128,9 +128,9 @@ def _probes(reading: Reading) -> tuple[pl.DataFrame, int, list[str]]:
     ).sort("unix_ns", maintain_order=True)
     notes = [*reading.notes]
     if table["up_ms"].count():
-        notes.append("its one-way delays are between two clocks: right only as far as those agree")
+        notes.append("one-way delays depend on two clocks: valid only as far as these are synchronised")
     if duplicates := flow.counts.get("duplicates"):
-        notes.append(f"irtt counted {duplicates} duplicates, and keeps no times of theirs")
+        notes.append(f"irtt counted {duplicates} duplicates, and stores no times of them")
     return table, int((np.diff(sent_ns) < 0).sum()), notes
 
 
@@ -142,5 +142,5 @@ def _sent_ns(place: str, trip: Any) -> int:  # noqa: ANN401 - JSON is anything
 
 
 def _ms(place: str, delays: dict[str, Any], key: str, low_ms: float) -> float:
-    found = member(f"{place}.delay", delays, key, int)
-    return number(f"{place}.delay.{key}", found, low_ms * 1e6, MAX_RTT_MS * 1e6, "ns") / 1e6
+    delay_ns = member(f"{place}.delay", delays, key, int)
+    return number(f"{place}.delay.{key}", delay_ns, low_ms * 1e6, MAX_RTT_MS * 1e6, "ns") / 1e6

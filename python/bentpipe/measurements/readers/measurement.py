@@ -1,4 +1,4 @@
-"""What a reader makes of a whole file: tables as a measured Run has them, and what was counted or assumed."""
+"""The result of reading a file: tables of a measured Run, and notes on assumptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Literal["utc", "relative"]
 #: Column types; `pl.DataTypeClass` and its instances have no common name in Polars' public types.
 Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
 
-#: One row for each probe and each duplicate of a reply, sorted by the time it was sent. `rtt_ms` null: lost.
+#: One row per probe and per duplicate reply, sorted by send time. `rtt_ms` null: lost.
 PROBES: Columns = {
     "unix_ns": pl.Int64,
     "site": pl.String,
@@ -27,20 +27,20 @@ PROBES: Columns = {
     "out_of_order": pl.Boolean,
 }
 
-#: What lies between the end of one measurement and the next [ns] where nothing says how long that was; chosen here.
+#: Gap between two successive measurements without timestamps [ns]; chosen here.
 SECOND_NS = 10**9
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a user says about files that do not say it themselves.
+class ReadHints:
+    """Facts that the user states about a file because the file does not contain them.
 
     Attributes:
-        every_s: Time between probes [s], of logs without times.
-        start_unix_ns: When the file begins [ns since 1970], of files without a wall clock.
-        units: Names with units of a table's columns, left to right; ``-`` passes one over (docs/reference/read.md).
-        direction: Which way a trace goes that does not say.
-        times: Whether the timestamps of a table are send times (`probe`) or reply times; None: as they look.
+        every_s: Probe interval [s], for logs without timestamps.
+        start_unix_ns: Start of the file [ns since 1970], for files without a wall clock.
+        units: Column names with units, left to right; ``-`` skips a column (docs/reference/read.md).
+        direction: Direction of a trace that does not state one.
+        times: Whether a table's timestamps are send times (`probe`) or reply times; None: detect.
     """
 
     every_s: float | None = None
@@ -52,16 +52,16 @@ class Said:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A file, read.
+    """The content of a file.
 
     Attributes:
-        tables: By name of `bentpipe.measurements.runs.TABLES`, with columns of theirs; neither the site, which no
-            file knows, nor `source`, its name.
-        clock: ``utc``: times are those of a wall clock. ``relative``: they count from 1970, or from what the user said,
-            and only their differences mean anything.
-        counted: Whether they do so because there are none in the file.
-        clock_jumps: How often the clock went back, or forward while the numbers went on.
-        notes: Lines on what is missing or was assumed.
+        tables: Tables by their name in `bentpipe.measurements.runs.TABLES`, with the columns of that table except
+            `site`, which no file contains, and `source`, the file's name.
+        clock: ``utc``: times are wall-clock times. ``relative``: times start in 1970, or at the user's start time, and
+            only their differences are meaningful.
+        counted: Whether times are relative because the file has no timestamps.
+        clock_jumps: Number of times that the clock stepped back, or stepped forward without a gap in sequence numbers.
+        notes: One line per missing fact or assumption.
     """
 
     tables: Mapping[str, pl.DataFrame]

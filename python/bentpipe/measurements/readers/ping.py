@@ -1,4 +1,4 @@
-"""The text of ``ping``: iputils' (Linux), with ``-D``, ``-O``, ``-A``, ``-q``; busybox's; BSD's and macOS'.
+"""Parser for the text of ``ping``: iputils (Linux) with ``-D``, ``-O``, ``-A``, ``-q``; busybox; BSD and macOS.
 
 A reply is ``[1748560813.377794] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=63 time=47.1 ms``; busybox has ``seq=0``.
 """
@@ -20,17 +20,17 @@ from bentpipe import _native
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.blocks import WORKERS, Growing, blocks_of, lines_of
 from bentpipe.measurements.readers.checked import MAX_COUNT, MAX_RTT_MS
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series, silent_series, unwrapped
 from bentpipe.measurements.readers.reading import Arrivals, Column, Flow, Reading
 
 _HEADING = re.compile(
     r"PING6?\(?(?: ([^\s(]*)(?: ?\(([^)]{1,300})\))?.{0,300}bytes|.{1,30} bytes\) .{1,300} --> (.{1,300}))"
 )
-#: The same in another language, of which replies are, too.
+#: Headings and replies in another language.
 _FOREIGN = re.compile(r"PING6? \S{1,255} ?\([0-9A-Fa-f.:%]{2,60}\)|(?:\[[0-9.]{1,20}\] )?\d{1,6} .{1,300}: icmp_seq=\d")
 _COMMA = re.compile(r"time=[0-9]+,[0-9]")
-#: BSD's and busybox's count from 0; iputils' from 1, whose heading for IPv6 has `from ADDRESS DEVICE:` with -I.
+#: BSD and busybox number from 0; iputils from 1, and its heading for IPv6 has `from ADDRESS DEVICE:` with -I.
 _FROM_ZERO = re.compile(r"PING6?\(|PING [^\s(]{1,300}(?: ?\([^)]{1,300}\))?(?: from \S{1,300})?: \d+ data bytes")
 _STAMP = r"^(?:\[([0-9]{1,10})\.([0-9]{1,9})\] )?"
 _REPLY = (
@@ -45,23 +45,23 @@ _FIRST_REPLY = re.compile(
     r"(?:\[[0-9.]{1,20}\] )?\d{1,6} bytes from (?:\S{1,255} \()?([^\s=]{1,255}?)\)?[:,] (?:icmp_)?seq="
 )
 _STATISTICS = re.compile(r"(?:\^C)?--- (.{0,300}) ping6? statistics ---$")
-#: What stands before a reply's number, and who it is from.
+#: The part of a reply before its number, with the replying host.
 _FROM = re.compile(rb" bytes from ([^\n=]{1,600}?)[:,] (?:icmp_)?seq=")
 _FROM_LINE = r" bytes from ([^=]+?)[:,] (?:icmp_)?seq="
 _INSIDE = r"^.*\((\S+)\)$"
-#: busybox has no + before its duplicates; iputils prints the share of lost ones as C's ``%g`` does.
+#: busybox has no + before its duplicates; iputils prints the loss share as C's ``%g`` does.
 _TOTALS = re.compile(
     r"(\d{1,18}) packets transmitted, (\d{1,18}) (?:packets )?received(?:, \+?(\d{1,18}) duplicates)?"
     r"(?:, \+(\d{1,18}) corrupted)?(?:, \+(\d{1,18}) errors)?, [\d.]{1,20}(?:e[-+]\d{1,3})?% packet loss"
     r"(?:, time (\d{1,18})ms|, \d{1,18} packets out of wait time)?$"
 )
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
-_ROUND_TRIPS = re.compile(
+_RTT_SUMMARY = re.compile(
     r"(?:rtt|RTT) min/avg/max(?:/(?:mdev|std-?dev))? = "
     rf"(?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
 )
-#: Lines without a number: what a corrupted payload looked like, what -v adds, marks of -f, answers to Ctrl-\, and the
-#: header of an ICMP error as BSD dumps it.
+#: Lines without a sequence number: dumps of a corrupted payload, output of -v, the dots of -f, the status on Ctrl-\,
+#: and BSD's dump of the header of an ICMP error.
 _ASIDE = re.compile(
     r"wrong data byte #|#\d+\t|(?:ping6?|PING|WARNING): |ai->ai_family|[.\x08 EC]*$|(?:ipg/ewma|pipe) "
     r"|\d+/\d+ packets, "
@@ -76,9 +76,9 @@ _REPLIED, _DUPLICATE, _CORRUPT, _UNANSWERED, _FAILED = range(len(KINDS))
 
 Ints = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
-#: What `_block` finds: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
-#: (of `KINDS`), `host` (place in `Found.hosts`, 0: the line names none). No wider than need be: of a log of a day there
-#: are ten million.
+#: Columns of `_block`: `line` from 1, `stamp_ns` (`NO_STAMP`: not printed), `seq`, `rtt_ms` (NaN: not printed), `kind`
+#: (of `KINDS`), `host` (index into the hosts of the log, 0: the line names none). The types are as narrow as possible:
+#: a log of a day has ten million rows.
 _COLUMNS: dict[str, type[np.generic]] = {
     "line": np.uint32,
     "stamp_ns": np.int64,
@@ -87,30 +87,30 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "kind": np.uint8,
     "host": np.uint16,
 }
-#: Most addresses that reply in one log; chosen here: a broadcast to a large network.
+#: Most replying addresses in one log; chosen here: a broadcast to a large network.
 MOST_HOSTS = 2**16 - 1
 
 
 def is_ping(head: bytes) -> bool:
-    """Whether a text that begins so is ping's."""
+    """Return whether a text with this beginning is ping output."""
     lines = head.decode("utf-8", "replace").split("\n")
     return any(_HEADING.match(line) or _FIRST_REPLY.match(line) or _FOREIGN.match(line) for line in lines[:4])
 
 
 @dataclass
 class Target:
-    """What ping printed from one heading to the next.
+    """The output of ping from one heading to the next.
 
     Attributes:
-        name: Of the target.
-        first: The number it begins to count at; None: there was no heading.
-        line: Of its heading; 0: there was none.
-        address: By its heading; empty: that has none.
-        rows: Columns `_COLUMNS`, in order of lines.
-        says: Texts of errors, by line.
-        totals: Packets sent and received, duplicates, corrupted, errors; None: ping was ended before its end.
-        span_s: The time that it says it took [s]; None: it does not.
-        round_trips: Its own summary.
+        name: Name of the target.
+        first: First sequence number; None: no heading.
+        line: Line of the heading; 0: no heading.
+        address: Address in the heading; empty: none.
+        rows: Columns `_COLUMNS`, in line order.
+        error_texts: Error texts by line.
+        totals: Packets sent and received, duplicates, corrupted, errors; None: ping was killed before it printed them.
+        span_s: Total time as printed [s]; None: not printed.
+        rtt_summary: The printed RTT summary.
     """
 
     name: str
@@ -118,23 +118,23 @@ class Target:
     line: int
     address: str = ""
     rows: Columns = field(default_factory=dict)
-    says: dict[int, str] = field(default_factory=dict)
+    error_texts: dict[int, str] = field(default_factory=dict)
     totals: tuple[int, int, int, int, int] | None = None
     totals_line: int = 0
     span_s: float | None = None
-    round_trips: dict[str, float] = field(default_factory=dict)
+    rtt_summary: dict[str, float] = field(default_factory=dict)
 
 
 def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]:
-    """The targets in a text, given in pieces that each end with a line (the last may not), and notes.
+    """Parse the targets in a text, given in blocks of whole lines (the last may lack a newline); and notes.
 
     Raises:
-        UserError: A line that ping does not print, numbers that contradict each other; the line is named.
+        UserError: A line that is not ping output, or contradictory numbers; the line is named.
     """
     targets: list[Target] = []
     notes: list[str] = []
     whole = Growing(_COLUMNS)
-    says: dict[int, str] = {}
+    error_texts: dict[int, str] = {}
     hosts: dict[str, int] = {"": 0}
     ends: Target | None = None
     first = 1
@@ -142,7 +142,7 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
         rows["host"] = _hosts(block, first, rows, hosts, where)
         first += block.count(b"\n")
         whole.append(rows)
-        says |= errors
+        error_texts |= errors
         if not targets and rows["line"].size and (not others or rows["line"][0] < others[0][0]):
             reply = next(filter(None, map(_FIRST_REPLY.match, block.decode("utf-8", "replace").split("\n"))), None)
             targets.append(Target("" if reply is None else reply[1], None, 0))
@@ -154,17 +154,17 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
                 targets.append(Target(name, 0 if _FROM_ZERO.match(line) else 1, count, address))
                 ends = None
             elif statistics := _STATISTICS.match(line):
-                # Two that print into one file end in any order.
+                # Two pings that print into one file end in any order.
                 named = [target for target in targets if target.name == statistics[1]]
                 ends = next(reversed(named or targets), None)
             elif (ends is not None and _take_statistics(ends, line, place, count)) or _ASIDE.match(line):
                 continue
-            elif count == last:  # no end of line behind it
+            elif count == last:  # truncated: no newline
                 notes.append(f"line {count} is cut off; left out")
             else:
                 foreign = _FOREIGN.match(line) and (" bytes" not in line or _COMMA.search(line))
-                wanted = "; wanted it in English: LC_ALL=C ping …" if foreign else ""
-                raise UserError(f"{place}: {shown(line)} is not a line of ping{wanted}")
+                expected = "; expected it in English: LC_ALL=C ping …" if foreign else ""
+                raise UserError(f"{place}: {shown(line)} is not a line of ping{expected}")
     if not targets:
         raise UserError(f"{where}: has no line of `PING` and no reply")
     every = whole.columns()
@@ -172,23 +172,28 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
     for target, begin, end in zip(targets, begins, begins[1:], strict=False):
         low, high = np.searchsorted(every["line"], np.array([begin, end], np.uint32)) if len(targets) > 1 else (0, None)
         target.rows = {name: column[low:high] for name, column in every.items()}
-        target.says = {line: text for line, text in says.items() if begin <= line < end} if says else {}
+        target.error_texts = (
+            {line: text for line, text in error_texts.items() if begin <= line < end} if error_texts else {}
+        )
     del every
     targets = _by_address(targets, list(hosts), notes)
     for target in targets:
         _check_totals(target, where)
-    notes += [f"no statistics of {shown(t.name)}: ping was ended before its end" for t in targets if t.totals is None]
+    notes += [f"no statistics of {shown(t.name)}: ping was killed" for t in targets if t.totals is None]
     return targets, notes
 
 
 def _hosts(block: bytes, first: int, rows: Columns, hosts: dict[str, int], where: str) -> NDArray[np.uint16]:
-    """Who each reply of a block, whose first line is number `first`, is from: a place in `hosts`, which grows."""
-    found = _FROM.search(block)
-    if found is None:
+    """Return the replying host of each row of a block as an index into `hosts`, which grows.
+
+    `first` is the number of the block's first line.
+    """
+    sender = _FROM.search(block)
+    if sender is None:
         return np.zeros(rows["line"].size, np.uint16)
-    if block.count(found[0]) == block.count(b" bytes from "):  # nearly always
+    if block.count(sender[0]) == block.count(b" bytes from "):  # the usual case: one host
         replied = rows["kind"] <= _CORRUPT
-        place = _place(_address(found[1].decode("utf-8", "replace")), hosts, where)
+        place = _place(_address(sender[1].decode("utf-8", "replace")), hosts, where)
         return np.where(replied, place, 0).astype(np.uint16)
     named = lines_of(block).str.extract(_FROM_LINE).fill_null("")
     address = named.str.extract(_INSIDE).fill_null(named)
@@ -205,19 +210,19 @@ def _place(name: str, hosts: dict[str, int], where: str) -> int:
 
 
 def _address(text: str) -> str:
-    """``192.0.2.1`` of ``pop.example (192.0.2.1)``."""
+    """Return ``192.0.2.1`` for ``pop.example (192.0.2.1)``."""
     inside = re.match(_INSIDE, text)
     return inside[1] if inside else text
 
 
 def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> list[Target]:
-    """The same, each reply with the target that it is from.
+    """Assign each reply to the target with its address, and return the targets.
 
-    A log whose headings were left out has a target for each address. With headings a reply goes to the last before it
-    that names its address (two pings that are started again and again print into one file), and if none does (another
-    interface of the target, a broadcast) to the last of all.
+    A log without headings has one target per address. With headings a reply belongs to the last preceding heading with
+    its address, because two repeatedly started pings may print into one file. If no heading has the address (another
+    interface of the target, a broadcast), the reply belongs to the last heading.
     """
-    found: list[Target] = []
+    assigned: list[Target] = []
     moved: dict[int, list[Columns]] = {}
     headed: dict[str, int] = {}
     for place, target in enumerate(targets):
@@ -230,15 +235,15 @@ def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> li
                 Target(hosts[int(name)], None, target.line, rows=_only(target.rows, host == name)) for name in names
             ]
             notes.append(f"replies from {names.size} addresses and no heading: each is a series")
-            found += parts
+            assigned += parts
             continue
-        found.append(target)
+        assigned.append(target)
         others = [int(n) for n in names if hosts[int(n)] != target.address and hosts[int(n)] in headed]
         if target.first is None or not others:
             continue
         for name in others:
             moved.setdefault(headed[hosts[name]], []).append(_only(target.rows, host == name))
-        # Of a line without an address nobody knows whose it is.
+        # The target of a line without an address is unknown.
         target.rows = _only(target.rows, ~np.isin(host, [0, *others]))
     for to, parts_of in moved.items():
         target = targets[to]
@@ -246,7 +251,7 @@ def _by_address(targets: list[Target], hosts: list[str], notes: list[str]) -> li
             name: np.concatenate([column, *(part[name] for part in parts_of)]) for name, column in target.rows.items()
         }
         target.rows = _only(rows, np.argsort(rows["line"], kind="stable"))
-    return found
+    return assigned
 
 
 def _only(rows: Columns, which: NDArray[Any]) -> Columns:
@@ -256,7 +261,7 @@ def _only(rows: Columns, which: NDArray[Any]) -> Columns:
 def _parsed(
     blocks: Iterable[bytes], where: str
 ) -> Iterator[tuple[bytes, Columns, dict[int, str], list[tuple[int, str]], int | None]]:
-    """Each block with its lines parsed, two at a time; and the number of the line that has no end."""
+    """Yield each block with its parsed lines, and the number of a truncated last line; parses `WORKERS` in parallel."""
     first = 1
     pieces = iter(blocks)
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -268,37 +273,37 @@ def _parsed(
             if first >= MOST_LINES:
                 raise UserError(f"{where}: has more than {MOST_LINES} lines; split it")
             cut = None if batch[-1].endswith(b"\n") else first
-            # The interpreter is free while a block is looked through.
-            for block, found in zip(batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True):
-                yield block, *found, cut
+            # The native parser releases the GIL.
+            for block, parsed in zip(batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True):
+                yield block, *parsed, cut
 
 
 def _block(text: bytes, first: int, where: str) -> tuple[Columns, dict[int, str], list[tuple[int, str]]]:
-    """The lines of a block that have a number, the texts of errors among them, and the others, with their numbers."""
+    """Return the lines of a block with a sequence number, their error texts by line, and the other lines."""
     line, stamp_ns, seq, rtt_ms, (missed, left) = _native.ping_replies(text, first)
     kind = np.full(line.size, _REPLIED, np.uint8)
-    found: Columns = {"line": line, "stamp_ns": stamp_ns, "seq": seq, "rtt_ms": rtt_ms, "kind": kind}
-    says: dict[int, str] = {}
+    columns: Columns = {"line": line, "stamp_ns": stamp_ns, "seq": seq, "rtt_ms": rtt_ms, "kind": kind}
+    error_texts: dict[int, str] = {}
     others: list[tuple[int, str]] = []
     if missed.size:
-        rest, says, others = _rarer(pl.DataFrame({"line": missed, "text": lines_of(left)}))
+        rest, error_texts, others = _rarer(pl.DataFrame({"line": missed, "text": lines_of(left)}))
         if rest.height:
             rest = rest.with_columns(pl.col("stamp_ns").fill_null(NO_STAMP), pl.col("rtt_ms").fill_null(float("nan")))
-            found = {name: np.concatenate([column, rest[name].to_numpy()]) for name, column in found.items()}
-            order = np.argsort(found["line"], kind="stable")
-            found = {name: column[order].astype(_COLUMNS[name]) for name, column in found.items()}
-    over = np.flatnonzero(found["rtt_ms"] > MAX_RTT_MS)
+            columns = {name: np.concatenate([column, rest[name].to_numpy()]) for name, column in columns.items()}
+            order = np.argsort(columns["line"], kind="stable")
+            columns = {name: column[order].astype(_COLUMNS[name]) for name, column in columns.items()}
+    over = np.flatnonzero(columns["rtt_ms"] > MAX_RTT_MS)
     if over.size:
-        at, most = found["line"][over[0]], found["rtt_ms"][over[0]]
-        raise UserError(f"{where}:{at}: an RTT of {most:.10g} ms; wanted at most {MAX_RTT_MS:g} ms")
-    return found, says, others
+        at, most = columns["line"][over[0]], columns["rtt_ms"][over[0]]
+        raise UserError(f"{where}:{at}: an RTT of {most:.10g} ms; expected at most {MAX_RTT_MS:g} ms")
+    return columns, error_texts, others
 
 
 def _rarer(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], list[tuple[int, str]]]:
-    """All other lines with a number, the texts of errors, and the lines without, which are no empty ones."""
+    """Parse lines that the native parser leaves over: rows, error texts by line, and lines without a number."""
     rows = rows.with_columns(pl.col("text").str.strip_chars_end("\r"))
     parts = []
-    says: dict[int, str] = {}
+    error_texts: dict[int, str] = {}
     marks = pl.col("marks")
     for pattern, names, kind, rtt_ms in (
         (
@@ -319,7 +324,7 @@ def _rarer(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], list[tuple
         ).unnest("groups")
         known = groups.filter(pl.col("seq").is_not_null())
         if "says" in names:
-            says = dict(known.select("line", "says").iter_rows())
+            error_texts = dict(known.select("line", "says").iter_rows())
         parts.append(
             known.select(
                 "line",
@@ -331,24 +336,24 @@ def _rarer(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str], list[tuple
         )
         rows = rows.filter(groups["seq"].is_null())
     left = rows.filter(pl.col("text") != "")
-    return pl.concat(parts), says, list(left.select("line", "text").iter_rows())
+    return pl.concat(parts), error_texts, list(left.select("line", "text").iter_rows())
 
 
 def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
     if match := _TOTALS.match(line):
         sent, received, duplicates, corrupt, errors, time_ms = (int(group or 0) for group in match.groups())
         if sent > MAX_COUNT:
-            raise UserError(f"{place}: {sent} packets sent; wanted at most {MAX_COUNT}")
+            raise UserError(f"{place}: {sent} packets sent; expected at most {MAX_COUNT}")
         if received > sent:
             raise UserError(f"{place}: {received} of {sent} packets received")
         target.totals, target.totals_line = (sent, received, duplicates, corrupt, errors), count
         target.span_s = time_ms / 1e3 if match[6] else None
         return True
-    if match := _ROUND_TRIPS.match(line):
+    if match := _RTT_SUMMARY.match(line):
         values = [float(value) for value in match["all"].split("/")]
         if max(values) > MAX_RTT_MS or not values[0] <= values[1] <= values[2]:
-            raise UserError(f"{place}: {shown(line)}; wanted min, avg, max in order, at most {MAX_RTT_MS:g} ms")
-        target.round_trips = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
+            raise UserError(f"{place}: {shown(line)}; expected min, avg, max in order, at most {MAX_RTT_MS:g} ms")
+        target.rtt_summary = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
         return True
     return False
 
@@ -356,20 +361,20 @@ def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
 def _check_totals(target: Target, where: str) -> None:
     if target.totals is not None:
         replied = target.rows["seq"][target.rows["kind"] == _REPLIED]
-        seen = np.unique(replied).size if replied.size < 2**16 else 0  # numbers of 16 bits come again
+        seen = np.unique(replied).size if replied.size < 2**16 else 0  # 16-bit numbers repeat
         if seen > target.totals[0]:
             raise UserError(f"{where}:{target.totals_line}: {seen} of {target.totals[0]} packets received")
 
 
-def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
-    """The probes of all targets in a text, which comes in pieces.
+def measure(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measurement:
+    """Return the probes of all targets in a text, given in blocks.
 
-    Times are those at which a probe was sent: what ``-D`` prints, less the RTT. Replies whose payload was
-    damaged, or that have no RTT, are lost probes. Of several pings to one target without times each lies behind
-    the one before. One of several that got no reply is lost probes where its lines have times, and else left out.
+    Times are send times: the timestamp of ``-D`` minus the RTT. Replies with a damaged payload or without an RTT are
+    lost probes. Several pings to one target without timestamps are put one after the other. One of several pings that
+    got no reply becomes lost probes if its lines have timestamps, and is left out otherwise.
 
     Raises:
-        UserError: See `parse`; or no reply, or no times.
+        UserError: See `parse`; or no reply, or no timestamps.
     """
     targets, notes = parse(blocks, where)
     tables: list[pl.DataFrame] = []
@@ -380,27 +385,27 @@ def measure(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
         target = targets.pop(0)
         place = f"{where}:{target.line}" if several else where
         name, answers = target.name, [_answers(target, place)]
-        del target  # what was printed is not needed any more, and large
+        del target  # large, and no longer needed
         if (ends or targets) and np.isnan(answers[0].rtt_ms).all():
             if (silent := silent_series(answers[0])) is not None:
                 tables.append(echoes(silent, name))
             else:
-                notes.append(f"no reply from {shown(name)}, and nothing says when it was asked: left out")
+                notes.append(f"no reply from {shown(name)}, and no timestamps: left out")
             continue
-        found = series(answers.pop(), said, place)
-        table = behind(found, ends.get(name))
-        notes += [BEHIND] if found.counted and name in ends and BEHIND not in notes else []
+        one = series(answers.pop(), hints, place)
+        table = behind(one, ends.get(name))
+        notes += [BEHIND] if one.counted and name in ends and BEHIND not in notes else []
         ends[name] = max(ends.get(name, 0), int(table["unix_ns"][-1]))
         tables.append(echoes(table, name))
-        clock_jumps += found.clock_jumps
-        counted |= found.counted
-        clock = found.clock if found.clock != "utc" else clock
-        notes += [note for note in found.notes if note not in notes]
+        clock_jumps += one.clock_jumps
+        counted |= one.counted
+        clock = one.clock if one.clock != "utc" else clock
+        notes += [note for note in one.notes if note not in notes]
     return Measurement({"probes": pl.concat(tables)}, clock, clock_jumps, tuple(notes), counted)  # type: ignore[arg-type]
 
 
 def _answers(target: Target, where: str) -> Answers:
-    for name in ("line", "host"):  # of ten million lines every column counts
+    for name in ("line", "host"):  # frees memory: there may be ten million lines
         del target.rows[name]
     stamps, rtt_ms, kind = (target.rows.pop(name) for name in ("stamp_ns", "rtt_ms", "kind"))
     again = kind == _DUPLICATE
@@ -412,7 +417,7 @@ def _answers(target: Target, where: str) -> Answers:
     timed = stamps != NO_STAMP
     without = int((~timed & answered).sum())
     if 0 < without < int(answered.sum()):
-        raise UserError(f"{where}: some replies have a time before them and others have none; wanted all or none")
+        raise UserError(f"{where}: some replies have a timestamp and others have none; expected all or none")
     sent_ns = None
     if not without and timed.any():
         trips_ns = rtt_ms * 1e6
@@ -435,12 +440,12 @@ def _answers(target: Target, where: str) -> Answers:
 
 
 def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """One flow per heading (a shell may call ping more than once), one sample per line with a sequence number.
+    """Parse one flow per heading (a shell may call ping repeatedly), with one sample per line with a sequence number.
 
-    Samples: ``seq`` (counted on where the 16 bits of ping's end), ``t_s`` (when the probe was sent: the time printed
-    by ``-D``, else that of `arrivals`, less the RTT; of lines without one, the line's), ``rtt_ms``, ``kind``
-    (``reply``, ``duplicate``, ``corrupt``, ``unanswered`` of ``-O``, ``error``), ``says`` (an error's text). A lost
-    probe has no row: without ``-O`` ping says nothing of it.
+    Samples: ``seq`` (unwrapped from 16 bits), ``t_s`` (the send time: the timestamp of ``-D``, else of `arrivals`,
+    minus the RTT; without an RTT, the line's timestamp), ``rtt_ms``, ``kind`` (``reply``, ``duplicate``, ``corrupt``,
+    ``unanswered`` with ``-O``, ``error``), ``says`` (an error's text). A lost probe has no row: without ``-O`` ping
+    prints no line for it.
 
     Raises:
         UserError: See `parse`.
@@ -454,7 +459,7 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
             at = [int(ends[line - 1]) if line <= ends.size else len(data) + 1 for line in target.rows["line"].tolist()]
             arrived = [arrivals.at(end) if stamp is None else stamp for stamp, end in zip(arrived, at, strict=True)]
         flows.append(_flow(target, arrived, where))
-    summary = {"targets": [{"name": target.name, **target.round_trips} for target in targets]}
+    summary = {"targets": [{"name": target.name, **target.rtt_summary} for target in targets]}
     return Reading("ping", None, flows, summary, notes)
 
 
@@ -481,7 +486,7 @@ def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
         "t_s": t_s,
         "rtt_ms": list(rtt_ms),
         "kind": list(kinds),
-        "says": [target.says.get(line) for line in rows["line"].tolist()],
+        "says": [target.error_texts.get(line) for line in rows["line"].tolist()],
     }
     sent, received, duplicates, corrupt, errors = target.totals or (
         None,

@@ -1,4 +1,4 @@
-"""Numbered probes of one series, from what a tool printed of them: lost ones get their rows, late ones their mark."""
+"""Probes of one series from a tool's replies: adds rows for lost probes and marks late and duplicate replies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.readers.checked import MAX_RTT_MS
-from bentpipe.measurements.readers.measurement import SECOND_NS, Clock, Said
+from bentpipe.measurements.readers.measurement import SECOND_NS, Clock, ReadHints
 from bentpipe.measurements.readers.restarts import BACK_S, JUMP_S, WRAP, fits, median, restarts, spread, usual_ns
 
-#: Most probes in a row that may be missing; chosen here: a day of one every 10 ms. More are numbers gone wrong.
+#: Most missing probes in a series; chosen here: about a day of one every 10 ms. More indicate corrupt numbers.
 MOST_MISSING = 10_000_000
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,21 +22,21 @@ Column = Ints | Floats | NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Answers:
-    """What a tool printed of one series, line by line and in that order.
+    """The lines that a tool printed on one series, in print order.
 
     Attributes:
-        seq: Numbers as printed; shape (n,).
-        sent_ns: When the probe was sent [ns since 1970]; of those without an answer about when the line was printed,
-            0: not known; None: the tool does not say; shape (n,).
-        rtt_ms: RTTs; NaN: there was no answer; shape (n,).
-        first: The number of the first probe; None: not known, and those before the first in `seq` do not count.
-        sent: How many probes were sent, by the tool's own counts: one a series, where it says.
+        seq: Sequence numbers as printed; shape (n,).
+        sent_ns: Send times [ns since 1970]; for unanswered probes about the print time, 0: unknown; None: no times;
+            shape (n,).
+        rtt_ms: RTTs; NaN: unanswered; shape (n,).
+        first: Number of the first probe; None: unknown, and probes before the first in `seq` do not count.
+        sent: Number of probes sent by the tool's own count: one entry per series, where printed.
         wraps: Whether the numbers have 16 bits.
-        exact: Whether `sent_ns` is when probes were sent, to within `BACK_S`, and not perhaps when their replies came.
-        silent_times: Whether `sent_ns` holds for lines without an answer too.
-        whole: Whether it is known to be one series.
-        span_s: From the first to the last probe [s], by the tool's own count; for logs without times.
-        again: Which lines the tool itself calls another answer to a probe of the same series; None: none.
+        exact: Whether `sent_ns` has send times, to within `BACK_S`, rather than possibly reply times.
+        silent_times: Whether `sent_ns` is valid for unanswered lines too.
+        whole: Whether this is known to be one series.
+        span_s: Time from the first to the last probe by the tool's own count [s]; for logs without times.
+        again: Lines that the tool itself marks as duplicates; None: none.
     """
 
     seq: Ints
@@ -57,8 +57,8 @@ class Series:
     """The probes of a series.
 
     Attributes:
-        table: Columns `unix_ns`, `seq`, `rtt_ms`, `duplicate`, `out_of_order`, in order of time.
-        clock: As in `bentpipe.measurements.readers.measurement.Measurement`, as are the others.
+        table: Columns `unix_ns`, `seq`, `rtt_ms`, `duplicate`, `out_of_order`, in time order.
+        clock: As in `bentpipe.measurements.readers.measurement.Measurement`, like the other fields.
     """
 
     table: pl.DataFrame
@@ -68,18 +68,18 @@ class Series:
     counted: bool = False
 
 
-def series(answers: Answers, said: Said, where: str) -> Series:
-    """Probes from answers.
+def series(answers: Answers, hints: ReadHints, where: str) -> Series:
+    """Return the probes of `answers`.
 
-    A number that is missing is a lost probe: its row stands evenly between those before and after. A second answer to
-    one probe is a duplicate. One that was printed after the answer to a later probe is out of order. Where the numbers
-    begin again another series does, and of the time between the two nothing is known.
+    A missing number is a lost probe; its send time is interpolated between its neighbours. A second answer to a probe
+    is a duplicate. An answer printed after that to a later probe is out of order. Restarted numbers begin another
+    series; nothing is assumed about the time in between.
 
     Raises:
-        UserError: There is no answer, no way to say when probes were sent, or numbers that cannot be.
+        UserError: There is no answer, no way to determine send times, or impossible numbers.
     """
     if np.isnan(answers.rtt_ms).all():
-        raise UserError(f"{where}: holds no reply; wanted at least one")
+        raise UserError(f"{where}: holds no reply; expected at least one")
     if not answers.whole:
         begins = restarts(
             answers.seq,
@@ -87,18 +87,18 @@ def series(answers: Answers, said: Said, where: str) -> Series:
             answers.rtt_ms,
             wraps=answers.wraps,
             exact=answers.exact,
-            every_s=said.every_s or _every_by_total(answers),
+            every_s=hints.every_s or _every_by_total(answers),
             again=answers.again,
         )
         if begins:
-            return _several(answers, begins, said, where)
+            return _several(answers, begins, hints, where)
     held = [answers]
-    del answers  # large
-    return _one(held, said, where)
+    del answers  # large; frees the memory early
+    return _one(held, hints, where)
 
 
-def _one(held: list[Answers], said: Said, where: str) -> Series:
-    """A series that is one; its answers are taken out of `held`."""
+def _one(held: list[Answers], hints: ReadHints, where: str) -> Series:
+    """Return the probes of one series without restarts; takes its answers out of `held`."""
     answers = held.pop()
     silent_at = np.isnan(answers.rtt_ms)
     seq = unwrapped(answers.seq, answers.sent_ns) if answers.wraps else answers.seq
@@ -113,7 +113,7 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
         waited = np.diff(np.flatnonzero(~silent_at)) > 1 if answers.silent_times else None
     del silent_at
     again = late = None
-    first_of: slice | Ints = slice(None)  # the replies, by number
+    first_of: slice | Ints = slice(None)  # the replies in order of their numbers
     if not (seq[1:] > seq[:-1]).all():
         again, late, first_of = _disorder(seq)
     low, high = _range(seq, silent, answers)
@@ -124,11 +124,11 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
     jumps = 0
     counted = replied_ns is None
     if replied_ns is None:
-        every_s = _spacing_said(answers, low, high, said, where, notes)
-        start_ns = 0 if said.start_unix_ns is None else said.start_unix_ns
-        if said.start_unix_ns is None:
+        every_s = _interval(answers, low, high, hints, where, notes)
+        start_ns = 0 if hints.start_unix_ns is None else hints.start_unix_ns
+        if hints.start_unix_ns is None:
             clock = "relative"
-            notes.append("no times in it: it begins in 1970, and slots have no phase (--start says when)")
+            notes.append("no timestamps: it begins in 1970, and slots have no phase (--start sets the time)")
         sent_ns = start_ns + np.round((seq - low) * (every_s * 1e9)).astype(np.int64)
     else:
         sent_ns = replied_ns
@@ -154,14 +154,14 @@ def _one(held: list[Answers], said: Said, where: str) -> Series:
     return Series(table, clock, jumps, tuple(notes), counted)
 
 
-def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Series:
-    """The series of a log whose numbers begin again, one behind the other."""
+def _several(answers: Answers, begins: list[int], hints: ReadHints, where: str) -> Series:
+    """Return the concatenated series of a log whose numbers restart."""
     edges = [0, *begins, answers.seq.size]
     parts = len(edges) - 1
     counts = [(n,) for n in answers.sent] if len(answers.sent) == parts else [()] * (parts - 1) + [answers.sent[-1:]]
-    every_s = said.every_s or _every_by_total(answers)
+    every_s = hints.every_s or _every_by_total(answers)
     tables: list[pl.DataFrame] = []
-    notes: list[str] = [f"its numbers begin again {_times(len(begins))}: series one behind the other"]
+    notes: list[str] = [f"sequence numbers restart {_times(len(begins))}: read as successive series"]
     clock: Clock = "utc"
     jumps, end_ns = 0, None
     for low, high, count in zip(edges, edges[1:], counts, strict=False):
@@ -178,10 +178,10 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
             silent = silent_series(part)
             tables += [] if silent is None else [silent]
             continue
-        one = series(part, replace(said, every_s=every_s), where)
+        one = series(part, replace(hints, every_s=every_s), where)
         table = one.table
         begin_ns = int(table["unix_ns"][0])
-        if one.counted:  # nothing says how long the pause was
+        if one.counted:  # the length of the pause is unknown
             shift = 0 if end_ns is None else end_ns + round((every_s or 1.0) * 1e9) - begin_ns
             table = table.with_columns(pl.col("unix_ns") + shift)
         elif end_ns is not None and begin_ns < end_ns - JUMP_S * 1e9:
@@ -194,11 +194,11 @@ def _several(answers: Answers, begins: list[int], said: Said, where: str) -> Ser
     whole = pl.concat(tables)
     if not whole["unix_ns"].is_sorted():
         whole = whole.sort("unix_ns", maintain_order=True)
-    return Series(_said_once(whole), clock, jumps, tuple(notes), answers.sent_ns is None)
+    return Series(_deduplicated(whole), clock, jumps, tuple(notes), answers.sent_ns is None)
 
 
-def _said_once(table: pl.DataFrame) -> pl.DataFrame:
-    """One probe for each time and number: where another series has it again, that is a duplicate, too."""
+def _deduplicated(table: pl.DataFrame) -> pl.DataFrame:
+    """Mark all but one row of each time and number as duplicates: two series may contain the same probe."""
     if not (table["unix_ns"].diff() == 0).any():
         return table
     probe = ("unix_ns", "seq")
@@ -208,15 +208,18 @@ def _said_once(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def behind(one: Series, end_ns: int | None) -> pl.DataFrame:
-    """The table of a series; of one without times a second after `end_ns`, where another of the same target ends."""
+    """Return the table of a series; without timestamps it is shifted to a second after `end_ns`.
+
+    `end_ns` is the end of the preceding series of the same target.
+    """
     if not one.counted or end_ns is None:
         return one.table
     shift = end_ns + SECOND_NS - int(one.table["unix_ns"][0])
     return one.table.with_columns(pl.col("unix_ns") + max(0, shift))
 
 
-#: The note on such series.
-BEHIND = "no times in it: of several pings to one target each is put behind the one before"
+#: The note on series that `behind` shifts.
+BEHIND = "no timestamps: several pings to one target are put one after the other"
 
 
 def _times(count: int) -> str:
@@ -224,11 +227,11 @@ def _times(count: int) -> str:
 
 
 def silent_series(part: Answers) -> pl.DataFrame | None:
-    """Lost probes of a series without a reply, where the lines have times; None: nothing says when."""
+    """Return the lost probes of a series without a reply; None: its lines have no times."""
     if part.sent_ns is None or not (part.sent_ns > 0).any():
         return None
     seq, at = part.seq[part.sent_ns > 0], part.sent_ns[part.sent_ns > 0]
-    # Numbers that begin again are those of another run; within one a number is one probe, however often it is printed.
+    # Restarted numbers are those of another run. Within a run a number is one probe, however often it is printed.
     run = np.concatenate([[0], np.cumsum(np.diff(seq) < 0)])
     first = np.ones(seq.size, bool)
     first[1:] = (np.diff(seq) != 0) | (np.diff(run) != 0)
@@ -239,22 +242,22 @@ def silent_series(part: Answers) -> pl.DataFrame | None:
 
 
 def echoes(table: pl.DataFrame, target: str) -> pl.DataFrame:
-    """A series as `probes` has it: ICMP to `target`; empty: nothing names it."""
+    """Add the columns `target` and `kind` of ICMP probes; an empty `target` is unknown."""
     return table.with_columns(pl.lit(target or None, pl.String).alias("target"), pl.lit("icmp").alias("kind"))
 
 
 def _every_by_total(answers: Answers) -> float | None:
-    """The time between probes [s] by a tool's total time; None: it is not needed, or not said."""
+    """Return the probe interval by the tool's total time [s]; None: not needed, or not printed."""
     if answers.sent_ns is not None or not answers.span_s or not answers.sent or answers.sent[-1] < 2:
         return None
     return answers.span_s / (answers.sent[-1] - 1)
 
 
 def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | Ints]:
-    """Which replies answer a probe again, which come after one to a later probe, and the first to each, by number."""
+    """Return which replies are duplicates, which follow one to a later probe, and the first reply to each number."""
     late, again = np.zeros((2, seq.size), bool)
     late[1:] = seq[1:] < np.maximum.accumulate(seq)[:-1]
-    # Of several answers to one probe the first that was printed is the reply.
+    # The first printed of several answers to a probe is the reply; the others are duplicates.
     order = np.argsort(seq, kind="stable")
     ordered = seq[order]
     again[order[1:]] = ordered[1:] == ordered[:-1]
@@ -263,29 +266,30 @@ def _disorder(seq: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_], slice | 
 
 
 def _merged(columns: list[tuple[str, Column, Column]]) -> pl.DataFrame:
-    """Replies and lost probes as one table in order of time, which is the first column. Takes `columns` apart."""
-    found: list[pl.Series] = []
+    """Merge replies and lost probes into one table sorted by time, the first column. Empties `columns`."""
+    merged: list[pl.Series] = []
     order = None
     while columns:
         name, replied, lost = columns.pop(0)
         whole = np.concatenate([replied, lost]) if lost.size else replied
         del replied, lost
-        if not found and not (whole[1:] >= whole[:-1]).all():
+        if not merged and not (whole[1:] >= whole[:-1]).all():
             order = np.argsort(whole, kind="stable")  # nearly sorted: quick
         column = pl.Series(name, whole if order is None else whole[order])
-        found.append(column.fill_nan(None) if name == "rtt_ms" else column)
-    return pl.DataFrame(found)
+        merged.append(column.fill_nan(None) if name == "rtt_ms" else column)
+    return pl.DataFrame(merged)
 
 
 def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
-    """Numbers of 16 bits, counted on.
+    """Unwrap 16-bit sequence numbers.
 
-    Each is the nearest to the one before that it can stand for; only if that would be an older probe which was sent
-    later, as after an outage of more than half of all numbers, and the time agrees, the next that it can.
+    Each number is unwrapped to the candidate nearest to the previous one. If that would be an older probe with a later
+    send time, as after an outage of more than half of all numbers, and the elapsed time agrees, the next candidate is
+    used.
     """
-    if seq.size == 0 or seq.max() >= WRAP:  # counted on already
+    if seq.size == 0 or seq.max() >= WRAP:  # unwrapped already
         return seq
-    # In place, and looked at only where need be: of a day of pings there are ten million.
+    # In place, to save memory: a day of pings has ten million.
     step = np.diff(seq)
     step += WRAP // 2
     step %= WRAP
@@ -299,13 +303,13 @@ def unwrapped(seq: Ints, sent_ns: Ints | None) -> Ints:
     counted[0] = seq[0]
     np.cumsum(step, out=counted[1:])
     counted[1:] += seq[0]
-    # Where the first that is printed is late, those after it would begin below 0.
+    # If the first line is a late reply, the numbers after it would be below 0.
     counted -= min(0, int(counted.min()) // WRAP * WRAP)
     return counted
 
 
 def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
-    """The first and the last number that was sent."""
+    """Return the first and the last number sent."""
     low = min([int(seq.min()), *(int(n) for n in silent[:1])])
     high = max([int(seq.max()), *(int(n) for n in silent[-1:])])
     if answers.first is not None and low < WRAP:
@@ -316,37 +320,37 @@ def _range(seq: Ints, silent: Ints, answers: Answers) -> tuple[int, int]:
 
 
 def _lost(there: Ints, sent_ns: Ints, low: int, high: int) -> tuple[Ints, Ints]:
-    """The numbers from `low` to `high` that are not `there`, and when they were due."""
+    """Return the numbers from `low` to `high` that are not in `there`, and their interpolated send times."""
     missing = _missing(there, low, high)
     return missing, _between(missing, there, sent_ns)
 
 
 def _missing(there: Ints, low: int, high: int) -> Ints:
-    """The numbers from `low` to `high` that are not `there`, which increase."""
+    """Return the numbers from `low` to `high` that are not in `there`, which increases."""
     gaps = np.flatnonzero(np.diff(there) > 1)
     begins = np.concatenate([[low], there[gaps] + 1, there[-1:] + 1])
     count = np.concatenate([there[:1] - low, there[gaps + 1] - there[gaps] - 1, high - there[-1:]])
     within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    found: Ints = np.repeat(begins, count) + within
-    return found
+    missing: Ints = np.repeat(begins, count) + within
+    return missing
 
 
-def _spacing_said(answers: Answers, low: int, high: int, said: Said, where: str, notes: list[str]) -> float:
-    """The time between probes [s] of a log without times, as the user or the tool's summary has it."""
-    if said.every_s is not None:
-        return said.every_s
+def _interval(answers: Answers, low: int, high: int, hints: ReadHints, where: str, notes: list[str]) -> float:
+    """Return the probe interval of a log without timestamps [s], from the user or the tool's summary."""
+    if hints.every_s is not None:
+        return hints.every_s
     if answers.span_s is not None and high > low and answers.span_s > 0:
         every_s = answers.span_s / (high - low)
-        notes.append(f"no times in it: probes are put evenly, {every_s:.4g} s apart, by the total time at its end")
+        notes.append(f"no timestamps: probes are spaced evenly by {every_s:.4g} s, from the total time at its end")
         return every_s
     raise UserError(
-        f"{where}: has no times; say how far apart its probes were sent (--every 1: what ping does unless told "
-        "otherwise), or measure with `ping -D`"
+        f"{where}: has no timestamps; try --every with the probe interval (ping's default: --every 1), or measure with "
+        "`ping -D`"
     )
 
 
 def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
-    """When missing numbers were due: evenly between their neighbours; at the ends, a usual spacing apart."""
+    """Interpolate the send times of lost probes; beyond the ends, extrapolate with the median interval."""
     if lost.size == 0:
         return lost
     base, usual = int(sent_ns[0]), 1e9
@@ -359,14 +363,14 @@ def _between(lost: Ints, seq: Ints, sent_ns: Ints) -> Ints:
         due = (end - begin) / (seq[after] - seq[after - 1]) * (lost - seq[after - 1]) + begin
     due = np.where(lost < seq[0], (lost - seq[0]) * usual, due)
     due = np.where(lost > seq[-1], float(sent_ns[-1] - base) + (lost - seq[-1]) * usual, due)
-    found: Ints = np.maximum(base + np.round(due).astype(np.int64), 0)
-    return found
+    times: Ints = np.maximum(base + np.round(due).astype(np.int64), 0)
+    return times
 
 
 def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats, waited: NDArray[np.bool_] | None) -> int:
-    """How often the clock stepped, from one reply to the next.
+    """Return the number of clock steps between successive replies.
 
-    Between those where the prober `waited` for a reply that did not come, time went by: that is no step forward.
+    Where the prober `waited` for a reply that did not come, time really passed: that is no forward step.
     """
     if seq.size < 2:
         return 0
@@ -374,7 +378,7 @@ def _jumps(seq: Ints, sent_ns: Ints, rtt_ms: Floats, waited: NDArray[np.bool_] |
     printed_ns += sent_ns
     back = np.diff(printed_ns) < -BACK_S * 1e9
     del printed_ns
-    # A prober that waits for the lost ones sends the next one late: only where none is missing is it the clock.
+    # A prober that waits for lost replies sends the next probe late. Only without missing numbers is it the clock.
     next_one = np.diff(seq) == 1
     steps_ns = np.diff(sent_ns)
     usual_ns = median(steps_ns[next_one]) if next_one.any() else 0.0

@@ -1,4 +1,4 @@
-"""What a reader returns: flows with their tables, and the tool's own summary."""
+"""Parsed tool output: flows with their tables, and the tool's own summary."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Column = list[float | int | str | bool | None]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """When a text was written: after byte `ends[i]` at `unix_ns[i]` [ns since 1970], both ascending."""
+    """Arrival times of a text: its first `ends[i]` bytes had arrived at `unix_ns[i]` [ns since 1970]; both ascend."""
 
     ends: Sequence[int]
     unix_ns: Sequence[int]
 
     def at(self, end: int) -> int | None:
-        """When the text's first `end` bytes were there [ns since 1970]; None: not known."""
+        """Return when the first `end` bytes had arrived [ns since 1970]; None: unknown."""
         place = bisect_left(self.ends, end)
         return self.unix_ns[place] if place < len(self.ends) else None
 
@@ -28,14 +28,14 @@ class Flow:
     """One flow, stream, transfer or target of a tool.
 
     Attributes:
-        name: What tells it from the tool's others.
+        name: Unique among the tool's flows.
         protocol: ``TCP``, ``UDP``, ``SCTP``, ``ICMP``.
-        sends: Whether the tool is its sender; None: it goes there and back.
-        start_unix_ns: Its time 0 [ns since 1970]; None: the text does not tell.
-        start_early_s: How much earlier time 0 may have been [s]; 0: it is exact.
-        intervals: Columns of a table with one row per interval; ``t_s`` is its end [s] after time 0.
-        samples: Columns of a table with one row per probe; ``t_s`` [s] after time 0 is when it was sent.
-        counts: Whole-flow numbers, units in their names; None: the tool does not say.
+        sends: Whether the tool is the sender; None: both directions (request and reply).
+        start_unix_ns: Time 0 of the flow [ns since 1970]; None: not in the output.
+        start_early_s: How much earlier time 0 may have been [s]; 0: exact.
+        intervals: Columns of a table with one row per interval; ``t_s`` is the interval's end after time 0 [s].
+        samples: Columns of a table with one row per probe; ``t_s`` is the send time after time 0 [s].
+        counts: Totals of the flow, units in their names; None: not in the output.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tool said.
+    """The parsed output of a tool.
 
     Attributes:
-        tool: As in `bentpipe.measurements.readers.TOOLS`.
-        version: As it names it; None: it does not.
+        tool: A key of `bentpipe.measurements.readers.TOOLS`.
+        version: The tool's version as printed; None: not printed.
         flows: At least one.
-        tool_summary: Its own summary under its own names and units.
-        notes: Lines on what is missing or was assumed.
+        tool_summary: The tool's own summary, under the tool's names and units.
+        notes: One line per missing fact or assumption.
     """
 
     tool: str

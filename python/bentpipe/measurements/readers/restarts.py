@@ -1,4 +1,4 @@
-"""Where the numbers of a prober begin again: a new series, neither duplicates nor an outage of 65,000 probes."""
+"""Detection of restarted sequence numbers: a new series, rather than duplicates or an outage of 65,000 probes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from bentpipe.measurements.readers.checked import MAX_RTT_MS
 
 #: Echo requests have numbers of 16 bits (RFC 792).
 WRAP = 1 << 16
-#: Least step of the clock that counts as a jump [s], beside what the numbers explain; chosen here: above what a busy
-#: machine delays a probe by, and what slewing does (500 ppm, adjtimex(2)) between two of them.
+#: Smallest clock step that counts as a jump [s], beyond the time that the sequence numbers account for; chosen here:
+#: above the delay of a probe on a busy machine, and above slewing (500 ppm, adjtimex(2)) between two probes.
 JUMP_S = 1.0
-#: Least step back from one printed time to the next that does [s]; chosen here: prints may overtake by less.
+#: Smallest backward step between successive printed times that counts as a jump [s]; chosen here: output lines may
+#: overtake each other by less.
 BACK_S = 0.01
-#: Replies that a series may lack at its beginning, beside those that would fit into the time before; chosen here.
+#: Replies that may be missing at the start of a series, beside those that fit into the time before; chosen here.
 MOST_LACKING = 10
-#: So many numbers further are a wrap even to a low number, or without times; chosen here: of more another series is
-#: likelier.
+#: Largest forward distance that is a wrap even to a low number, or without times; chosen here: beyond it a new series
+#: is likelier.
 MOST_WRAPPED = 1000
-#: After a line without an answer another series may begin [s]; chosen here: above every tool's usual timeout.
+#: Silence after an unanswered line beyond which a new series may begin [s]; chosen here: above every tool's default
+#: timeout.
 SILENT_S = 10.0
-#: Spacings that a usual one is found from; chosen here: their middle is good to a percent of their spread.
+#: Spacings sampled for their median; chosen here: it is then accurate to a percent of their spread.
 _MOST_SPACINGS = 100_000
 
 Ints = NDArray[np.int64]
@@ -29,32 +31,35 @@ Floats = NDArray[np.float64]
 
 
 def spread(size: int) -> slice:
-    """`_MOST_SPACINGS` of so many that lie evenly, where there are more."""
+    """Return a slice that takes about `_MOST_SPACINGS` evenly spaced elements of `size`."""
     return slice(None, None, max(1, size // _MOST_SPACINGS))
 
 
 def median(values: Floats | Ints) -> float:
-    """The middle one, of `_MOST_SPACINGS` that lie evenly where there are more: it is only for thresholds.
+    """Return the upper median of at most about `_MOST_SPACINGS` sampled values, for use in thresholds.
 
-    NumPy's own loads masked arrays first, which takes longer than a log of a minute.
+    `numpy.median` imports masked arrays first, which takes longer than reading a log of a minute.
     """
     values = values[spread(values.size)]
     return float(np.partition(values, values.size // 2)[values.size // 2])
 
 
 def usual_ns(seq: Ints, sent_ns: Ints) -> float | None:
-    """The usual time from a number to the next [ns]; None: no two follow each other."""
+    """Return the median interval between consecutive numbers [ns]; None: no two numbers are consecutive."""
     some = spread(seq.size)
     steps = (sent_ns[1:][some] - sent_ns[:-1][some])[seq[1:][some] - seq[:-1][some] == 1]
-    found = median(steps[steps > 0].astype(np.float64)) if (steps > 0).any() else 0.0
-    return found or None
+    middle = median(steps[steps > 0].astype(np.float64)) if (steps > 0).any() else 0.0
+    return middle or None
 
 
 def fits(forward: Ints | int, elapsed_ns: Ints | int, usual: float | None) -> NDArray[np.bool_] | bool:
-    """Whether so many numbers further agrees with the time that went by: to a tenth, or a second. Chosen here."""
+    """Return whether an advance of `forward` numbers agrees with the elapsed time.
+
+    The tolerance is a tenth of the expected time, or a second. Chosen here.
+    """
     due = np.asarray(forward) * (usual or 0.0)
-    found: NDArray[np.bool_] = np.abs(np.asarray(elapsed_ns) - due) <= np.maximum(due / 10, JUMP_S * 1e9)
-    return found
+    agrees: NDArray[np.bool_] = np.abs(np.asarray(elapsed_ns) - due) <= np.maximum(due / 10, JUMP_S * 1e9)
+    return agrees
 
 
 def restarts(
@@ -67,29 +72,27 @@ def restarts(
     every_s: float | None,
     again: NDArray[np.bool_] | None = None,
 ) -> list[int]:
-    """The lines with which a new series begins, beside the first line.
+    """Return the indices of the lines that begin a new series, except line 0.
 
-    A number that is not above the one before is a duplicate or a late reply, if its probe was sent before the one
-    before; or 65,536 were counted, if the time for that went by. Else it begins a new series: it is near the number
-    that series begin with, or was sent later than any RTT lasts.
+    A number that does not increase is a duplicate or a late reply if its probe was sent before the previous one. It is
+    a wrap of the 16-bit number if enough time passed. Otherwise it begins a new series: the number is close to the
+    first of a series, or was sent later than any RTT explains.
 
     Args:
-        seq: Numbers as printed; shape (n,).
-        sent_ns: When each was sent [ns since 1970]; of lines without an answer when they were printed, 0: not known;
-            None: no line has a time.
-        rtt_ms: RTTs; NaN: no answer; shape (n,).
+        seq: Sequence numbers as printed; shape (n,).
+        sent_ns: Send times [ns since 1970]; for unanswered lines the print time, 0: unknown; None: no line has a time.
+        rtt_ms: RTTs; NaN: unanswered; shape (n,).
         wraps: Whether the numbers have 16 bits.
-        exact: Whether `sent_ns` is when probes were sent, and not when their replies came.
-        every_s: Time between probes where there are no times [s]; None: not known.
-        again: Which lines the tool itself calls duplicates: it knows its own probes, whatever the clock says of them;
-            None: none.
+        exact: Whether `sent_ns` has send times, rather than reply times.
+        every_s: Probe interval for logs without times [s]; None: unknown.
+        again: Lines that the tool itself marks as duplicates; it knows its probes, whatever the clock says. None: none.
     """
     if (seq[1:] > seq[:-1]).all():
         return []
     wraps = wraps and int(seq.max()) < WRAP
     silent = np.isnan(rtt_ms)
     known = ~silent if sent_ns is None else ~silent | (sent_ns > 0)
-    # Nearly always all are: a day of pings, ten million, is not copied then.
+    # Usually every line is known; then a day of pings (ten million) is not copied.
     lines = None if known.all() else np.flatnonzero(known)
 
     def line_of(places: Ints) -> Ints:
@@ -100,15 +103,15 @@ def restarts(
     if again is not None:
         down = down[~again[line_of(down)]]
     at = sent_ns if sent_ns is None or lines is None else sent_ns[lines]
-    # Of lines without an answer between the replies (`ping -O`) no two numbers follow each other.
+    # With unanswered lines between the replies (`ping -O`) no two numbers are consecutive.
     usual = None
     if sent_ns is not None:
         answered = slice(None) if not silent.any() else ~silent
         usual = usual_ns(seq[answered], sent_ns[answered])
     trips = rtt_ms[line_of(down - 1)], rtt_ms[line_of(down)]
     down, later = _may_begin(down, number, at, *trips, exact=exact, every_s=every_s)
-    found: list[int] = []
-    # The earliest time of the series so far: the clock may have stepped back within it.
+    begins: list[int] = []
+    # Earliest time in the current series: the clock may have stepped back within it.
     start, earliest, looked_at = 0, None if at is None else int(at[0]), 1
     for i, comes_later in zip(down.tolist(), later.tolist(), strict=True):
         n, before, first = int(number[i]), int(number[i - 1]), int(number[start])
@@ -121,7 +124,7 @@ def restarts(
         if at is not None and elapsed is not None and earliest is not None:
             earliest = min(earliest, int(at[looked_at:i].min(initial=earliest)))
             looked_at = i
-            earlier_ns = JUMP_S * 1e9 + max(0, first - n) * 2 * (usual or 0.0)  # it may be late itself
+            earlier_ns = JUMP_S * 1e9 + max(0, first - n) * 2 * (usual or 0.0)  # the first reply may be late itself
             back = dropped > 0 and elapsed < 0 and int(at[i]) < earliest - earlier_ns
             if not (comes_later or back):
                 continue
@@ -129,10 +132,10 @@ def restarts(
             ages = elapsed > MAX_RTT_MS * 1e6
         if n <= 1 + lacking or abs(n - first) <= lacking or ages:
             line, line_before = line_of(np.array([i, i - 1])).tolist()
-            found.append(_with_silent(seq, silent, line, line_before))
+            begins.append(_with_silent(seq, silent, line, line_before))
             start, looked_at = i, i + 1
             earliest = None if at is None else int(at[i])
-    return found
+    return begins
 
 
 def _may_begin(
@@ -145,11 +148,12 @@ def _may_begin(
     exact: bool,
     every_s: float | None,
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """The lines among `down`, whose number is not above the one before, that may begin a series; and which come late.
+    """Return the lines among `down` that may begin a series, and which of these come later than a late reply.
 
-    One may that comes later than a late reply or a silence of the same series explains. Of the others one may that is
-    of an earlier time than lines before it by more than a late reply is, and after which the old numbers do not go on.
-    With `ping -O` at 10 ms every second of millions of lines is in `down`: all are looked at at once.
+    `down` has the lines whose number does not increase. A line qualifies if it comes later than a late reply or a
+    silence of the same series explains. It also qualifies if its time is earlier than preceding lines by more than a
+    late reply explains, and the old numbers do not continue after it. This is vectorised: with `ping -O` at 10 ms
+    every second line of millions is in `down`.
     """
     dropped = number[down - 1] - number[down]
     if at is None:
@@ -169,9 +173,9 @@ def _may_begin(
 
 
 def _wrapped(n: int, forward: int, elapsed_ns: int | None, usual: float | None) -> bool:
-    """Whether a number that fell to `n` was counted on, by `forward`.
+    """Return whether a number that fell to `n` is a wrap, an advance by `forward`.
 
-    After a long outage few of all numbers are as low as one that begins a series: then it does.
+    After a long outage a number as low as the first of a series is unlikely by chance, so it is a new series.
     """
     if forward <= 2:
         return True
@@ -181,7 +185,7 @@ def _wrapped(n: int, forward: int, elapsed_ns: int | None, usual: float | None) 
 
 
 def _with_silent(seq: Ints, silent: NDArray[np.bool_], line: int, before: int) -> int:
-    """The first of the lines without an answer that stand before `line` and belong to it."""
+    """Return the first of the unanswered lines directly before `line` that belong to its series."""
     while line - 1 > before and silent[line - 1] and seq[line - 1] <= seq[line] and seq[line - 1] <= seq[before]:
         line -= 1
     return line

@@ -1,4 +1,4 @@
-"""Traceroutes as text (Linux's and BSD's ``traceroute``) and ``mtr --json``."""
+"""Parsers for the text of ``traceroute`` (Linux, BSD) and for ``mtr --json``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import polars as pl
 
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.checked import MAX_RTT_MS, documents, member, number, number_of, text_of
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 
 _HEADING = re.compile(r"traceroute6? to (\S{1,255}) \(([0-9A-Fa-f.:]{2,45})\)")
 _HOP = re.compile(r"\s{0,3}(\d{1,3})\s+(\S.{0,2000})$")
-#: Another address of the same hop, as BSD's and macOS' traceroute prints it.
+#: Another address of the same hop, as printed by traceroute of BSD and macOS.
 _MORE = re.compile(r"\s{2,8}(\S.{0,2000})$")
 _WORD = re.compile(
     r"\*|(?P<rtt>\d{1,6}(?:\.\d{1,6})?) ms|\((?P<inside>[0-9A-Fa-f.:]{2,45}(?:%\w{1,15})?)\)|(?P<mark>!\S{0,4})"
@@ -25,23 +25,23 @@ SCHEMA = {"target": pl.String, "unix_ns": pl.Int64, "ttl": pl.Int64, "address": 
 
 
 def is_traceroute(head: bytes) -> bool:
-    """Whether a text that begins so is traceroute's."""
+    """Return whether a text with this beginning is traceroute output."""
     return any(_HEADING.match(line) for line in head.decode("utf-8", "replace").split("\n")[:3])
 
 
 def is_mtr(head: bytes) -> bool:
-    """Whether a text that begins so is mtr's JSON."""
+    """Return whether a text with this beginning is mtr's JSON."""
     return head.lstrip().startswith(b"{") and all(mark in head for mark in _MTR)
 
 
-def measure(data: bytes, where: str, said: Said) -> Measurement:
-    """The answers of all traceroutes in a text. It does not say when: they are put a second apart.
+def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the answers of all traceroutes in a text. It has no times: they are put a second apart.
 
     Raises:
-        UserError: A line that traceroute does not print; it is named.
+        UserError: A line that is not traceroute output; it is named.
     """
     rows: list[tuple[Any, ...]] = []
-    notes = [no_times(said)]
+    notes = [no_times(hints)]
     target = None
     traces, ttl = -1, 0
     lines = data.decode("utf-8", "replace").split("\n")
@@ -53,7 +53,7 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
             if target is None:
                 raise UserError(f"{where}:{count}: a hop before any line of `traceroute to`")
             ttl, answers = (int(hop[1]), hop[2]) if hop.re is _HOP else (ttl, hop[1])
-            at = (said.start_unix_ns or 0) + traces * 10**9
+            at = (hints.start_unix_ns or 0) + traces * 10**9
             try:
                 rows += [(target, at, ttl, *answer) for answer in _answers(answers, f"{where}:{count}")]
             except UserError:
@@ -67,42 +67,42 @@ def measure(data: bytes, where: str, said: Said) -> Measurement:
     if not rows:
         raise UserError(f"{where}: holds no hop")
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    return Measurement({"hops": table}, clock_of(said), notes=tuple(notes), counted=True)
+    return Measurement({"hops": table}, clock_of(hints), notes=tuple(notes), counted=True)
 
 
 def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
-    """Addresses and RTTs of one line; an address holds until the next."""
-    found: list[tuple[str | None, float | None]] = []
+    """Return addresses and RTTs of one line; an address applies until the next one."""
+    answers: list[tuple[str | None, float | None]] = []
     address: str | None = None
     for match in _WORD.finditer(text):
         if match[0] == "*":
-            found.append((None, None))
+            answers.append((None, None))
         elif match["rtt"]:
             rtt_ms = float(match["rtt"])
             if rtt_ms > MAX_RTT_MS or address is None:
-                raise UserError(f"{place}: {shown(match[0])} is out of place; wanted an address before it")
-            found.append((address, rtt_ms))
+                raise UserError(f"{place}: {shown(match[0])} is out of place; expected an address before it")
+            answers.append((address, rtt_ms))
         elif match["inside"] or is_address(match["word"]):
             address = (match["inside"] or match["word"]).partition("%")[0]
             if not is_address(address):
                 raise UserError(f"{place}: {shown(address)} is no address")
-    if not found:
+    if not answers:
         raise UserError(f"{place}: {shown(text)} has neither an RTT nor a `*`")
-    return found
+    return answers
 
 
-def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
-    """The hops of one or more reports of mtr: of each the best RTT, as mtr keeps no others.
+def measure_mtr(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the hops of one or more reports of mtr, each with the best RTT: mtr stores no individual RTTs.
 
     Raises:
-        UserError: Not such a document; the place is named.
+        UserError: Not a report of mtr; the place is named.
     """
     rows = []
     for number_of_report, (document, _) in enumerate(documents(where, data)):
         here = f"{where}: report {number_of_report + 1}"
         report = member(here, document, "report", dict)
         target = text_of(f"{here}: mtr", member(here, report, "mtr", dict), "dst")
-        at_ns = (said.start_unix_ns or 0) + number_of_report * 10**9
+        at_ns = (hints.start_unix_ns or 0) + number_of_report * 10**9
         for index, hub in enumerate(member(here, report, "hubs", list)):
             place = f"{here}: hubs[{index}]"
             host = text_of(place, hub, "host")
@@ -111,21 +111,21 @@ def measure_mtr(data: bytes, where: str, said: Said) -> Measurement:
             rows.append((target, at_ns, _ttl(place, hub, index + 1), host if answered else None, rtt_ms))
     if not rows:
         raise UserError(f"{where}: has no hub of a report")
-    notes = (no_times(said), "of each hop the best RTT; hops by name count as silent (mtr -n has addresses)")
+    notes = (no_times(hints), "best RTT of each hop; hops with only a name count as silent (mtr -n has addresses)")
     return Measurement(
-        {"hops": pl.DataFrame(rows, schema=SCHEMA, orient="row")}, clock_of(said), notes=notes, counted=True
+        {"hops": pl.DataFrame(rows, schema=SCHEMA, orient="row")}, clock_of(hints), notes=notes, counted=True
     )
 
 
 def _ttl(place: str, hub: Any, at: int) -> int:  # noqa: ANN401 - JSON is anything
-    """Of a hop, which need not be its place (``mtr --first-ttl 2``); older versions have it as text."""
-    found = hub.get("count", at)
-    number_of_it = int(found) if isinstance(found, str) and re.fullmatch(r"[0-9]{1,3}", found) else found
-    return int(number(f"{place}.count", number_of_it, 1, 255, "hops"))
+    """Return the TTL of a hop, which may differ from its index (``mtr --first-ttl 2``); older versions print text."""
+    count = hub.get("count", at)
+    ttl = int(count) if isinstance(count, str) and re.fullmatch(r"[0-9]{1,3}", count) else count
+    return int(number(f"{place}.count", ttl, 1, 255, "hops"))
 
 
 def is_address(text: str | None) -> bool:
-    """Whether a text is an IPv4 or IPv6 address."""
+    """Return whether a text is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text or "")
     except ValueError:
@@ -133,13 +133,13 @@ def is_address(text: str | None) -> bool:
     return True
 
 
-def no_times(said: Said) -> str:
-    """The note on traceroutes as text."""
-    return "no times in it: its traceroutes are put a second apart" + (
-        "" if said.start_unix_ns is not None else ", from 1970 on (--start says when)"
+def no_times(hints: ReadHints) -> str:
+    """Return the note on traceroutes without timestamps."""
+    return "no timestamps: traceroutes are put a second apart" + (
+        "" if hints.start_unix_ns is not None else ", from 1970 on (--start sets the time)"
     )
 
 
-def clock_of(said: Said) -> Any:  # noqa: ANN401 - a Literal
-    """The clock of what has no times: a wall clock's only if the user says when it began."""
-    return "relative" if said.start_unix_ns is None else "utc"
+def clock_of(hints: ReadHints) -> Any:  # noqa: ANN401 - a Literal
+    """Return the clock of a file without timestamps: a wall clock only if the user states its start."""
+    return "relative" if hints.start_unix_ns is None else "utc"

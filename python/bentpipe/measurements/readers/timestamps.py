@@ -1,8 +1,8 @@
-"""Whether a table's timestamps are send times or reply times, by the prober's rhythm and the order of its replies.
+"""Detection of send times and reply times in a table, by probe spacing and reply order.
 
-A prober sends at a steady distance, or a steady pause after each reply. Whichever timestamps a table has, one of the
-two shows only in the times that really are send times: reply times add the changes of the RTT. And packets keep their
-order on a path: if reply times are taken for send times of dense probes, many replies seem to overtake each other.
+A prober sends at a constant interval, or a constant pause after each reply. That regularity shows only in send times:
+reply times add the variation of the RTT. Paths also preserve packet order: if reply times of dense probes are treated
+as send times, many replies appear to overtake each other.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-#: Pairs of successive replies that there must be; chosen here: the quartiles of fewer say little about a rhythm.
+#: Fewest pairs of successive replies; chosen here: quartiles of fewer pairs do not characterise a spacing.
 LEAST_PAIRS = 100
-#: Part of the other spread that the steadier rhythm must be below. Chosen here: of reply times at Victoria (a probe
-#: every 10 ms, or when a reply came) it is 0.57 to 0.60, at Seattle (a pause after each reply) 0.07, of send times at
-#: random 1.
+#: Greatest ratio of the spacing's spread as reply times to its spread as send times at which timestamps count as reply
+#: times. Chosen here: for reply times it is 0.57 to 0.60 at Victoria (a probe every 10 ms, or after each reply) and
+#: 0.07 at Seattle (a pause after each reply); for random send times it is 1.
 STEADIER = 0.75
-#: Spread that is none [ms]: tools print RTTs to 0.1 ms.
+#: Resolution of printed RTTs [ms]; a smaller spread counts as zero.
 PRINTED_MS = 0.1
-#: Share of replies that overtake each other if the timestamps are taken for send times, from which on that is no
-#: accident, and how much rarer disorder must be if they are taken for reply times; chosen here: of the same campaigns'
-#: send times none is, of their reply times 3 to 20 %, and 0.01 % the other way.
+#: Share of overtaken replies, under the assumption of send times, above which it is not chance; and how much rarer
+#: overtaking must be under the assumption of reply times. Chosen here: the same campaigns have none with send times, 3
+#: to 20 % with reply times, and 0.01 % the other way.
 DISORDER, RARER = 0.01, 0.1
-#: Distances beyond so many usual ones are pauses; chosen here.
+#: Spacings above this multiple of the median are pauses; chosen here.
 _PAUSE = 10
-#: Probes of a series that are looked at, its first; chosen here: three hours of one every 10 ms.
+#: Probes examined at the start of a series; chosen here: three hours of one every 10 ms.
 _MOST = 1_000_000
 
 Times = Literal["probe", "reply"]
-#: The note where timestamps were found to be reply times.
-FOUND = "timestamps are reply times ({}): the RTT is taken off each (--times probe keeps them)"
-#: The note where the user said that they are send times, and they do not look so.
-DOUBTED = "timestamps look like reply times ({}); kept as send times, as said"
-#: The note where nothing is found, but a path keeps order.
-DISORDERED = "{}, since a path keeps order: are its timestamps reply times (--times reply)?"
+#: The note on detected reply times.
+DETECTED = "timestamps are reply times ({}): the RTT is subtracted from each (--times probe keeps them)"
+#: The note on timestamps that the user calls send times, and that look like reply times.
+DOUBTED = "timestamps look like reply times ({}); kept as send times, as requested"
+#: The note on undecided timestamps with overtaken replies.
+DISORDERED = "{}, but paths preserve order: are its timestamps reply times (--times reply)?"
 
 
 @dataclass(frozen=True)
 class Timestamps:
-    """What a table's timestamps look like.
+    """Evidence on whether timestamps are reply times.
 
     Attributes:
-        replies: How many replies there are.
-        overtaken: Of these, how many a later one overtakes, if the timestamps are send times.
+        replies: Number of replies.
+        overtaken: Number of replies that a later one overtakes, if the timestamps are send times.
         are_reply_times: Whether they look like reply times.
-        reason: Why, in some words.
+        reason: The evidence, for a note.
     """
 
     replies: int
@@ -65,11 +65,11 @@ class Timestamps:
     reason: str
 
 
-def look_at(unix_ns: Ints, rtt_ms: Floats) -> Timestamps:
-    """What the timestamps of one series look like.
+def classify(unix_ns: Ints, rtt_ms: Floats) -> Timestamps:
+    """Classify the timestamps of one series.
 
     Args:
-        unix_ns: Timestamps in the table's order [ns]; shape (n,).
+        unix_ns: Timestamps in table order [ns]; shape (n,).
         rtt_ms: RTTs [ms]; NaN: lost; shape (n,).
     """
     unix_ns, rtt_ms = unix_ns[:_MOST], rtt_ms[:_MOST]
@@ -85,35 +85,35 @@ def look_at(unix_ns: Ints, rtt_ms: Floats) -> Timestamps:
         return Timestamps(sent.size, overtaken, are_reply_times=sent.size > LEAST_PAIRS, reason=share)
     ratio = _ratio(at_ms, rtt_ms, answered)
     steadier = ratio is not None and ratio < STEADIER and late <= max(overtaken, DISORDER * sent.size)
-    reason = "the prober's rhythm shows when the RTT is off" if steadier else share
+    reason = "probe spacing is regular once the RTT is subtracted" if steadier else share
     return Timestamps(sent.size, overtaken, steadier, reason)
 
 
-def timestamps_of(each: Iterable[tuple[Ints, Floats]], said: Times | None, notes: list[str]) -> Times:
-    """Whose timestamps a table has, of the probes (send times) or of the replies: as said, else as they look.
+def timestamps_of(each: Iterable[tuple[Ints, Floats]], stated: Times | None, notes: list[str]) -> Times:
+    """Return whether timestamps are send times (`probe`) or reply times: as the user states, else as detected.
 
     Args:
-        each: Timestamps [ns] and RTTs [ms; NaN: lost] of each series, in the table's order.
-        said: What the user says; None: nothing.
-        notes: Lines on what was found go here.
+        each: Timestamps [ns] and RTTs [ms; NaN: lost] of each series, in table order.
+        stated: The user's statement; None: detect.
+        notes: Receives notes on the decision.
     """
-    if said == "reply":
-        return said
-    looks = [look_at(unix_ns, rtt_ms) for unix_ns, rtt_ms in each]
-    whole = sum(look.replies for look in looks)
-    of_replies = [look for look in looks if look.are_reply_times]
-    if of_replies and 2 * sum(look.replies for look in of_replies) >= whole:
-        reason = max(of_replies, key=lambda look: look.replies).reason
-        notes.append((FOUND if said is None else DOUBTED).format(reason))
-        return "reply" if said is None else said
-    worst = max(looks, key=lambda look: look.overtaken, default=None)
+    if stated == "reply":
+        return stated
+    verdicts = [classify(unix_ns, rtt_ms) for unix_ns, rtt_ms in each]
+    whole = sum(verdict.replies for verdict in verdicts)
+    of_replies = [verdict for verdict in verdicts if verdict.are_reply_times]
+    if of_replies and 2 * sum(verdict.replies for verdict in of_replies) >= whole:
+        reason = max(of_replies, key=lambda verdict: verdict.replies).reason
+        notes.append((DETECTED if stated is None else DOUBTED).format(reason))
+        return "reply" if stated is None else stated
+    worst = max(verdicts, key=lambda verdict: verdict.overtaken, default=None)
     if worst is not None and worst.overtaken > DISORDER * max(worst.replies, LEAST_PAIRS):
         notes.append(DISORDERED.format(worst.reason))
     return "probe"
 
 
 def _ratio(at_ms: Floats, rtt_ms: Floats, answered: NDArray[np.bool_]) -> float | None:
-    """The spread of the prober's rhythm if the timestamps are reply times, over that if they are send times."""
+    """Return the spread of probe spacing as reply times divided by that as send times; None: too few pairs."""
     step = np.diff(at_ms)
     use = answered[1:] & answered[:-1] & (step > 0)
     if int(use.sum()) < LEAST_PAIRS:
@@ -128,6 +128,6 @@ def _ratio(at_ms: Floats, rtt_ms: Floats, answered: NDArray[np.bool_]) -> float 
 
 
 def _spread(values: Floats) -> float:
-    """Between the quartiles."""
+    """Return the interquartile range."""
     low, high = np.quantile(values, (0.25, 0.75))
     return float(high - low)

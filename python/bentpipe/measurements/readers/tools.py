@@ -1,4 +1,4 @@
-"""The programs whose output is read flow by flow: how each is known, and what reads it."""
+"""The programs whose output is parsed flow by flow: how each is recognised and read."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ TOOLS: Mapping[str, tuple[Callable[[bytes], bool], Reader]] = MappingProxyType(
         "ping": (ping.is_ping, ping.read),
     }
 )
-"""By tool: whether the beginning of a text (`HEAD_BYTES` of it) is its output, and what reads it."""
+"""Tool → (whether a text that begins with these bytes, up to `HEAD_BYTES`, is its output; parser)."""
 
 HEAD_BYTES = 4096
-"""As much as is needed to know a tool by. Chosen: every tool's first keys stand in the first kilobyte."""
+"""Bytes used to recognise a tool. Chosen: every tool's first keys are in the first kilobyte."""
 
 
 MOST_BYTES = 128 << 20
-"""Most that a text may have, as it is or unpacked. Chosen here: two hours of irtt every 60 ms."""
+"""Largest text accepted, before and after decompression [bytes]. Chosen here: two hours of irtt every 60 ms."""
 
 
 def recognise(data: bytes) -> str | None:
-    """The tool of `TOOLS` that printed `data`, plain or gzipped; None: none of them."""
+    """Return the tool of `TOOLS` that printed `data`, plain or gzipped; None: unknown."""
     head = data[:HEAD_BYTES]
     if head.startswith(_GZIP):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
         except zlib.error:
             return None
-    return next((tool for tool, (is_it, _) in TOOLS.items() if is_it(head)), None)
+    return next((tool for tool, (matches, _) in TOOLS.items() if matches(head)), None)
 
 
 def read(tool: str, data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
-    """What `tool` printed, plain or gzipped; `where` names it in messages.
+    """Parse the output of `tool`, plain or gzipped; `where` names it in messages.
 
     Raises:
-        UserError: It is not the tool's, cut off where that cannot be said, or absurd; the place is named.
+        UserError: The text is not the tool's output, is truncated where that is fatal, or has impossible values; the
+            place is named.
     """
     if data.startswith(_GZIP):
         return TOOLS[tool][1](unpacked(data, where, MOST_BYTES), where, None)

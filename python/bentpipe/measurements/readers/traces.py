@@ -1,8 +1,8 @@
-"""Traces that emulators play: mahimahi's packet deliveries and LeoReplayer's delays, a whole number a line.
+"""Parsers for emulator traces: mahimahi's packet deliveries and LeoReplayer's delays, one number per line.
 
 mahimahi (mahimahi-traces README; mm-link(1)): a line is a time in whole milliseconds at which 1500 bytes may leave;
-lines repeat and never decrease. An opportunity at millisecond t stands for what the link sends in the millisecond that
-ends at t. LeoReplayer (SpaceNetLab/LeoCC, traces/README.md): line i is the one-way delay [ms] of the i-th 10 ms.
+lines repeat and never decrease. An opportunity at millisecond t is the capacity of the millisecond that ends at t.
+LeoReplayer (SpaceNetLab/LeoCC, traces/README.md): line i is the one-way delay [ms] of the i-th 10 ms.
 """
 
 from __future__ import annotations
@@ -17,79 +17,79 @@ from numpy.typing import NDArray
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers.blocks import lines_of, without_cut
 from bentpipe.measurements.readers.checked import MAX_RTT_MS
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 
-#: What one opportunity carries [bit]: 1500 bytes.
+#: Size of one delivery opportunity [bit]: 1500 bytes.
 OPPORTUNITY_BITS = 12_000
 #: Width of a measured capacity's steps [s]; chosen here, as `bentpipe profile convert` does: ten packets at 1 Mbit/s.
 BIN_S = 0.1
 #: The step of a trace of delays [s] (LeoCC, traces/README.md).
 DELAY_STEP_S = 0.01
-#: Longest trace accepted [ms]: 31 days, as a Profile.
+#: Longest trace accepted [ms]: 31 days, the same as for a Profile.
 MAX_MS = 31 * 86_400_000
-#: From so many lines on no delays ascend by chance; chosen here.
+#: Number of lines at which delays do not ascend by chance; chosen here.
 _SURE = 50
 _NUMBERS = re.compile(rb"(?:[ \t]*[0-9]{1,12}[ \t]*\r?\n)+[ \t]*[0-9]{0,12}[ \t]*\r?\Z")
 _DECIMALS = re.compile(rb"(?:[ \t]*[0-9]{1,9}(?:\.[0-9]{1,9})?[ \t]*\r?\n)+[ \t0-9.]*\r?\Z")
 
 
 def is_mahimahi(head: bytes) -> bool:
-    """Whether a text that begins so is a packet-delivery trace: whole numbers that ascend."""
+    """Return whether a text with this beginning is a packet-delivery trace: ascending whole numbers."""
     return bool(_NUMBERS.match(head)) and _ascends(head)
 
 
 def is_delays(head: bytes) -> bool:
-    """Whether a text that begins so is a trace of delays: numbers that do not ascend."""
+    """Return whether a text with this beginning is a delay trace: numbers that do not ascend."""
     return bool(_DECIMALS.match(head)) and not _ascends(head) and len(head.split()) >= 3
 
 
 def _ascends(head: bytes) -> bool:
-    """Whether the whole lines of a text of numbers never decrease, and are not all the same."""
+    """Return whether the complete lines of a text of numbers never decrease, and are not all equal."""
     values = [float(line) for line in head.split(b"\n")[:-1] if line.strip()]
     return all(a <= b for a, b in pairwise(values)) and len(set(values)) > 1
 
 
-def measure_mahimahi(data: bytes, where: str, said: Said) -> Measurement:
-    """Capacity in steps of `BIN_S`, as rows of `links`.
+def measure_mahimahi(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the capacity in steps of `BIN_S`, as rows of `links`.
 
     Raises:
-        UserError: A line that is no time, or decreases; the line is named.
+        UserError: A line that is not a time, or times that decrease; the line is named.
     """
     data, cut = without_cut(data)
     times_ms = opportunities_ms(data, where)
     notes = [f"capacity in steps of {BIN_S:g} s", *filter(None, [cut])]
     if times_ms.size < _SURE and times_ms[-1] < MAX_RTT_MS and times_ms.size == np.unique(times_ms).size:
-        notes.append("few lines: taken for times of packets (mahimahi); --format leoreplayer takes them for delays")
+        notes.append("few lines: read as packet times (mahimahi); try --format leoreplayer if they are delays")
     edges_s, bps = binned_bps(times_ms, BIN_S)
     table = pl.DataFrame(
         {"t_s": edges_s[1:], "duration_s": np.diff(edges_s), "capacity_bps": bps},
-    ).with_columns(pl.lit(said.direction, pl.String).alias("direction"))
+    ).with_columns(pl.lit(hints.direction, pl.String).alias("direction"))
     return Measurement({"links": table}, "relative", notes=tuple(notes))
 
 
-def measure_delays(data: bytes, where: str, said: Said) -> Measurement:
-    """One-way delays every `DELAY_STEP_S`, as rows of `links`.
+def measure_delays(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return one-way delays every `DELAY_STEP_S`, as rows of `links`.
 
     Raises:
-        UserError: A line that is no delay in milliseconds; it is named.
+        UserError: A line that is not a delay in milliseconds; it is named.
     """
     data, cut = without_cut(data)
     delay_ms = _numbers(data, where, pl.Float64, "a delay in ms").to_numpy()
     if delay_ms.max() > MAX_RTT_MS:
         line = int(np.argmax(delay_ms)) + 1
-        raise UserError(f"{where}:{line}: a delay of {delay_ms.max():g} ms; wanted at most {MAX_RTT_MS:g} ms")
+        raise UserError(f"{where}:{line}: a delay of {delay_ms.max():g} ms; expected at most {MAX_RTT_MS:g} ms")
     table = pl.DataFrame(
         {"t_s": np.arange(1, delay_ms.size + 1) * DELAY_STEP_S, "delay_ms": delay_ms},
-    ).with_columns(pl.lit(DELAY_STEP_S).alias("duration_s"), pl.lit(said.direction, pl.String).alias("direction"))
-    notes = [f"one-way delays, one every {DELAY_STEP_S:g} s, as LeoReplayer has them", *filter(None, [cut])]
+    ).with_columns(pl.lit(DELAY_STEP_S).alias("duration_s"), pl.lit(hints.direction, pl.String).alias("direction"))
+    notes = [f"one-way delays, one every {DELAY_STEP_S:g} s, as in LeoReplayer", *filter(None, [cut])]
     return Measurement({"links": table}, "relative", notes=tuple(notes))
 
 
 def opportunities_ms(data: bytes, where: str) -> NDArray[np.int64]:
-    """The times of a packet-delivery trace [ms]; shape (n,).
+    """Return the times of a packet-delivery trace [ms]; shape (n,).
 
     Raises:
-        UserError: A line that is no time, or decreases; none above 0; the line is named.
+        UserError: A line that is not a time, times that decrease, or no time above 0; the line is named.
     """
     times = _numbers(data, where, pl.Int64, "a time in whole milliseconds").to_numpy()
     back = np.flatnonzero(np.diff(times) < 0)
@@ -99,15 +99,18 @@ def opportunities_ms(data: bytes, where: str) -> NDArray[np.int64]:
             f"{where}:{_line_of(data, at + 1)}: {times[at + 1]} ms comes after {times[at]} ms; times must not decrease"
         )
     if times[-1] == 0:
-        raise UserError(f"{where}: holds no time above 0 ms; wanted a packet-delivery trace (one time in ms a line)")
+        raise UserError(f"{where}: holds no time above 0 ms; expected a packet-delivery trace (one time in ms a line)")
     if times[-1] > MAX_MS:
-        raise UserError(f"{where}: ends at {times[-1]} ms; wanted at most {MAX_MS} (31 days)")
-    found: NDArray[np.int64] = times
-    return found
+        raise UserError(f"{where}: ends at {times[-1]} ms; expected at most {MAX_MS} (31 days)")
+    opportunities: NDArray[np.int64] = times
+    return opportunities
 
 
 def binned_bps(times_ms: NDArray[np.int64], bin_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges of bins [s], shape (n + 1,), and the capacity in each [bit/s], shape (n,); the last ends with the trace."""
+    """Return bin edges [s], shape (n + 1,), and the capacity per bin [bit/s], shape (n,).
+
+    The last bin ends with the trace.
+    """
     end_s = int(times_ms[-1]) / 1e3
     edges = np.append(np.arange(0.0, end_s - 1e-9, bin_s), end_s)
     # An opportunity at t belongs to the millisecond that ends at t; one at 0 to the first bin.
@@ -115,21 +118,21 @@ def binned_bps(times_ms: NDArray[np.int64], bin_s: float) -> tuple[NDArray[np.fl
     return edges, np.bincount(place, minlength=edges.size - 1) * OPPORTUNITY_BITS / np.diff(edges)
 
 
-def _numbers(data: bytes, where: str, kind: type[pl.DataType], wanted: str) -> pl.Series:
+def _numbers(data: bytes, where: str, kind: type[pl.DataType], expected: str) -> pl.Series:
     lines = lines_of(data).str.strip_chars()
     filled = lines.filter(lines != "")
     pattern = "^[0-9]{1,12}$" if kind == pl.Int64 else r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
     good = filled.str.contains(pattern)
     if not good.all():
         place = int((~good).arg_max() or 0)
-        raise UserError(f"{where}:{_line_of(data, place)}: {shown(filled[place])} is not {wanted}")
+        raise UserError(f"{where}:{_line_of(data, place)}: {shown(filled[place])} is not {expected}")
     if not filled.len():
-        raise UserError(f"{where}: is empty; wanted {wanted} a line")
+        raise UserError(f"{where}: is empty; expected {expected} a line")
     return filled.cast(kind)
 
 
 def _line_of(data: bytes, place: int) -> int:
-    """The number of the line that is the `place`-th, from 0, of those that are not blank."""
+    """Return the line number of the `place`-th line, from 0, that is not blank."""
     count = -1
     for number, line in enumerate(data.split(b"\n"), 1):
         count += bool(line.strip())

@@ -1,7 +1,8 @@
-"""The text of Windows' ``ping`` and ``tracert``, in English.
+"""Parser for the text of Windows' ``ping`` and ``tracert``, in English.
 
 A reply is ``Reply from 192.0.2.1: bytes=32 time=12ms TTL=57`` (IPv6: ``Reply from 2001:db8::1: time=12ms``), a hop
-``  2    28 ms     *       31 ms  100.64.0.1``. No line has a number or a time: each is the next probe.
+``  2    28 ms     *       31 ms  100.64.0.1``. Lines have neither a sequence number nor a timestamp: each is the next
+probe.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import polars as pl
 from bentpipe.errors import UserError, shown
 from bentpipe.measurements.readers import ping, routes
 from bentpipe.measurements.readers.checked import MAX_COUNT, MAX_RTT_MS
-from bentpipe.measurements.readers.measurement import Measurement, Said
+from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series
 
 _PINGING = re.compile(
@@ -27,7 +28,7 @@ _PINGING = re.compile(
 _REPLY = re.compile(
     r"Reply from [0-9A-Fa-f.:%]{2,60}: (?:bytes=\d{1,6} )?(?:\(sent \d{1,6}\) )?time[=<](\d{1,9})ms(?: TTL=\d{1,3})?$"
 )
-#: Each stands for a probe without an echo reply; `Reply from` a router says that it went no further.
+#: Lines for a probe without an echo reply; `Reply from` a router reports an ICMP error.
 _UNANSWERED = re.compile(
     r"Request timed out\.?$|(?:PING: transmit failed\. ?)?General failure\.?$|PING: transmit failed|Hardware error\.?$"
     r"|Reply from [0-9A-Fa-f.:%]{2,60}: (?:Destination |TTL expired|Time to live|Packet needs|Bad |Source quench)"
@@ -41,14 +42,14 @@ _ASIDE = re.compile(
 )
 #: A reply in another language.
 _FOREIGN = re.compile(r".{2,200}[=<]\d{1,9} ?ms TTL=\d{1,3}$")
-#: Windows' ping sends a probe a second after the one before, and has no option for that.
+#: Windows' ping sends a probe every second, and has no option for the interval.
 EVERY_S = 1.0
 
 _TRACING = re.compile(
     r"Tracing route to (\S{1,255})(?: \[([0-9A-Fa-f.:%]{2,60})\])?(?: over a maximum of \d{1,3} hops:?)?$"
 )
 _HOP = re.compile(r"(\d{1,3})\s+((?:(?:<?\d{1,6} ms|\*)\s+){1,10})(\S.{0,300})$")
-#: A hop that answers with an error instead, or of which no probe could be sent.
+#: A hop that answers with another error, or to which no probe could be sent.
 _REPORT = re.compile(r"(\d{1,3})\s+(?:\S{1,255} (?:\[\S{2,60}\] )?\s*reports: |General failure|Transmit error)")
 _RTT = re.compile(r"<?(\d{1,6}) ms|\*")
 _NAMED = re.compile(r"(?:\S{1,255} )?\[([0-9A-Fa-f.:%]{2,60})\]$")
@@ -56,49 +57,49 @@ _ROUTE_ASIDE = re.compile(
     r"over a maximum of \d{1,3} hops:?$|Trace complete\.$|\^C$|Unable to resolve target system name "
     r"|(?:[A-Za-z]:\\|PS ).{0,255}>"
 )
-#: Lines that tell what a text is.
+#: Lines examined to recognise the format.
 _HEAD_LINES = 6
 
 
 def is_ping(head: bytes) -> bool:
-    """Whether a text that begins so is of Windows' ping."""
+    """Return whether a text with this beginning is output of Windows' ping."""
     lines = _lines(head)[:_HEAD_LINES]
     return any(_PINGING.match(line) or _REPLY.match(line) or _FOREIGN.match(line) for line in lines)
 
 
 def is_tracert(head: bytes) -> bool:
-    """Whether a text that begins so is of tracert."""
+    """Return whether a text with this beginning is output of tracert."""
     return any(_TRACING.match(line) for line in _lines(head)[:_HEAD_LINES])
 
 
 def is_any_ping(head: bytes) -> bool:
-    """Whether a text that begins so is of a ping, Windows' or another."""
+    """Return whether a text with this beginning is output of any ping."""
     return ping.is_ping(head) or is_ping(head)
 
 
 def is_any_traceroute(head: bytes) -> bool:
-    """Whether a text that begins so is of traceroute or tracert."""
+    """Return whether a text with this beginning is output of traceroute or tracert."""
     return routes.is_traceroute(head) or is_tracert(head)
 
 
-def measure_any_ping(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
-    """The probes in a text of a ping, Windows' or another. Raises `UserError`: see the two."""
+def measure_any_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measurement:
+    """Return the probes in the output of any ping. Raises `UserError` as the two parsers do."""
     pieces = iter(blocks)
     head = b""
     while head.count(b"\n") < _HEAD_LINES and (piece := next(pieces, b"")):
         head += piece
     whole = chain([head], pieces)
-    return measure_ping(whole, where, said) if is_ping(head) else ping.measure(whole, where, said)
+    return measure_ping(whole, where, hints) if is_ping(head) else ping.measure(whole, where, hints)
 
 
-def measure_any_traceroute(data: bytes, where: str, said: Said) -> Measurement:
-    """The hops in a text of traceroute or tracert. Raises `UserError`: see the two."""
-    return measure_tracert(data, where, said) if is_tracert(data[:4096]) else routes.measure(data, where, said)
+def measure_any_traceroute(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the hops in the output of traceroute or tracert. Raises `UserError` as the two parsers do."""
+    return measure_tracert(data, where, hints) if is_tracert(data[:4096]) else routes.measure(data, where, hints)
 
 
 @dataclass
 class _Target:
-    """What ping printed of a target: an RTT [ms] a probe (NaN: no reply), and how many it says it sent."""
+    """The output of ping for a target: one RTT [ms] per probe (NaN: no reply), and the printed number of probes."""
 
     name: str
     line: int
@@ -106,11 +107,11 @@ class _Target:
     sent: int | None = None
 
 
-def measure_ping(blocks: Iterable[bytes], where: str, said: Said) -> Measurement:
-    """The probes in a text of Windows' ping, which has no times: one each second (`Said.every_s`).
+def measure_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measurement:
+    """Return the probes in the output of Windows' ping, which has no timestamps: one per second (`ReadHints.every_s`).
 
     Raises:
-        UserError: A line that it does not print in English, or no reply; the line is named.
+        UserError: A line that is not its English output, or no reply; the line is named.
     """
     notes: list[str] = []
     targets: list[_Target] = []
@@ -139,13 +140,13 @@ def measure_ping(blocks: Iterable[bytes], where: str, said: Said) -> Measurement
             raise UserError(
                 f"{where}:{count}: {shown(line)} is not a line of Windows' ping; expected its English output (chcp 437)"
             )
-    return _measured(targets, where, said, notes)
+    return _measured(targets, where, hints, notes)
 
 
-def _measured(targets: list[_Target], where: str, said: Said, notes: list[str]) -> Measurement:
-    every = said if said.every_s is not None else Said(EVERY_S, said.start_unix_ns)
-    if said.every_s is None:
-        notes.append("no times in it: Windows' ping sends a probe a second, later after a lost one (--every says it)")
+def _measured(targets: list[_Target], where: str, hints: ReadHints, notes: list[str]) -> Measurement:
+    every = hints if hints.every_s is not None else ReadHints(EVERY_S, hints.start_unix_ns)
+    if hints.every_s is None:
+        notes.append("no timestamps: one probe per second, as Windows' ping sends without loss (--every sets it)")
     tables: list[pl.DataFrame] = []
     ends: dict[str, int] = {}
     clock: Any = "utc"
@@ -153,11 +154,11 @@ def _measured(targets: list[_Target], where: str, said: Said, notes: list[str]) 
         rtt_ms = np.array(target.rtt_ms, np.float64)
         if not rtt_ms.size or np.isnan(rtt_ms).all():
             if len(targets) > 1:
-                notes.append(f"no reply from {shown(target.name)}, and nothing says when it was probed: left out")
+                notes.append(f"no reply from {shown(target.name)}, and no timestamps: left out")
                 continue
             raise UserError(f"{where}: holds no reply; expected at least one")
         if target.sent is None:
-            notes.append(f"no statistics of {shown(target.name)}: ping was ended before its end")
+            notes.append(f"no statistics of {shown(target.name)}: ping was killed")
         numbers = np.arange(rtt_ms.size, dtype=np.int64)
         sent = () if target.sent is None else (target.sent,)
         one = series(Answers(numbers, None, rtt_ms, first=0, sent=sent, wraps=False, whole=True), every, where)
@@ -172,14 +173,14 @@ def _measured(targets: list[_Target], where: str, said: Said, notes: list[str]) 
     return Measurement({"probes": pl.concat(tables)}, clock, 0, tuple(notes), counted=True)
 
 
-def measure_tracert(data: bytes, where: str, said: Said) -> Measurement:
-    """The answers of all traceroutes in a text of tracert. It does not say when: they are put a second apart.
+def measure_tracert(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Return the answers of all traceroutes in the output of tracert. It has no times: they are put a second apart.
 
     Raises:
-        UserError: A line that tracert does not print in English, or no hop; the line is named.
+        UserError: A line that is not tracert's English output, or no hop; the line is named.
     """
     rows: list[tuple[Any, ...]] = []
-    notes = [routes.no_times(said)]
+    notes = [routes.no_times(hints)]
     target, traces = None, -1
     for count, line, ended in _numbered([data]):
         if heading := _TRACING.match(line):
@@ -188,7 +189,7 @@ def measure_tracert(data: bytes, where: str, said: Said) -> Measurement:
             if target is None:
                 raise UserError(f"{where}:{count}: a hop before any line of `Tracing route to`")
             answers = _answers(hop[2], hop[3], f"{where}:{count}") if hop.re is _HOP else [(None, None)]
-            at_ns = (said.start_unix_ns or 0) + traces * 10**9
+            at_ns = (hints.start_unix_ns or 0) + traces * 10**9
             rows += [(target, at_ns, int(hop[1]), *answer) for answer in answers]
         elif _ROUTE_ASIDE.match(line):
             continue
@@ -199,25 +200,25 @@ def measure_tracert(data: bytes, where: str, said: Said) -> Measurement:
     if not rows:
         raise UserError(f"{where}: holds no hop")
     table = pl.DataFrame(rows, schema=routes.SCHEMA, orient="row")
-    return Measurement({"hops": table}, routes.clock_of(said), notes=tuple(notes), counted=True)
+    return Measurement({"hops": table}, routes.clock_of(hints), notes=tuple(notes), counted=True)
 
 
-def _answers(trips: str, who: str, place: str) -> list[tuple[str | None, float | None]]:
-    """Addresses and RTTs of a hop, whose address stands behind them; a hop by name alone counts as silent."""
-    named = _NAMED.match(who)
-    address = (named[1] if named else who).partition("%")[0]
+def _answers(trips: str, host: str, place: str) -> list[tuple[str | None, float | None]]:
+    """Return addresses and RTTs of a hop, whose address follows them; a hop with only a name counts as silent."""
+    named = _NAMED.match(host)
+    address = (named[1] if named else host).partition("%")[0]
     answered = routes.is_address(address)
-    found: list[tuple[str | None, float | None]] = []
+    answers: list[tuple[str | None, float | None]] = []
     for trip in _RTT.finditer(trips):
         rtt_ms = None if trip[1] is None else float(trip[1])
         if rtt_ms is not None and rtt_ms > MAX_RTT_MS:
             raise UserError(f"{place}: an RTT of {rtt_ms:g} ms; expected at most {MAX_RTT_MS:g} ms")
-        found.append((address, rtt_ms) if answered and rtt_ms is not None else (None, None))
-    return found
+        answers.append((address, rtt_ms) if answered and rtt_ms is not None else (None, None))
+    return answers
 
 
 def _numbered(blocks: Iterable[bytes]) -> Iterator[tuple[int, str, bool]]:
-    """The lines that hold something, without blanks around, with their numbers and whether an end of line follows."""
+    """Yield the non-empty lines with their numbers, stripped, and whether a newline follows."""
     first = 1
     for block in blocks:
         lines = _lines(block)

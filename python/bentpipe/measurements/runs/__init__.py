@@ -1,9 +1,9 @@
-"""Measured Runs: what was seen on a real path, in the same kind of folder as what was simulated or emulated."""
+"""Measured Runs: measurements of a real path, stored in the same layout as simulated and emulated Runs."""
 
 from __future__ import annotations
 
 from bentpipe.measurements.readers.measurement import PROBES
-from bentpipe.measurements.runs.counting import count_probes
+from bentpipe.measurements.runs.counts import count_probes
 from bentpipe.measurements.runs.store import MeasuredRun, Source, find_measured, read_measured, write_measured
 from bentpipe.measurements.runs.tables import DISH, HOPS, LINKS, SAMPLES, TABLES
 

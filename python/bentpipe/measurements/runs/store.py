@@ -1,6 +1,6 @@
-"""The measured Run on disk: ``<root>/<site>/<start time>/`` with `run.json` and the tables that there are.
+"""Storage of measured Runs: ``<root>/<site>/<start time>/`` with `run.json` and its tables.
 
-Written beside its place and moved there in one step, as every Run; checked when it is read.
+A Run is written to a temporary folder and renamed in one step, like every Run; it is checked when it is read.
 Layout and columns: ``docs/reference/measured-run.md``.
 """
 
@@ -15,8 +15,8 @@ import polars as pl
 
 from bentpipe.damage import gone_through, scan_parquet
 from bentpipe.errors import UserError
-from bentpipe.measurements.runs.counting import count_probes
-from bentpipe.measurements.runs.tables import DISH, TABLES, WHEN, filled
+from bentpipe.measurements.runs.counts import count_probes
+from bentpipe.measurements.runs.tables import DISH, TABLES, TIME_COLUMNS, filled
 from bentpipe.runs import store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 UNKNOWN_SITE = "here"
-"""The site of measurements that say none, and whose user said none."""
+"""The site of measurements without one, neither in the file nor from the user."""
 
 _REQUIRED = {
     "site": str,
@@ -39,17 +39,17 @@ _REQUIRED = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a part of a Run comes from.
+    """A source of a Run: a file or a prober.
 
     Attributes:
-        name: A file's name without its folder, or a prober's command.
-        format: As `bentpipe read` names it; of a prober its name.
-        bytes: Size of the file; None: there was none.
-        sha256: Of its bytes, as they were; None: there was none.
-        clock: ``utc``: its times are those of a wall clock; ``relative``: only their differences mean anything.
-        notes: What is missing in it or was assumed about it, a line each.
-        tables: The tables of the Run that something of it is in; empty: not known (Runs of before that was written).
-        series: What its probes are of, each with `site`, `target` and `kind`; empty: not known, or no probes.
+        name: Name of a file without its folder, or the command of a prober.
+        format: Format name of `bentpipe read`, or the name of the prober.
+        bytes: Size of the file; None: no file.
+        sha256: Hash of the file; None: no file.
+        clock: ``utc``: its times are wall-clock times; ``relative``: only their differences are meaningful.
+        notes: One line per missing fact or assumption.
+        tables: Tables of the Run with data from it; empty: unknown (Runs of older versions).
+        series: Its series of probes, each with `site`, `target` and `kind`; empty: unknown, or no probes.
     """
 
     name: str
@@ -64,14 +64,14 @@ class Source:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A measured Run on disk. `record` is its `run.json`; tables are read, and checked, when asked for."""
+    """A measured Run on disk. `record` is its `run.json`; tables are read and checked on access."""
 
     path: Path
     record: Mapping[str, Any]
 
     @property
     def site(self) -> str:
-        """Where it was measured."""
+        """Place of the measurement."""
         return str(self.record["site"])
 
     @property
@@ -82,16 +82,16 @@ class MeasuredRun:
     @property
     def summary(self) -> Mapping[str, Any]:
         """Counts, by table."""
-        found: Mapping[str, Any] = self.record["summary"]
-        return found
+        summary: Mapping[str, Any] = self.record["summary"]
+        return summary
 
     @property
     def tables(self) -> list[str]:
-        """The names of the tables that it has."""
+        """Names of its tables."""
         return [name for name in TABLES if f"{name}.parquet" in self.record["files"]]
 
     def sources_of(self, *tables: str) -> list[Mapping[str, Any]]:
-        """The sources that something in one of these tables is from, or may be."""
+        """Return the sources of data in one of these tables, including possible ones."""
         return [
             source
             for source in self.record["sources"]
@@ -99,37 +99,37 @@ class MeasuredRun:
         ]
 
     def clock_known(self, *tables: str) -> bool:
-        """Whether the times in all of these tables are those of a wall clock."""
+        """Return whether all of these tables have wall-clock times."""
         return all(source.get("clock") != "relative" for source in self.sources_of(*tables))
 
     @property
     def probes(self) -> pl.DataFrame | None:
-        """`probes.parquet`; None: it has none."""
+        """`probes.parquet`; None: absent."""
         return self.table("probes")
 
     @property
     def hops(self) -> pl.DataFrame | None:
-        """`hops.parquet`; None: it has none."""
+        """`hops.parquet`; None: absent."""
         return self.table("hops")
 
     @property
     def samples(self) -> pl.DataFrame | None:
-        """`samples.parquet`; None: it has none."""
+        """`samples.parquet`; None: absent."""
         return self.table("samples")
 
     @property
     def links(self) -> pl.DataFrame | None:
-        """`links.parquet`; None: it has none."""
+        """`links.parquet`; None: absent."""
         return self.table("links")
 
     @property
     def dish(self) -> dict[str, pl.DataFrame]:
-        """The tables of a recording that it has: ``samples``, ``events``, ``maps``."""
-        found = {name.removeprefix("dish_"): self.table(name) for name in DISH}
-        return {name: table for name, table in found.items() if table is not None}
+        """Its tables of a dish recording: ``samples``, ``events``, ``maps``."""
+        tables = {name.removeprefix("dish_"): self.table(name) for name in DISH}
+        return {name: table for name, table in tables.items() if table is not None}
 
     def table(self, name: str) -> pl.DataFrame | None:
-        """A table by its name; None: it has none.
+        """Return a table by its name; None: absent.
 
         Raises:
             UserError: Its file is missing, damaged or edited.
@@ -137,11 +137,11 @@ class MeasuredRun:
         return store.read_table(self.path, self.record, name, _REDO) if name in self.tables else None
 
     def scan(self, name: str) -> pl.LazyFrame | None:
-        """As `table`, but read when it is collected, and only what is asked for. Its hash is not looked at."""
+        """Return `table` as a lazy frame, which reads only the needed columns. Its hash is not checked."""
         return pl.scan_parquet(self.path / f"{name}.parquet", glob=False) if name in self.tables else None
 
     def checked_scan(self, name: str, columns: Sequence[str] = ()) -> pl.LazyFrame | None:
-        """As `scan`, of a Run that others may have touched; `columns`: those that will be read, empty: all.
+        """Return `scan` after a check that the file reads; `columns`: those that will be read, empty: all.
 
         Raises:
             UserError: Its file is missing or damaged.
@@ -160,11 +160,11 @@ _REDO = "read the measurement again"
 
 
 class SameMeasurementError(UserError):
-    """A Run of the same sources is there already: `there`."""
+    """A Run of the same sources exists already, at `there`."""
 
     def __init__(self, there: Path) -> None:
-        """Where."""
-        super().__init__(f"{there}: holds the same measurement already; remove it, or give another folder (-o)")
+        """`there` is the folder of the existing Run."""
+        super().__init__(f"{there}: has the same measurement already; remove it, or try another folder (-o)")
         self.there = there
 
 
@@ -179,36 +179,36 @@ def write_measured(
     versions: Mapping[str, str] | None = None,
     why_invalid: str | None = None,
 ) -> MeasuredRun:
-    """Write a measured Run below `out`; it is there whole or not at all, and never in the place of another.
+    """Write a measured Run below `out`, atomically; an existing Run is never replaced.
 
     Args:
         out: Folder for Runs.
-        tables: By name of `TABLES`; columns that are absent are null. Probes are sorted by time here. Empty ones are
-            left out.
-        sources: Where they come from.
-        site: Where it was measured.
-        start_unix_ns: Its first time [ns since 1970]; None: the earliest in the tables, or 0 where none says.
-        summary: What only the one who measured knows, beside the counts that come from the tables: `clock_jumps`.
-        versions: Of programs that took part, beside bentpipe's own.
-        why_invalid: Why it is not to be trusted, in one line; None: it is.
+        tables: Tables by their name in `TABLES`; absent columns become null. Probes are sorted by time here. Empty
+            tables are left out.
+        sources: The sources of the tables.
+        site: Place of the measurement.
+        start_unix_ns: First time [ns since 1970]; None: the earliest in the tables, or 0 without times.
+        summary: Facts that the tables do not contain, added to the counts: `clock_jumps`.
+        versions: Versions of other programs that took part.
+        why_invalid: Why the Run is not to be trusted, in one line; None: valid.
 
     Raises:
-        UserError: An unknown table or column, no rows at all, or a Run from the same sources is there already.
-        StoreError: The disk refuses; nothing is left behind then.
+        UserError: An unknown table or column, no rows at all, or a Run from the same sources exists already.
+        StoreError: A write to the disk fails; nothing is left behind.
     """
     from bentpipe.runs.record import versions as own_versions
 
-    if strange := [name for name in tables if name not in TABLES]:
-        raise UserError(f"a measured Run has no table {strange[0]!r}; wanted {', '.join(TABLES)}")
+    if unknown := [name for name in tables if name not in TABLES]:
+        raise UserError(f"a measured Run has no table {unknown[0]!r}; expected {', '.join(TABLES)}")
     store.check_folder(Path(out))
     whole = {name: filled(name, tables[name]) for name in TABLES if name in tables and tables[name].height}
     if not whole:
         raise UserError("nothing was measured: no table has a row")
     if "probes" in whole:
-        # The flags of a prober that has none are false, not unknown.
+        # A prober without these flags has false, not null.
         whole["probes"] = _sorted(whole["probes"].with_columns(pl.col("duplicate", "out_of_order").fill_null(False)))
     if start_unix_ns is None:
-        starts = [int(whole[name][when].min() or 0) for name, when in WHEN.items() if name in whole]  # type: ignore[arg-type]
+        starts = [int(whole[name][when].min() or 0) for name, when in TIME_COLUMNS.items() if name in whole]  # type: ignore[arg-type]
         start_unix_ns = min(starts, default=0)
     counts: dict[str, Any] = {"tables": {name: table.height for name, table in whole.items()}, "clock_jumps": 0}
     if "probes" in whole:
@@ -236,7 +236,7 @@ def _sorted(probes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _free(folder: Path, record: Mapping[str, Any]) -> Path:
-    """`folder`, or one beside it if another measurement began in the same second."""
+    """Return `folder`, or a variant of it if another measurement began in the same second."""
     place, number = folder, 2
     while place.exists():
         try:
@@ -250,23 +250,23 @@ def _free(folder: Path, record: Mapping[str, Any]) -> Path:
 
 
 def _about(sources: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Sources without what Runs of before do not say."""
+    """Return sources without the keys that Runs of older versions lack."""
     return None if sources is None else [{**source, "tables": None, "series": None} for source in sources]
 
 
 def read_measured(path: str | os.PathLike[str]) -> MeasuredRun:
-    """A measured Run: its folder, or one above it that holds no other.
+    """Read a measured Run from its folder, or from a parent folder with no other Run.
 
     Raises:
-        UserError: None there, several, or not what was written; the message names it and says what to do.
+        UserError: No Run, several, or a damaged one; the message names it and says what to do.
     """
     folder = Path(path)
     if not (folder / "run.json").exists():
-        found = find_measured(folder)
-        if len(found) > 1:
-            names = ", ".join(str(run.path) for run in found[:3])
-            raise UserError(f"{path}: holds {len(found)} measured Runs ({names}{', …' if found[3:] else ''}); give one")
-        return found[0]
+        runs = find_measured(folder)
+        if len(runs) > 1:
+            names = ", ".join(str(run.path) for run in runs[:3])
+            raise UserError(f"{path}: has {len(runs)} measured Runs ({names}{', …' if runs[3:] else ''}); expected one")
+        return runs[0]
     return _checked(folder)
 
 
@@ -274,7 +274,7 @@ def _checked(folder: Path) -> MeasuredRun:
     record = store.read_record(folder, _REDO)
     file = folder / "run.json"
     if record.get("world") != store.MEASURED:
-        raise UserError(f"{file}: this Run was {record.get('world')}, not measured; wanted what `bentpipe read` writes")
+        raise UserError(f"{file}: this Run was {record.get('world')}, not measured; expected output of `bentpipe read`")
     for key, kind in _REQUIRED.items():
         if type(record.get(key)) is not kind:
             raise store.DamagedRunError(f"{file}: field {key!r} is no {kind.__name__}; {_REDO}")
@@ -282,15 +282,15 @@ def _checked(folder: Path) -> MeasuredRun:
 
 
 def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:
-    """Every measured Run at or below `root`, sorted by path; damaged ones are warned of and left out.
+    """Return every measured Run at or below `root`, sorted by path; damaged ones are left out with a warning.
 
     Raises:
-        UserError: There is none, or one is of a newer format.
+        UserError: There is none, or one has a newer format.
     """
     root = Path(root)
     store.check_folder(root)
     if not root.is_dir():
-        raise UserError(f"{root}: no such folder; wanted the -o of `bentpipe read`")
+        raise UserError(f"{root}: no such folder; expected the -o of `bentpipe read`")
     runs = []
     files = [file for depth in ("", "*/", "*/*/") for file in sorted(root.glob(f"{depth}run.json"))]
     for file in files:
@@ -303,7 +303,7 @@ def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:
             warnings.warn(f"a damaged Run is left out: {error}", store.DamagedRunWarning, stacklevel=2)
     if not runs:
         raise UserError(
-            f"{root}: no measured Run in it (looked for <site>/<start time>/run.json); of logs as they are "
-            f"`bentpipe read {root} -o OUT` makes one"
+            f"{root}: has no measured Run (looked for <site>/<start time>/run.json); for logs, try "
+            f"`bentpipe read {root} -o OUT` first"
         )
     return runs

@@ -1,4 +1,4 @@
-"""The tables of a measured Run and their columns; ``docs/reference/measured-run.md`` says what each means."""
+"""Tables of a measured Run and their columns; ``docs/reference/measured-run.md`` defines each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bentpipe.measurements.readers.measurement import PROBES, Columns
 #: Kinds of probes.
 KINDS = ("icmp", "tcp", "udp")
 
-#: Answers of traceroutes: what `bentpipe.analysis.path_segments` reads.
+#: Answers of traceroutes, the input of `bentpipe.analysis.path_segments`.
 HOPS: Columns = dict(_ANSWERS)
 
-#: Throughput by interval: the columns of a Run's `samples` that a tool at one end knows, and when and whose they are.
+#: Throughput by interval: the columns of a Run's `samples` that a tool at one end measures, with time and source.
 SAMPLES: Columns = {
     "unix_ns": pl.Int64,
     "source": pl.String,
@@ -42,7 +42,7 @@ SAMPLES: Columns = {
     "jitter_ms": pl.Float64,
 }
 
-#: What a path could carry and how long it took, window by window.
+#: Capacity and delay of a path, by window.
 LINKS: Columns = {
     "source": pl.String,
     "t_s": pl.Float64,
@@ -52,32 +52,32 @@ LINKS: Columns = {
     "delay_ms": pl.Float64,
 }
 
-#: What a terminal said: the tables of a recording under names of their own, samples with the terminal's track.
+#: Tables of a dish recording under names with the prefix `dish_`; samples also have the dish's track.
 DISH: Mapping[str, Columns] = MappingProxyType(
     {f"dish_{name}": {**columns, **TRACK} if name == "samples" else columns for name, columns in _RECORDING.items()}
 )
 
-#: By name; a measured Run has those of which there is anything.
+#: Tables by name; a measured Run has those that are not empty.
 TABLES: Mapping[str, Columns] = MappingProxyType(
     {"probes": PROBES, "hops": HOPS, "samples": SAMPLES, "links": LINKS, **DISH}
 )
 
-#: The column of a table that says when, in nanoseconds since 1970; links have none: such traces have no wall clock.
-WHEN = {"probes": "unix_ns", "hops": "unix_ns", "samples": "unix_ns", **dict.fromkeys(DISH, "t_unix_ns")}
+#: Table → its column of times [ns since 1970]. Links have none: such traces have no wall clock.
+TIME_COLUMNS = {"probes": "unix_ns", "hops": "unix_ns", "samples": "unix_ns", **dict.fromkeys(DISH, "t_unix_ns")}
 
 
 def filled(name: str, table: pl.DataFrame) -> pl.DataFrame:
-    """`table` with all columns of the table `name`, in their order and of their types; absent ones are null, as is NaN.
+    """Return `table` with all columns of the table `name`, ordered and typed; absent columns and NaN become null.
 
     Raises:
-        UserError: A column that the table does not have, or values of another type.
+        UserError: An unknown column, or values of another type.
     """
     columns = TABLES[name]
-    if strange := [column for column in table.columns if column not in columns]:
-        raise UserError(f"{name}: column {strange[0]!r} is none of this table; wanted {', '.join(columns)}")
+    if unknown := [column for column in table.columns if column not in columns]:
+        raise UserError(f"{name}: unknown column {unknown[0]!r}; expected {', '.join(columns)}")
     measured = pl.selectors.float() & pl.selectors.by_name(*table.columns, require_all=False)
     try:
-        # A column that is absent stays one value: of ten million rows it is not laid out.
+        # An absent column stays a single value: it is not materialised for ten million rows.
         return table.select(
             (pl.col(column) if column in table.columns else pl.lit(None)).cast(kind).alias(column)
             for column, kind in columns.items()

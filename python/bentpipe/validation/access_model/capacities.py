@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import polars as pl
 
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 from bentpipe.profiles.access import build_profile
 from bentpipe.profiles.path import PathView
 from bentpipe.runs.path import RacedPath

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.analysis.loss import loss_episodes
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.runs.imports import read_file
 from bentpipe.profiles.access import build_profile, loss_process
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.pings import ping

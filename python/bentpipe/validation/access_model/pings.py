@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.readers.measurement import Said
-from bentpipe.measurements.runs.importing import read_file
+from bentpipe.measurements.readers.measurement import ReadHints
+from bentpipe.measurements.runs.imports import read_file
 
 Floats = NDArray[np.float64]
 
@@ -103,8 +103,8 @@ def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") ->
     Raises:
         UserError: It does not read (the line is named), or nothing in it was answered.
     """
-    said = Said(times="reply" if stamped == "answered" else "probe")
-    probes = read_file(path, said=said).measurement.tables.get("probes")
+    hints = ReadHints(times="reply" if stamped == "answered" else "probe")
+    probes = read_file(path, hints=hints).measurement.tables.get("probes")
     answered = probes.drop_nulls("rtt_ms").sort("unix_ns") if probes is not None else None
     if answered is None or not answered.height:
         raise UserError(f"{path}: no replies; wanted a table of RTTs")

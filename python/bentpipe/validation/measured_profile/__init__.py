@@ -12,7 +12,13 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.runs.imports import read_file
-from bentpipe.profiles.measured.agreement import PingStats, simulated_ping_stats, regular_times, shifted_times, ping_stats
+from bentpipe.profiles.measured.agreement import (
+    PingStats,
+    simulated_ping_stats,
+    regular_times,
+    shifted_times,
+    ping_stats,
+)
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.validation import OnProgress, Outcome, Row
@@ -55,7 +61,9 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         regular = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
         rows += compared(name, LOSS, was, regular)
         if waits:
-            rows += compared(f"{name}, as it was sent", DELAY, was, simulated_ping_stats(made.profile, shifted_times(made.probes)))
+            rows += compared(
+                f"{name}, as it was sent", DELAY, was, simulated_ping_stats(made.profile, shifted_times(made.probes))
+            )
             notes.append(f"{name}, at one distance (its prober waited for replies): {said(regular)}; was {said(was)}")
         else:
             rows += compared(name, DELAY, was, regular)

@@ -1,4 +1,4 @@
-"""What there is to say about a measured Run, and what can be done with it."""
+"""Summary of a measured Run for the terminal: notes, tables, and suggested commands."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import polars as pl
 
 from bentpipe.analysis.tables import KEYS
-from bentpipe.measurements.runs.counting import count_probes
-from bentpipe.measurements.runs.importing import Imported
+from bentpipe.measurements.runs.counts import count_probes
+from bentpipe.measurements.runs.imports import Imported
 from bentpipe.measurements.runs.store import MeasuredRun
 from bentpipe.times import format_utc
 
 Rows = list[dict[str, Any]]
 
-#: Series in a table at most; chosen here: a screen of them.
+#: Most series in a table; chosen here: one screen.
 MOST_SERIES = 20
-#: What can be done with each table.
-_DO: Mapping[str, str] = {
+#: Table → a command that analyses it.
+_COMMANDS: Mapping[str, str] = {
     "probes": "bentpipe analyze handovers {out} --plot",
     "hops": "bentpipe analyze path {out} --plot",
     "samples": "bentpipe analyze throughput {out} --plot",
@@ -29,21 +29,23 @@ _DO: Mapping[str, str] = {
 
 
 def notes_of(imported: Imported) -> list[str]:
-    """What is missing in the files or was assumed about them, each line once."""
-    whose: dict[str, list[str]] = {}
+    """Return the notes on missing facts and assumptions, each once with the names of its files."""
+    sources: dict[str, list[str]] = {}
     for part in imported.parts:
         for line in part.source.notes:
-            whose.setdefault(line, []).append(part.source.name)
+            sources.setdefault(line, []).append(part.source.name)
     if len(imported.parts) == 1:
-        return list(whose)
-    return [f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {line}" for line, names in whose.items()]
+        return list(sources)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {line}" for line, names in sources.items()
+    ]
 
 
 def rows_of(run: MeasuredRun) -> list[tuple[str, Rows]]:
-    """Tables for a terminal: a title and rows, of whatever the Run has."""
-    found = [("sources", _sources(run))]
+    """Return the tables for a terminal, each with a title and rows."""
+    tables = [("sources", _sources(run))]
     if (probes := run.scan("probes")) is not None:
-        found.append(("probes [ms]", _probes(run, probes)))
+        tables.append(("probes [ms]", _probes(run, probes)))
     for name, value, unit, scale, by in (
         ("samples", pl.coalesce("goodput_bps", "sent_bps"), "Mbit/s", 1e-6, ["source", "direction"]),
         ("links", pl.col("capacity_bps"), "Mbit/s", 1e-6, ["source", "direction"]),
@@ -53,24 +55,24 @@ def rows_of(run: MeasuredRun) -> list[tuple[str, Rows]]:
         if (table := run.scan(name)) is not None:
             rows = _quantiles(table, value * scale, by)
             if rows:
-                found.append((f"{name} [{unit}]", rows))
+                tables.append((f"{name} [{unit}]", rows))
     if (hops := run.scan("hops")) is not None:
         counted = hops.select(
             pl.struct("probe", "target", "unix_ns").n_unique().alias("traceroutes"),
             pl.col("address").count().alias("answers"),
             pl.col("address").is_null().sum().alias("unanswered"),
         )
-        found.append(("hops", counted.collect().to_dicts()))
-    return found
+        tables.append(("hops", counted.collect().to_dicts()))
+    return tables
 
 
-def what_next(run: MeasuredRun, out: str | PathLike[str]) -> list[str]:
-    """Commands for what the Run has."""
+def next_commands(run: MeasuredRun, out: str | PathLike[str]) -> list[str]:
+    """Return commands that analyse the tables of the Run."""
     place = shlex.quote(str(out))
-    lines = [line.format(out=place) for name, line in _DO.items() if name in run.tables]
+    lines = [line.format(out=place) for name, line in _COMMANDS.items() if name in run.tables]
     if (probes := run.scan("probes")) is not None:
         series = probes.select(KEYS).unique(maintain_order=True).collect()
-        # As few choices as leave the first series alone.
+        # The fewest options that select the first series.
         for key in KEYS:
             if series[key].n_unique() > 1:
                 lines[0] += f" --{key} {shlex.quote(str(series[key][0]))}"
@@ -86,9 +88,9 @@ def _sources(run: MeasuredRun) -> Rows:
 
 
 def _probes(run: MeasuredRun, probes: pl.LazyFrame) -> Rows:
-    """One row a series, from the summary where there is only one."""
+    """Return one row per series; a single series is taken from the summary."""
     keys = probes.select("target", "kind").unique().sort("target", "kind").collect()
-    first = int(probes.select(pl.col("unix_ns").first()).collect().item())  # it need not be the Run's
+    first = int(probes.select(pl.col("unix_ns").first()).collect().item())  # may differ from the start of the Run
     rows = []
     for target, kind in keys.head(MOST_SERIES).iter_rows():
         if keys.height == 1:
@@ -121,7 +123,7 @@ def _probes(run: MeasuredRun, probes: pl.LazyFrame) -> Rows:
 
 def _quantiles(table: pl.LazyFrame, value: pl.Expr, by: list[str]) -> Rows:
     levels = {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    found = (
+    quantiles = (
         table.with_columns(value.alias("value"))
         .filter(pl.col("value").is_not_null())
         .group_by(by)
@@ -132,4 +134,4 @@ def _quantiles(table: pl.LazyFrame, value: pl.Expr, by: list[str]) -> Rows:
         .sort(by)
         .head(MOST_SERIES)
     )
-    return found.collect().to_dicts()
+    return quantiles.collect().to_dicts()

@@ -11,7 +11,7 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.files import read_bytes
-from bentpipe.measurements.tool_output.kept import FILE, FORMAT, RAW
+from bentpipe.measurements.tool_output.parsed import FILE, FORMAT, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What `bentpipe analyze` is given: a Parquet table, a measured Run, a folder of them, or a log as it is."""
+"""Input of `bentpipe analyze`: a Parquet table, a measured Run, a folder of Runs, or a tool's log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bentpipe.measurements.runs.store import MeasuredRun
 
-Wanted = Literal["probes", "hops", "orientation", "throughput"]
+TableKind = Literal["probes", "hops", "orientation", "throughput"]
 
 _TABLE = {"probes": "probes", "hops": "hops", "orientation": "dish_samples", "throughput": "samples"}
 _ANALYSES = {
@@ -28,22 +28,22 @@ _ANALYSES = {
     "dish_samples": "orientation",
     "samples": "throughput",
 }
-#: The columns of a table in memory that its analyses read; of one that is not named all.
+#: Table → the columns that its analyses read; all columns of tables that are not listed.
 _READ = {"probes": ("unix_ns", *KEYS, "rtt_ms", "duplicate")}
 _PARQUET = b"PAR1"
-#: The number of a Run among those of a folder.
+#: Column with the index of a Run in its folder.
 _RUN = "run"
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A table, and what those who wrote or read it said of it.
+class LoadedTable:
+    """A table for an analysis, with the notes of its writer and reader.
 
     Attributes:
-        table: As its analysis reads it.
-        clock_known: Whether its times are those of a wall clock; else only their differences mean anything.
-        notes: What is missing in it or was assumed, a line each.
-        warnings: Why it is not to be trusted, a line each.
+        table: In the form that the analysis reads.
+        clock_known: Whether its times are wall-clock times; otherwise only their differences are meaningful.
+        notes: One line per missing fact or assumption.
+        warnings: Reasons not to trust it, one per line.
     """
 
     table: pl.LazyFrame
@@ -52,93 +52,91 @@ class Opened:
     warnings: Sequence[str] = ()
 
 
-def opened(path: str | os.PathLike[str], wanted: Wanted, **series: str | None) -> Opened:
-    """The table that an analysis reads, and what was said of it.
+def load_table(path: str | os.PathLike[str], expected: TableKind, **series: str | None) -> LoadedTable:
+    """Load the table that an analysis reads.
 
     Args:
-        path: A Parquet file with its columns (`docs/reference/analyze.md`); a measured Run, or a folder above some,
+        path: A Parquet file with its columns (`docs/reference/analyze.md`); a measured Run, or a folder with several,
             which are read as one; a recording of a terminal; or a file that `bentpipe read` reads, read in memory.
-        wanted: By analysis.
-        series: `site`, `target` or `kind`: only rows of it; None: all.
+        expected: The table that the analysis needs.
+        series: `site`, `target` or `kind`: only rows with that value; None: all.
 
     Raises:
-        UserError: Nothing that can be read, no such rows, or none for this analysis; the message says which there are.
-            Runs of one folder that cannot be one series: they say of the same time, or have no wall clock.
+        UserError: Unreadable input, no such rows, or no rows for this analysis; the message lists those that exist.
+            Runs of one folder that cannot form one series: they overlap in time, or have no wall clock.
     """
     path = Path(path)
-    found = None
+    loaded = None
     if path.is_file() and _begins_with(path, _PARQUET):
-        table = scan_file(path, _READ.get(_TABLE[wanted], ()))
-        if wanted == "probes" and "duplicate" in table.collect_schema():
+        table = scan_file(path, _READ.get(_TABLE[expected], ()))
+        if expected == "probes" and "duplicate" in table.collect_schema():
             table = table.filter(~pl.col("duplicate").fill_null(value=False))
-        if wanted != "orientation" or "azimuth_deg" in table.collect_schema():
-            found = Opened(table)
-    if found is None:
-        found = _read(path, wanted, series)
-        found = replace(found, table=_prepared(found.table, wanted))
-    return replace(found, table=chosen(found.table, path, series))
+        if expected != "orientation" or "azimuth_deg" in table.collect_schema():
+            loaded = LoadedTable(table)
+    if loaded is None:
+        loaded = _read(path, expected, series)
+        loaded = replace(loaded, table=_for_analysis(loaded.table, expected))
+    return replace(loaded, table=chosen(loaded.table, path, series))
 
 
-def open_measured(path: str | os.PathLike[str], wanted: Wanted, **series: str | None) -> pl.LazyFrame:
-    """The table of `opened`."""
-    return opened(path, wanted, **series).table
+def open_measured(path: str | os.PathLike[str], expected: TableKind, **series: str | None) -> pl.LazyFrame:
+    """Return the table of `load_table`."""
+    return load_table(path, expected, **series).table
 
 
-def trusted(run: MeasuredRun) -> tuple[str, ...]:
-    """Why a measured Run is not to be trusted, in one line; empty: it is."""
+def distrust_reasons(run: MeasuredRun) -> tuple[str, ...]:
+    """Return the reasons not to trust a measured Run, one per line; empty: valid."""
     if run.record["valid"]:
         return ()
     return (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
 
 
-def _read(path: Path, wanted: Wanted, series: Mapping[str, str | None]) -> Opened:
+def _read(path: Path, expected: TableKind, series: Mapping[str, str | None]) -> LoadedTable:
     from bentpipe.measurements.dish.dumps.recordings import is_recording, measure_recording
     from bentpipe.measurements.runs.store import find_measured
     from bentpipe.measurements.runs.tables import TABLES, filled
 
-    name = _TABLE[wanted]
+    name = _TABLE[expected]
     clock_known, notes, warnings = True, list[str](), list[str]()
     if path.is_dir() and not is_recording(path):
         runs = find_measured(path)
-        having = [(run, table) for run in runs if (table := run.checked_scan(name, _READ.get(name, ()))) is not None]
+        scans = [(run, table) for run in runs if (table := run.checked_scan(name, _READ.get(name, ()))) is not None]
         if name == "probes":
-            _refuse_of_one_time(path, having, series)
-        found = []
-        for number, (run, table) in enumerate(having):
-            # Files of two Runs may have one name, and tests are numbered anew in each.
-            found.append(table.with_columns(pl.lit(number).alias(_RUN)))
+            _refuse_overlapping(path, scans, series)
+        frames = []
+        for number, (run, table) in enumerate(scans):
+            # Files of two Runs may have the same name, and test numbers restart in each Run.
+            frames.append(table.with_columns(pl.lit(number).alias(_RUN)))
             clock_known &= run.clock_known(name)
             notes += [str(note) for source in run.sources_of(name) for note in source.get("notes") or ()]
-            warnings += trusted(run)
+            warnings += distrust_reasons(run)
         there = [table for table in TABLES if any(table in run.tables for run in runs)]
     elif path.is_dir():
         tables = measure_recording(path).tables
         there = list(tables)
-        found = [filled(name, tables[name]).lazy()] if name in tables else []
+        frames = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
-        from bentpipe.measurements.runs.importing import assembled, read_file
+        from bentpipe.measurements.runs.imports import assemble_tables, read_file
         from bentpipe.measurements.runs.store import UNKNOWN_SITE
 
         part = read_file(path)
         clock_known, notes = part.measurement.clock != "relative", list(part.measurement.notes)
-        tables = assembled([part], UNKNOWN_SITE)
-        del part  # of a log of a day each column that nobody reads is 80 MB
+        tables = assemble_tables([part], UNKNOWN_SITE)
+        del part  # frees memory: each unused column of a day's log has 80 MB
         there = list(tables)
-        found = [tables[name].select(_READ.get(name, pl.all())).lazy()] if name in tables else []
+        frames = [tables[name].select(_READ.get(name, pl.all())).lazy()] if name in tables else []
         del tables
-    if not found:
+    if not frames:
         possible = ", ".join(dict.fromkeys(_ANALYSES[table] for table in there if table in _ANALYSES))
-        raise UserError(
-            f"{path}: holds {', '.join(there)} and no {name}; it can be analysed for: {possible or 'nothing'}"
-        )
-    # A prober writes the same of each of its Runs.
-    return Opened(pl.concat(found), clock_known, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(warnings)))
+        raise UserError(f"{path}: has {', '.join(there)} and no {name}; possible analyses: {possible or 'none'}")
+    # A prober writes the same notes into each of its Runs.
+    return LoadedTable(pl.concat(frames), clock_known, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(warnings)))
 
 
-def _refuse_of_one_time(
+def _refuse_overlapping(
     path: Path, runs: Sequence[tuple[MeasuredRun, pl.LazyFrame]], series: Mapping[str, str | None]
 ) -> None:
-    """Refuse Runs whose probes of one series are of one time: each would count twice, and none follow another."""
+    """Refuse Runs keys probes of one series overlap in time: probes would count twice, out of order."""
     if len(runs) < 2:
         return
     spans: dict[tuple[str | None, ...], list[tuple[int, int, MeasuredRun]]] = {}
@@ -146,54 +144,52 @@ def _refuse_of_one_time(
         when = pl.col("unix_ns")
         ends = table.group_by(KEYS).agg(when.min().alias("first"), when.max().alias("last"))
         for *key, first, last in ends.collect(engine="streaming").rows():
-            if all(wanted is None or wanted == of for wanted, of in zip(map(series.get, KEYS), key, strict=True)):
+            if all(expected is None or expected == of for expected, of in zip(map(series.get, KEYS), key, strict=True)):
                 spans.setdefault(tuple(key), []).append((first, last, run))
-    for (site, target, kind), found in sorted(spans.items(), key=str):
-        found.sort(key=lambda span: span[:2])
-        for (_, last, one), (first, _, other) in pairwise(found):
+    for (site, target, kind), runs_of in sorted(spans.items(), key=str):
+        runs_of.sort(key=lambda span: span[:2])
+        for (_, last, one), (first, _, other) in pairwise(runs_of):
             timeless = next((run for run in (one, other) if not run.clock_known("probes")), None)
             if timeless is None and first > last:
                 continue
-            why = (
-                "are of the same time" if timeless is None else f"cannot be put in order: {timeless.path} has no clock"
-            )
+            why = "overlap in time" if timeless is None else f"cannot be put in order: {timeless.path} has no clock"
             raise UserError(
                 f"{path}: probes {series_name(site, target, kind)} of two Runs, {one.path} and {other.path}, {why}; "
-                "analyze one of them (files without times: `bentpipe read` them together)"
+                "try one of them (files without timestamps: `bentpipe read` them together)"
             )
 
 
-def _prepared(table: pl.LazyFrame, wanted: Wanted) -> pl.LazyFrame:
-    """A table of a measured Run as its analysis reads it."""
-    if wanted == "probes":
+def _for_analysis(table: pl.LazyFrame, expected: TableKind) -> pl.LazyFrame:
+    """Return a table of a measured Run in the form that its analysis reads."""
+    if expected == "probes":
         return table.filter(~pl.col("duplicate"))
-    if wanted == "orientation":
+    if expected == "orientation":
         return table.select(
             pl.col("boresight_azimuth_deg").cast(pl.Float64).alias("azimuth_deg"),
             pl.col("boresight_elevation_deg").cast(pl.Float64).alias("elevation_deg"),
-            # Nothing came back to be timed.
+            # With all pings lost there is no latency.
             pl.when(pl.col("pop_ping_drop_rate").fill_null(0) < 1)
             .then(pl.col("pop_ping_latency_ms"))
             .cast(pl.Float64)
             .alias("latency_ms"),
         )
-    if wanted == "throughput":
+    if expected == "throughput":
         rate_bps = pl.coalesce("goodput_bps", "sent_bps")
-        whose = [_RUN, "source", "test", "direction"]
+        keys = [_RUN, "source", "test", "direction"]
         measured_s = pl.col("duration_s").filter(pl.col("rate_bps").is_not_null()).sum()
         if _RUN not in table.collect_schema():
             table = table.with_columns(pl.lit(0).alias(_RUN))
         return (
             table.filter(~pl.col("omitted").fill_null(value=False))
             .with_columns(rate_bps.alias("rate_bps"), pl.col("duration_s").fill_null(1.0))
-            # Of a test the mean over its time; of its flows, which share the path, the sum.
-            .group_by(*whose, "flow", maintain_order=True)
+            # Mean over the time of a test, and sum over its flows, which share the path.
+            .group_by(*keys, "flow", maintain_order=True)
             .agg(
                 pl.col("unix_ns").min(),
-                # Without any rate it failed: 0 / 0, and not 0 bit/s.
+                # A test without any rate failed: null (0 / 0), not 0 bit/s.
                 ((pl.col("rate_bps") * pl.col("duration_s")).sum() / measured_s).fill_nan(None).alias("rate_bps"),
             )
-            .group_by(*whose, maintain_order=True)
+            .group_by(*keys, maintain_order=True)
             .agg(
                 pl.col("unix_ns").min(),
                 pl.when(pl.col("rate_bps").count() > 0).then(pl.col("rate_bps").sum()).alias("throughput_bps"),

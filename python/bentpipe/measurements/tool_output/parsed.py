@@ -69,7 +69,7 @@ def _parse(tee: Tee, clock_unix_ns: int) -> Parsed:
     }
     tool = recognise(data)
     if tee.total_bytes > len(data):
-        why = f"wanted at most {KEPT_BYTES >> 20} MiB"
+        why = f"expected at most {KEPT_BYTES >> 20} MiB"
         note = f"of {WHERE} only {len(data)} of {tee.total_bytes} bytes are kept, and not read: {why}"
         return Parsed({**summary, "tool": tool, "note": note}, None, note)
     if tool is None:

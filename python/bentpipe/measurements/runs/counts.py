@@ -1,4 +1,4 @@
-"""What a table of probes has that is not as it should be, counted and nothing else: lost, twice, late, missing."""
+"""Counts of irregularities in a table of probes: lost, duplicate, out of order, missing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bentpipe.analysis.evidence import usual
 from bentpipe.analysis.latency import quantiles
 from bentpipe.analysis.loss import SILENT_SPACINGS
 
-#: Series: what one prober sends to one target.
+#: Columns that identify a series: the probes of one prober to one target.
 _SERIES = ("site", "target", "kind")
 
 
 def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
-    """Counts for the summary of a measured Run.
+    """Count the probes for the summary of a measured Run.
 
     Args:
         probes: Columns `bentpipe.measurements.runs.PROBES`, sorted by time.
 
     Returns:
-        `probes` (sent; duplicates are none), `lost`, `loss` (share; null without a probe), `duplicates`,
-        `out_of_order`, `gaps` (stretches in which a series has no row, lost probes being rows, for more than
-        `SILENT_SPACINGS` of its usual spacings), `longest_gap_s` (null without one), `silence_s` (the longest time
+        `probes` (sent, without duplicates), `lost`, `loss` (share; null without a probe), `duplicates`,
+        `out_of_order`, `gaps` (stretches in which a series has no row, not even a lost probe, for more than
+        `SILENT_SPACINGS` of its median spacing), `longest_gap_s` (null without one), `silence_s` (the longest time
         between two replies; null with fewer than two), `span_s` (first to last probe) and the RTTs' `rtt_ms`:
         `min`, `median`, `p95`, `p99`, `max` over all series (interpolated, as `bentpipe.analysis.latency` does; null
         without a reply).
@@ -56,16 +56,16 @@ def count_probes(probes: pl.DataFrame) -> dict[str, Any]:
 
 def _quantiles(replies: pl.Series) -> dict[str, float | None]:
     levels = {"min": 0.0, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    ordered = np.sort(replies.to_numpy())  # a copy that goes back to the system at once
-    found = quantiles(ordered, list(levels.values())).tolist() if ordered.size else [None] * len(levels)
-    return dict(zip(levels, found, strict=True))
+    ordered = np.sort(replies.to_numpy())  # a copy, freed on return
+    values = quantiles(ordered, list(levels.values())).tolist() if ordered.size else [None] * len(levels)
+    return dict(zip(levels, values, strict=True))
 
 
 def _series(sent: pl.DataFrame) -> list[pl.DataFrame]:
-    """The probes of each series, in order of time."""
+    """Return the probes of each series, in time order."""
     if not sent.height:
         return []
-    # As expressions: a column of one value is not laid out for that.
+    # An expression does not materialise a column with a single value.
     if sent.select(pl.col(_SERIES).n_unique() == 1).row(0) == (True,) * len(_SERIES):
         return [sent]
     return sent.partition_by(_SERIES, maintain_order=True)

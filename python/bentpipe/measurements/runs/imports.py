@@ -1,4 +1,4 @@
-"""Files of any known format as one measured Run."""
+"""Import of files of any known format into one measured Run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bentpipe.measurements.dish.dumps.recordings import is_recording, measure_re
 from bentpipe.measurements.readers.blocks import blocks
 from bentpipe.measurements.readers.formats import FORMATS as TOOL_FORMATS
 from bentpipe.measurements.readers.formats import HEAD_BYTES, Format
-from bentpipe.measurements.readers.measurement import SECOND_NS, Measurement, Said
+from bentpipe.measurements.readers.measurement import SECOND_NS, Measurement, ReadHints
 from bentpipe.measurements.runs.store import UNKNOWN_SITE, MeasuredRun, Source, write_measured
-from bentpipe.measurements.runs.tables import WHEN, filled
+from bentpipe.measurements.runs.tables import TIME_COLUMNS, filled
 
-#: The byte-order mark that Windows puts before UTF-8, and those of UTF-16, which its shell writes.
+#: The byte-order mark that Windows writes before UTF-8, and those of UTF-16, which its shell writes.
 _MARK, _WIDE = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
-#: What says most about itself first: a CSV of a terminal is a CSV too.
+#: Formats in order of recognition, the most specific first: a CSV of a terminal is also a CSV.
 FORMATS: dict[str, Format] = {**DISH_FORMATS, **TOOL_FORMATS}
 
 _GZIP = b"\x1f\x8b"
@@ -41,8 +41,8 @@ class Part:
     """A file that was read.
 
     Attributes:
-        source: About it, as in `run.json`.
-        measurement: What it holds.
+        source: Its description for `run.json`.
+        measurement: Its content.
     """
 
     source: Source
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Imported:
-    """A Run from files, and the files of folders that were passed over: each with the reason, in one line."""
+    """A Run from files, and the skipped files of folders, each with a one-line reason."""
 
     run: MeasuredRun
     parts: Sequence[Part]
@@ -64,24 +64,24 @@ def import_files(
     *,
     site: str = UNKNOWN_SITE,
     format_name: str | None = None,
-    said: Said | None = None,
+    hints: ReadHints | None = None,
     on_progress: OnProgress = lambda _: None,
 ) -> Imported:
-    """Read files, and all known ones in folders, into a measured Run below `out`.
+    """Read files, and all files of known formats in folders, into a measured Run below `out`.
 
     Args:
         paths: Files, plain or gzipped, and folders.
         out: Folder for Runs.
-        site: Where it was measured.
-        format_name: Of `FORMATS`; None: each file's is found out.
-        said: What the files do not say themselves.
+        site: Place of the measurement.
+        format_name: A key of `FORMATS`; None: detected for each file.
+        hints: The user's statements about the files.
         on_progress: Called with the share of bytes read.
 
     Raises:
-        UserError: A file that is named and cannot be read, folders without any that can, or see `write_measured`.
-        StoreError: The disk refuses.
+        UserError: A named file is unreadable, no file of the folders is readable, or see `write_measured`.
+        StoreError: A write to the disk fails.
     """
-    files, folders = _found(paths, Path(out))
+    files, folders = _find_files(paths, Path(out))
     names = _names({**files, **folders})
     parts: list[Part] = []
     skipped: list[tuple[Path, str]] = []
@@ -89,7 +89,7 @@ def import_files(
     for path, (_, alone) in files.items():
         try:
             sizes[path] = _size(path)
-        except UserError:  # a link that leads nowhere, say; reading it says why
+        except UserError:  # a broken link, for example; reading it below reports why
             if alone:
                 raise
             sizes[path] = 0
@@ -100,23 +100,21 @@ def import_files(
             on_progress((before + read) / whole)
 
         try:
-            part = read_file(path, format_name=format_name, said=said, on_bytes=advance)
+            part = read_file(path, format_name=format_name, hints=hints, on_bytes=advance)
             parts.append(replace(part, source=replace(part.source, name=names[path])))
         except UserError as error:
             if alone:
                 raise
-            skipped.append((path, str(error).removeprefix(f"{path}: ").partition("; wanted")[0]))
+            skipped.append((path, str(error).removeprefix(f"{path}: ").partition("; expected")[0]))
         done += sizes[path]
     for folder in folders:
         recorded = measure_recording(folder)
         parts.append(Part(Source(names[folder], "dish-recording", tables=tuple(recorded.tables)), recorded))
     if not parts:
         reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
-        raise UserError(
-            f"{', '.join(map(str, paths))}: holds nothing that can be read{': ' + reasons if reasons else ''}"
-        )
-    parts = behind_each_other(parts)
-    tables = assembled(parts, site)
+        raise UserError(f"{', '.join(map(str, paths))}: has no readable measurement{': ' + reasons if reasons else ''}")
+    parts = put_in_sequence(parts)
+    tables = assemble_tables(parts, site)
     jumps = sum(part.measurement.clock_jumps for part in parts)
     run = write_measured(
         out,
@@ -130,35 +128,35 @@ def import_files(
 
 
 def _series_of(part: Part, site: str) -> list[dict[str, str | None]]:
-    """What the probes of a file are of, as `assembled` names it."""
+    """Return the site, target and kind of each series of probes in a file, named as in `assemble_tables`."""
     probes = part.measurement.tables.get("probes")
     if probes is None:
         return []
     unnamed = {"site": site, "target": part.source.name, "kind": None}
     there = [name for name in unnamed if name in probes.columns]
-    # As expressions: a column of one value is not laid out for that.
+    # An expression does not materialise a column with a single value.
     if all(count == 1 for count in probes.select(pl.col(there).n_unique()).row(0)):
-        found = probes.select(pl.col(there).first()).rows(named=True)
+        rows = probes.select(pl.col(there).first()).rows(named=True)
     else:
-        found = probes.select(there).unique().sort(there).rows(named=True)
-    return [{name: row.get(name) or other for name, other in unnamed.items()} for row in found]
+        rows = probes.select(there).unique().sort(there).rows(named=True)
+    return [{name: row.get(name) or other for name, other in unnamed.items()} for row in rows]
 
 
 def _start_unix_ns(parts: Sequence[Part]) -> int | None:
-    """The first time that a wall clock showed [ns since 1970]; None: no file knows one."""
+    """Return the earliest wall-clock time [ns since 1970]; None: no file has a wall clock."""
     starts = [
-        int(table[WHEN[name]].min() or 0)  # type: ignore[arg-type]
+        int(table[TIME_COLUMNS[name]].min() or 0)  # type: ignore[arg-type]
         for part in parts
         if part.measurement.clock != "relative"
         for name, table in part.measurement.tables.items()
-        if name in WHEN and table.height
+        if name in TIME_COLUMNS and table.height
     ]
     return min(starts, default=None)
 
 
-def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
-    """The tables of a Run from those of its sources, tests numbered over all of them."""
-    found: dict[str, list[pl.DataFrame]] = {}
+def assemble_tables(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
+    """Assemble the tables of a Run from those of its sources; tests are numbered across all sources."""
+    assembled: dict[str, list[pl.DataFrame]] = {}
     tests = 0
     for part in parts:
         for name, table in part.measurement.tables.items():
@@ -172,19 +170,19 @@ def assembled(parts: Sequence[Part], site: str) -> dict[str, pl.DataFrame]:
                 if name == "samples" and mine.height:
                     mine = mine.with_columns(pl.col("test").fill_null(0) + tests)
                     tests = int(mine["test"].max() or 0) + 1  # type: ignore[arg-type]
-            found.setdefault(name, []).append(mine)
-    return {name: pl.concat(tables) for name, tables in found.items()}
+            assembled.setdefault(name, []).append(mine)
+    return {name: pl.concat(tables) for name, tables in assembled.items()}
 
 
 def _named(table: pl.DataFrame, column: str, name: str) -> pl.Expr:
-    """A column of names, `name` where there is none; of one value, as nearly always, it is not laid out."""
+    """Return a column of names with `name` for nulls; a single value, the usual case, is not materialised."""
     missing = table.select(pl.col(column).null_count()).item()
     if missing == table.height:
         return pl.lit(name, pl.String).alias(column)
     return pl.col(column).fill_null(pl.lit(name)) if missing else pl.col(column)
 
 
-#: By table: the column that says when, and those that tell a series from others which may go on at the same time.
+#: Table → its column of times, and the columns that identify a series among simultaneous ones.
 _SERIES = {
     "probes": ("unix_ns", ("site", "target", "kind")),
     "hops": ("unix_ns", ("probe", "target")),
@@ -193,25 +191,25 @@ _SERIES = {
 }
 
 
-def behind_each_other(parts: Sequence[Part]) -> list[Part]:
-    """The same; of those that all begin when nobody says, each after the end of those of the same series before it.
+def put_in_sequence(parts: Sequence[Part]) -> list[Part]:
+    """Shift parts without timestamps so that each follows the preceding part of the same series.
 
-    Else two traceroutes of one moment would be one.
+    Otherwise two traceroutes at the same time would count as one.
     """
-    found: list[Part] = []
+    sequence: list[Part] = []
     ends: dict[tuple[Any, ...], int] = {}
     for given in parts:
         part, tables = given, given.measurement.tables
         if not part.measurement.counted:
-            found.append(part)
+            sequence.append(part)
             continue
         own: dict[tuple[Any, ...], int] = {}
         for name, (when, by) in _SERIES.items():
             if name in tables and tables[name].height:
                 keys = filled(name, tables[name]).group_by(by or pl.lit(0).alias("all")).agg(pl.col(when).max())
-                # What has no name of its own has that of its file.
-                whose = part.source.name if name == "probes" else None
-                own |= {(name, *(whose if key is None else key for key in row[:-1])): row[-1] for row in keys.rows()}
+                # A series without a target has the name of its file.
+                default = part.source.name if name == "probes" else None
+                own |= {(name, *(default if key is None else key for key in row[:-1])): row[-1] for row in keys.rows()}
         starts = [
             int(tables[name][when].min() or 0)  # type: ignore[arg-type]
             for name, (when, _) in _SERIES.items()
@@ -225,19 +223,19 @@ def behind_each_other(parts: Sequence[Part]) -> list[Part]:
                 name: table.with_columns(pl.col(_SERIES[name][0]) + shift) if name in _SERIES else table
                 for name, table in tables.items()
             }
-            note = f"no times in it: put {shift / SECOND_NS:g} s later, behind the file before"
+            note = f"no timestamps: put {shift / SECOND_NS:g} s later, after the preceding file"
             part = replace(
                 part,
                 source=replace(part.source, notes=(*part.source.notes, note)),
                 measurement=replace(part.measurement, tables=moved),
             )
-        found.append(part)
-    return found
+        sequence.append(part)
+    return sequence
 
 
-def _names(found: Mapping[Path, tuple[str, bool]]) -> dict[Path, str]:
-    """A name for each: its path below what was given, with as many folders before it as tell it from all others."""
-    names = {path: below for path, (below, _) in found.items()}
+def _names(paths: Mapping[Path, tuple[str, bool]]) -> dict[Path, str]:
+    """Return a unique name for each path: its path below the given folder, with parent folders as needed."""
+    names = {path: below for path, (below, _) in paths.items()}
     for depth in range(2, 64):
         count: dict[str, int] = {}
         for name in names.values():
@@ -255,23 +253,23 @@ def read_file(
     path: str | os.PathLike[str],
     *,
     format_name: str | None = None,
-    said: Said | None = None,
+    hints: ReadHints | None = None,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Part:
-    """One file, plain or gzipped.
+    """Read one file, plain or gzipped.
 
     Args:
         path: The file.
-        format_name: Of `FORMATS`; None: it is found out.
-        said: What the file does not say itself.
-        on_bytes: Called with how many bytes have been read.
+        format_name: A key of `FORMATS`; None: detected.
+        hints: The user's statements about the file.
+        on_bytes: Called with the number of bytes read so far.
 
     Raises:
-        UserError: It is of no known format, or not what that should be; the place is named.
+        UserError: Its format is unknown, or its content is invalid for the format; the place is named.
     """
-    said = said or Said()
-    if said.every_s is not None and not 1e-6 <= said.every_s <= 86_400:
-        raise UserError(f"--every: {said.every_s:g} s; wanted 0.000001 to 86400")
+    hints = hints or ReadHints()
+    if hints.every_s is not None and not 1e-6 <= hints.every_s <= 86_400:
+        raise UserError(f"--every: {hints.every_s:g} s; expected 0.000001 to 86400")
     path = Path(path)
     size = _size(path)
     try:
@@ -284,44 +282,46 @@ def read_file(
             entry = format_of(name)
             if entry.measure_blocks is not None:
                 text: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
-                found = entry.measure_blocks(
-                    _unmarked(_limited(blocks(text), path, unpacked_limit(size) if packed else None)), str(path), said
+                measurement = entry.measure_blocks(
+                    _unmarked(_limited(blocks(text), path, unpacked_limit(size) if packed else None)), str(path), hints
                 )
-                while file.read(1 << 20):  # behind the end of what is packed
+                while file.read(1 << 20):  # hash the bytes after the end of the gzip data too
                     pass
             elif entry.measure is not None:
                 if size > MAX_BYTES:
-                    raise UserError(f"{path}: is too large ({size} bytes); wanted at most {MAX_BYTES} bytes")
-                found = entry.measure(
+                    raise UserError(f"{path}: is too large ({size} bytes); expected at most {MAX_BYTES} bytes")
+                measurement = entry.measure(
                     unpacked(file.read(-1), path, unpacked_limit(size) if packed else MAX_BYTES).removeprefix(_MARK),
                     str(path),
-                    said,
+                    hints,
                 )
     except (OSError, EOFError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UserError(f"{path}: cannot be read: {reason}") from error
-    source = Source(path.name, name, file.count, file.digest(), found.clock, found.notes, tuple(found.tables))
-    return Part(source, found)
+    source = Source(
+        path.name, name, file.count, file.digest(), measurement.clock, measurement.notes, tuple(measurement.tables)
+    )
+    return Part(source, measurement)
 
 
 def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
-    """The name of the format of a file that begins so. Raises `UserError` if it is none of `FORMATS`."""
+    """Return the name of the format of a file with this beginning. Raises `UserError` if none of `FORMATS` matches."""
     if not head.strip():
-        raise UserError(f"{path}: is empty; wanted a measurement")
+        raise UserError(f"{path}: is empty; expected a measurement")
     if head.startswith(_WIDE):
-        raise UserError(f"{path}: is UTF-16 text; wanted UTF-8 (iconv -f UTF-16 -t UTF-8)")
+        raise UserError(f"{path}: is UTF-16 text; expected UTF-8 (iconv -f UTF-16 -t UTF-8)")
     head = head.removeprefix(_MARK)
-    found = next((name for name, entry in FORMATS.items() if entry.is_it(head)), None)
-    if found is None:
+    name = next((name for name, entry in FORMATS.items() if entry.matches(head)), None)
+    if name is None:
         raise UserError(
-            f"{path}: is of no known format; wanted one of docs/reference/read.md (--format says which, --units what a "
-            "table's columns are)"
+            f"{path}: unknown format; expected one of docs/reference/read.md; try --format, or --units for the columns "
+            "of a table"
         )
-    return found
+    return name
 
 
 def format_of(name: str) -> Format:
-    """A format by its name. Raises `UserError` for an unknown one."""
+    """Return a format by its name. Raises `UserError` for an unknown name."""
     if name not in FORMATS:
         from bentpipe.scenarios.tables import unknown_name
 
@@ -329,20 +329,20 @@ def format_of(name: str) -> Format:
     return FORMATS[name]
 
 
-_Found = dict[Path, tuple[str, bool]]
+_Paths = dict[Path, tuple[str, bool]]
 
 
-def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, _Found]:
-    """Files, and recordings of a terminal, which are folders: the path below what was given, and whether it was named.
+def _find_files(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Paths, _Paths]:
+    """Return the files, and the dish recordings (folders), each with its path below `paths` and whether it was named.
 
-    A folder with a Run in it, or to which this one is to be written, is none that was measured.
+    Folders with a Run in them, and the output folder, are skipped.
     """
-    files: _Found = {}
-    recordings: _Found = {}
+    files: _Paths = {}
+    recordings: _Paths = {}
     seen: set[Path] = set()
     own = _real(out)
 
-    def add(kind: _Found, path: Path, below: str, *, alone: bool) -> None:
+    def add(kind: _Paths, path: Path, below: str, *, alone: bool) -> None:
         if (whole := _real(path)) not in seen:
             seen.add(whole)
             kind[path] = (below, alone)
@@ -371,21 +371,21 @@ def _found(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Found, 
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads; `Path.resolve` raises RuntimeError of links that lead in a circle."""
+    """Resolve a path; `Path.resolve` raises RuntimeError for circular links."""
     return Path(os.path.realpath(path))
 
 
 def _size(path: Path) -> int:
-    """Bytes of an ordinary file: a device or a pipe may never end."""
+    """Return the size of a regular file; devices and pipes are refused, because they may never end."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise UserError(f"{path}: is not an ordinary file; wanted a file or a folder")
-    return found.st_size
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path}: is not an ordinary file; expected a file or a folder")
+    return status.st_size
 
 
 def _unpacked_head(head: bytes) -> bytes:
@@ -409,12 +409,12 @@ def _limited(pieces: Iterator[bytes], path: Path, limit: int | None) -> Iterator
     for piece in pieces:
         total += len(piece)
         if limit is not None and total > limit:
-            raise UserError(f"{path}: unpacks to more than {limit} bytes; wanted at most that")
+            raise UserError(f"{path}: unpacks to more than {limit} bytes; expected at most that")
         yield piece
 
 
 class _Hashing(io.RawIOBase):
-    """A file that is hashed while it is read."""
+    """A file reader that computes the SHA-256 of what it reads."""
 
     def __init__(self, file: IO[bytes], on_bytes: Callable[[int], None]) -> None:
         self._file, self._on_bytes = file, on_bytes
