@@ -60,7 +60,7 @@ def test_what_is_new_in_other_seeds_is_said():
     ("cc", "axes", "said"),
     [
         ("bbr2", ["los_thresh=0.02"], r"did you mean `loss_thresh`"),
-        ("bbr2", ["probe_rtt_win_ms=-1"], r"is -1; it must be from .* ms"),
+        ("bbr2", ["probe_rtt_win_ms=-1"], r"is -1; expected a number from .* ms"),
         ("bbr2", ["loss_thresh"], r"--grid: 'loss_thresh'; wanted tunable=value"),
         ("bbr2", ["loss_thresh=0.1", "loss_thresh=0.2"], "stands twice"),
         ("bbr2", [], "--grid: none given"),

@@ -1,8 +1,8 @@
-//! BBR version 2: version 3's machinery ([`super::bbr3`]) with version 2's rules and values.
+//! BBR version 2: the implementation of version 3 ([`super::bbr3`]) with version 2's rules and values.
 //!
-//! Source: github.com/google/bbr, branch v2alpha, `net/ipv4/tcp_bbr2.c`. What differs from version 3: `STARTUP` and its window at 2.885; `PROBE_DOWN` at 0.75;
-//! `PROBE_UP` ends once 1.25 BDPs are in flight, not at a plateau, and its window is not raised; eight ACKs that find losses end `STARTUP`, and bound the flight by
-//! the BDP; a repaired tail loss does not count; an RTT as low as the minimum postpones `PROBE_RTT`.
+//! Source: github.com/google/bbr, branch v2alpha, `net/ipv4/tcp_bbr2.c`. Differences from version 3: `STARTUP` and its window at 2.885; `PROBE_DOWN` at 0.75;
+//! `PROBE_UP` ends once 1.25 BDPs are in flight, not at a plateau, and its window is not raised; eight ACKs that report losses end `STARTUP`, and set the long-term
+//! bound to the BDP; a repaired tail loss does not count; an RTT as low as the minimum postpones `PROBE_RTT`.
 
 use super::bbr3::Bbr3;
 use super::bbr3::params::{OPTIONS_2, Params};
@@ -13,7 +13,7 @@ use super::registry::Entry;
 pub const ENTRY: Entry = Entry {
     name: "bbr2",
     status: "as google/bbr v2alpha",
-    description: "the first BBR that bounds rate and flight by losses, with the parameters of its kernel module",
+    description: "first BBR that limits rate and inflight by losses, with the parameters of its kernel module",
     citation: "Cardwell et al., \"BBR v2\", IETF 104, 2019; github.com/google/bbr, branch v2alpha, net/ipv4/tcp_bbr2.c",
     needs: Needs::Nothing,
     options: OPTIONS_2,

@@ -1,21 +1,21 @@
-//! `bbr3-leo`: BBR version 3 that knows its path is changed every few seconds.
+//! `bbr3-leo`: BBR version 3 for a path that is reconfigured every few seconds.
 //!
-//! What BBR believes of such a path is true of another one (docs/design/007-ours.md has the measurements):
-//! - its bandwidth is the greatest of two cycles of probing, four to six seconds in which a beam's share has moved by half, so that rate and window overshoot;
-//! - its minimum RTT is of up to ten seconds ago, its long-term bound of any time;
+//! BBR's model of such a path is often that of an earlier slot (docs/design/007-ours.md has the measurements):
+//! - its bandwidth is the greatest of two probing cycles, four to six seconds in which a beam's share changes by half, so that rate and window overshoot;
+//! - its minimum RTT is up to ten seconds old, its long-term bound has any age;
 //! - a loss is a sign of congestion, though nine of ten come in bursts at reconfigurations and in fades, beside an empty queue.
 //!
-//! While a path shows that it is one (a reconfiguration was seen, the learned clock is believed, or announcements are borne out: [`super::leo`]), this controller keeps in flight what
-//! the path delivers now over its length since it last changed, and a stated queue ([`SlotPath`]); it takes losses for congestion only where there is a queue or where they go on; and
-//! it spares `PROBE_RTT`, which a flight without a standing queue does not need. Everywhere else, and beside a flow that fills the queue, it is BBR version 3, which runs along all the
-//! time: on a path without reconfigurations the two do the same, packet by packet.
+//! While the path is reconfigured regularly (a reconfiguration was detected, the learned clock is in use, or announcements are confirmed: [`super::leo`]), this controller keeps in flight
+//! the current bandwidth times the base RTT plus a target queue ([`SlotPath`]). Losses are congestion only where there is a queue or where they last. It skips `PROBE_RTT`, which is not
+//! needed without a standing queue. On other paths, and beside a flow that fills the queue, it is BBR version 3, which runs all the time: on a path without reconfigurations the two are
+//! equal, packet by packet.
 
 use super::bbr_parts::params::UNIT;
 use super::bbr3::Bbr3;
 use super::bbr3::params::{OPTIONS_3, Params};
 use super::hints::{JITTER, MISSING, Needs, OFFSET};
+use super::leo::monitor::{HINTS, Monitor, PERIOD};
 use super::leo::path::{SlotPath, Target};
-use super::leo::watch::{HINTS, PERIOD, Watch};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
@@ -23,19 +23,19 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 /// `bbr3-leo` in the registry.
 pub const ENTRY: Entry = Entry {
     name: "bbr3-leo",
-    status: "ours, an experiment",
-    description: "BBR v3 that keeps a model of the present slot, and does not take its losses for congestion",
+    status: "by bentpipe, experimental",
+    description: "BBR v3 with a model of the current slot, which ignores losses in handovers and fades",
     citation: "bentpipe, docs/design/007-ours.md; draft-ietf-ccwg-bbr-06",
     needs: Needs::Learned,
     options: &OPTIONS,
     build: |config, options| Box::new(Bbr3Leo::new(config, options)),
 };
 
-const OWN: [OptionSpec; 9] = [
+const OWN_OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         name: "queue_ms",
         unit: "ms",
-        description: "queue that is kept to bridge what the capacity does",
+        description: "target queue delay, which bridges changes of the capacity",
         default: 8.0,
         allowed: Allowed::Range(1.0, 1000.0),
         source: "chosen here: docs/design/007-ours.md",
@@ -43,7 +43,7 @@ const OWN: [OptionSpec; 9] = [
     OptionSpec {
         name: "queue_jitters",
         unit: "",
-        description: "and so many times the RTT's jitter",
+        description: "multiple of the RTT's jitter added to queue_ms",
         default: 1.4,
         allowed: Allowed::Range(0.0, 8.0),
         source: "chosen here: docs/design/007-ours.md",
@@ -51,7 +51,7 @@ const OWN: [OptionSpec; 9] = [
     OptionSpec {
         name: "queue_part",
         unit: "",
-        description: "the same, at least, in RTTs",
+        description: "smallest target queue delay, in base RTTs",
         default: 0.25,
         allowed: Allowed::Range(0.0, 2.0),
         source: "chosen here: docs/design/007-ours.md",
@@ -59,7 +59,7 @@ const OWN: [OptionSpec; 9] = [
     OptionSpec {
         name: "bw_rounds",
         unit: "",
-        description: "rounds of which the greatest delivery rate is taken",
+        description: "rounds in the maximum filter of the delivery rate",
         default: 2.0,
         allowed: Allowed::Count(1, 63),
         source: "chosen here: docs/design/007-ours.md",
@@ -70,41 +70,41 @@ const OWN: [OptionSpec; 9] = [
     JITTER,
     MISSING,
 ];
-const OPTIONS: [OptionSpec; OWN.len() + OPTIONS_3.len()] = {
-    let mut all = [OWN[0]; OWN.len() + OPTIONS_3.len()];
+const OPTIONS: [OptionSpec; OWN_OPTIONS.len() + OPTIONS_3.len()] = {
+    let mut all = [OWN_OPTIONS[0]; OWN_OPTIONS.len() + OPTIONS_3.len()];
     let mut i = 0;
     while i < all.len() {
-        all[i] = if i < OWN.len() { OWN[i] } else { OPTIONS_3[i - OWN.len()] };
+        all[i] = if i < OWN_OPTIONS.len() { OWN_OPTIONS[i] } else { OPTIONS_3[i - OWN_OPTIONS.len()] };
         i += 1;
     }
     all
 };
 
-/// BBR version 3 for paths that are changed.
+/// BBR version 3 for paths that are reconfigured regularly.
 #[derive(Clone, Debug)]
 pub struct Bbr3Leo {
     bbr: Bbr3,
     mss: u32,
-    watch: Watch,
+    monitor: Monitor,
     path: SlotPath,
-    /// Rate while the slot's model holds, in its bandwidths [1/256]: `PROBE_UP`'s, so that a grown capacity is found within a round.
+    /// Pacing gain while the slot model applies [1/256]: that of `PROBE_UP`, so that more capacity is found within a round.
     pacing_gain: u64,
     pacing_margin_percent: u64,
-    /// What the slot's model allows [packets]; `None`: BBR's own.
-    flight: Option<u64>,
-    /// After a time-out: BBR builds its flight up again.
+    /// Inflight limit of the slot model [packets]; `None`: BBR's window applies.
+    inflight_limit: Option<u64>,
+    /// After a time-out: BBR restores its window.
     refill: Option<Refill>,
     rate: Rate,
 }
 
-/// What is delivered after a time-out is what the window lets out, packet by packet from one on: a model of that would keep it there. BBR remembers its bandwidth, and is
-/// in charge until its flight is that of it; the model wants to have seen that for [`REFILLED_RTTS`].
+/// Phase after a time-out. The window limits the delivery rate, from one packet on; a model of that rate would keep it there. BBR remembers its bandwidth and is in charge until its
+/// window is the BDP again. The model applies after another [`REFILLED_RTTS`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Refill {
     full_since: Option<Time>,
 }
 
-/// RTTs with a full flight before a model is believed again: the packets of the first left in smaller flights. Chosen here.
+/// RTTs with a full window before the model applies again: the packets of the first RTT were sent with a smaller window. Chosen here.
 const REFILLED_RTTS: u64 = 2;
 
 impl Bbr3Leo {
@@ -112,80 +112,80 @@ impl Bbr3Leo {
         let p = Params::version_3(options);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the range of an option
         let (ratio, rounds) = (|name: &str| (options.get(name) * UNIT as f64) as u64, options.get("bw_rounds") as u64);
-        let least = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
-        let target = Target { least, jitters: ratio("queue_jitters"), part: ratio("queue_part") };
+        let min = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
+        let target = Target { min, jitter_gain: ratio("queue_jitters"), rtt_fraction: ratio("queue_part") };
         Self {
             bbr: Bbr3::new(config, &p),
             mss: config.mss,
-            watch: Watch::new(options),
+            monitor: Monitor::new(options),
             path: SlotPath::new(config.mss, target, rounds),
             pacing_gain: p.up_gain,
             pacing_margin_percent: p.pacing_margin_percent,
-            flight: None,
+            inflight_limit: None,
             refill: None,
             rate: Rate(0),
         }
     }
 
-    /// Takes the slot's model for what may be sent, or leaves it to BBR.
+    /// Decides whether the slot model or BBR sets the window.
     fn decide(&mut self, ack: &AckSample) {
         if let Some(refill) = &mut self.refill
-            && (refill.full_since.is_some() || self.bbr.is_refilled())
+            && (refill.full_since.is_some() || self.bbr.is_cwnd_at_bdp())
         {
             let since = *refill.full_since.get_or_insert(ack.now);
             if ack.now.since(since) > Nanos(REFILLED_RTTS * ack.srtt.0) {
                 self.refill = None;
             }
         }
-        let holds = self.refill.is_none()
-            && self.watch.is_leo(ack.now)
-            && self.bbr.has_started()
-            && !SlotPath::is_lost(ack)
-            && !self.path.is_crowded(ack.now);
-        self.flight = if holds { self.path.flight(ack.now) } else { None };
-        if let (Some(_), Some(bw)) = (self.flight, self.path.bw()) {
+        let applies = self.refill.is_none()
+            && self.monitor.is_leo(ack.now)
+            && self.bbr.has_left_startup()
+            && !SlotPath::is_in_rto_recovery(ack)
+            && !self.path.has_cross_traffic(ack.now);
+        self.inflight_limit = if applies { self.path.inflight_limit(ack.now) } else { None };
+        if let (Some(_), Some(bw)) = (self.inflight_limit, self.path.bw()) {
             self.rate = bw.pacing_rate(self.pacing_gain, self.mss, self.pacing_margin_percent);
-            self.bbr.spare_probe_rtt(ack.now);
+            self.bbr.postpone_probe_rtt(ack.now);
         }
     }
 }
 
 impl Controller for Bbr3Leo {
     delegate!(bbr: on_established, on_sent, set_cwnd, ssthresh, controls_recovery, sndbuf_factor, min_tso_segments);
-    delegate!(watch: on_path_hint);
+    delegate!(monitor: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
-        if self.watch.on_ack(ack) {
-            self.path.on_edge(ack.now);
-            self.bbr.forget_path(ack);
+        if self.monitor.on_ack(ack) {
+            self.path.on_reconfiguration(ack.now);
+            self.bbr.reset_path(ack);
         }
-        let leo = self.watch.is_leo(ack.now);
-        let near = leo && self.watch.is_near(ack.now);
-        self.path.on_ack(ack, near, self.bbr.loss_threshold());
-        if leo && self.path.is_another(ack.now) {
-            self.path.on_edge(ack.now);
-            self.bbr.forget_path(ack);
+        let is_leo = self.monitor.is_leo(ack.now);
+        let is_near = is_leo && self.monitor.is_near(ack.now);
+        self.path.on_ack(ack, is_near, self.bbr.loss_threshold());
+        if is_leo && self.path.is_stale(ack.now) {
+            self.path.on_reconfiguration(ack.now);
+            self.bbr.reset_path(ack);
         }
-        self.bbr.excuse_losses(near || (leo && self.path.excuses(ack.now)));
+        self.bbr.ignore_losses(is_near || (is_leo && self.path.ignores_losses(ack.now)));
         self.bbr.on_ack(ack);
         self.decide(ack);
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
-        let near = self.watch.is_leo(lost.now) && self.watch.is_near(lost.now);
-        self.bbr.excuse_losses(near || (self.watch.is_leo(lost.now) && self.path.excuses(lost.now)));
+        let is_near = self.monitor.is_leo(lost.now) && self.monitor.is_near(lost.now);
+        self.bbr.ignore_losses(is_near || (self.monitor.is_leo(lost.now) && self.path.ignores_losses(lost.now)));
         self.bbr.on_packet_lost(lost);
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         match event {
             Congestion::Timeout | Congestion::TimeoutAgain => {
-                self.flight = None;
+                self.inflight_limit = None;
                 self.refill = Some(Refill::default());
             }
-            // It fills what there is. A loss in a smaller window says nothing of that.
-            Congestion::Loss if self.bbr.is_refilled() => self.refill = None,
-            // There was no time-out.
+            // The window is full already. A loss in a smaller window does not show that.
+            Congestion::Loss if self.bbr.is_cwnd_at_bdp() => self.refill = None,
+            // The time-out was spurious.
             Congestion::Undo => self.refill = None,
             Congestion::Loss | Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
@@ -193,20 +193,20 @@ impl Controller for Bbr3Leo {
     }
 
     fn cwnd(&self) -> Bytes {
-        self.flight.map_or_else(|| self.bbr.cwnd(), |packets| Bytes(packets.saturating_mul(u64::from(self.mss))))
+        self.inflight_limit.map_or_else(|| self.bbr.cwnd(), |packets| Bytes(packets.saturating_mul(u64::from(self.mss))))
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        if self.flight.is_some() { Some(self.rate) } else { self.bbr.pacing_rate() }
+        if self.inflight_limit.is_some() { Some(self.rate) } else { self.bbr.pacing_rate() }
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
         self.bbr.observe(probe);
-        if let Some(beat) = self.watch.beat() {
-            probe.value("clock_period_s", beat.period.as_secs_f64());
-            probe.value("clock_confidence", beat.confidence());
+        if let Some(timing) = self.monitor.timing() {
+            probe.value("clock_period_s", timing.period.as_secs_f64());
+            probe.value("clock_confidence", timing.confidence());
         }
-        if self.flight.is_some() {
+        if self.inflight_limit.is_some() {
             probe.state("slot");
         }
     }
@@ -229,53 +229,53 @@ mod tests {
         assert_eq!(trace("bbr3-leo"), trace("bbr3"));
     }
 
-    /// Everything sent for a while is lost, and a time-out finds it: what one packet an RTT delivers is no model of the path.
+    /// Everything sent for a while is lost, and time-outs follow: the rate of one packet per RTT is no model of the path.
     #[test]
-    fn after_a_time_out_the_flight_is_built_up_as_bbr_does() {
-        let flights = |name: &str| {
+    fn after_a_time_out_the_window_is_restored_as_fast_as_by_bbr() {
+        let windows = |name: &str| {
             let mut driver = Driver::new(controller(name), RTT, 100, 400);
             for ms in 0..90_000 {
                 driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
                 driver.run(Time(ms * 1_000_000));
             }
             let before = driver.state();
-            // Three time-outs, one after the other: one packet an RTT, and no more of it than the model remembers.
+            // Three time-outs, one after the other: one packet per RTT, until the model remembers nothing else.
             for _ in 0..3 {
                 driver.time_out(driver.now() + RTT + RTT);
                 driver.run(driver.now() + RTT + Nanos::from_millis(8));
             }
-            // One lost by chance, long before the flight is built up.
+            // One random loss, long before the window is restored.
             driver.drop.insert(driver.transmissions() + 20);
             (before, driver.trace(RTT, 24))
         };
-        let ((_, parent), (before, ours)) = (flights("bbr3"), flights("bbr3-leo"));
+        let ((_, parent), (before, leo)) = (windows("bbr3"), windows("bbr3-leo"));
         assert_eq!(before, "slot");
         let full = |sizes: &[u64]| sizes.iter().position(|&packets| packets >= 90);
-        assert!(full(&ours).is_some() && full(&ours) <= full(&parent).map(|n| n + 1), "{ours:?} {parent:?}");
+        assert!(full(&leo).is_some() && full(&leo) <= full(&parent).map(|n| n + 1), "{leo:?} {parent:?}");
     }
 
-    /// A bottleneck that stands still for 80 ms every 15 s: ACKs come late by as much.
+    /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns the largest window after 30 s, and the states.
     fn interrupted(name: &str, seconds: u64) -> (u64, Vec<&'static str>) {
         let mut driver = Driver::new(controller(name), RTT, 100, 400);
-        let (mut most, mut states) = (0, Vec::new());
+        let (mut max_cwnd, mut states) = (0, Vec::new());
         for ms in 0..seconds * 1000 {
             driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
             driver.run(Time(ms * 1_000_000));
             if ms > 30_000 {
-                most = most.max(driver.controller.cwnd().0);
+                max_cwnd = max_cwnd.max(driver.controller.cwnd().0);
             }
             let state = state_of(driver.controller.as_ref());
             if states.last() != Some(&state) {
                 states.push(state);
             }
         }
-        (most, states)
+        (max_cwnd, states)
     }
 
     #[test]
-    fn on_a_path_that_is_changed_it_keeps_its_flight_short() {
-        let ((parent, _), (ours, states)) = (interrupted("bbr3", 60), interrupted("bbr3-leo", 60));
+    fn on_a_reconfigured_path_its_window_is_smaller_than_bbr3s() {
+        let ((parent, _), (leo, states)) = (interrupted("bbr3", 60), interrupted("bbr3-leo", 60));
         assert!(states.contains(&"slot"), "{states:?}");
-        assert!(ours < parent, "{ours} {parent}");
+        assert!(leo < parent, "{leo} {parent}");
     }
 }

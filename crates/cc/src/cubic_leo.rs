@@ -1,14 +1,14 @@
-//! `cubic-leo`: CUBIC that knows its path is changed every few seconds.
+//! `cubic-leo`: CUBIC for a path that is reconfigured every few seconds.
 //!
-//! CUBIC's window on such a path is what losses leave of it, and most losses come in bursts, at reconfigurations and in fades, beside an empty queue. While a path shows that it is one
-//! (see [`super::leo`]), a loss near a reconfiguration, or beside a queue that is shorter than a stated time, is repaired without lowering the window, unless losses go on. A time-out near
-//! a reconfiguration begins anew from one packet, but aims at the window that was. Everywhere else it is CUBIC, packet by packet.
+//! On such a path losses determine CUBIC's window, and most losses come in bursts, at reconfigurations and in fades, beside an empty queue. While the path is reconfigured regularly
+//! (see [`super::leo`]), a loss near a reconfiguration, or beside a queue that is shorter than a target, is repaired without lowering the window, unless losses last. A time-out near
+//! a reconfiguration restarts from one packet, but keeps the previous window as its threshold. On other paths it is CUBIC, packet by packet.
 
 use super::bbr_parts::params::UNIT;
 use super::cubic::{Cubic, OPTIONS as CUBIC_OPTIONS};
 use super::hints::{JITTER, MISSING, Needs, OFFSET};
+use super::leo::monitor::{HINTS, Monitor, PERIOD};
 use super::leo::path::{SlotPath, Target};
-use super::leo::watch::{HINTS, PERIOD, Watch};
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
 use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
@@ -16,15 +16,15 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 /// `cubic-leo` in the registry.
 pub const ENTRY: Entry = Entry {
     name: "cubic-leo",
-    status: "ours, an experiment",
-    description: "CUBIC that repairs the losses of handovers and fades without lowering its window",
+    status: "by bentpipe, experimental",
+    description: "CUBIC that does not lower its window for losses in handovers and fades",
     citation: "bentpipe, docs/design/007-ours.md; RFC 9438",
     needs: Needs::Learned,
     options: &[
         OptionSpec {
             name: "queue_ms",
             unit: "ms",
-            description: "queue beside which a loss is congestion's",
+            description: "queue from which on a loss is treated as congestion",
             default: 30.0,
             allowed: Allowed::Range(1.0, 1000.0),
             source: "chosen here: docs/design/007-ours.md",
@@ -41,19 +41,19 @@ pub const ENTRY: Entry = Entry {
     build: |config, options| Box::new(CubicLeo::new(config, options)),
 };
 
-/// Part lost of a round from which on losses may be lasting ones: BBR's (draft-ietf-ccwg-bbr-06 §5.5.10.2, `LossThresh`) [1/256].
+/// Share of a round's packets from which on losses may be lasting: BBR's (draft-ietf-ccwg-bbr-06 §5.5.10.2, `LossThresh`) [1/256].
 const LOSS_THRESHOLD: u64 = UNIT * 2 / 100;
-/// Rounds of the path's bandwidth, which CUBIC does not ask for.
+/// Rounds of the bandwidth filter, which CUBIC does not use.
 const BW_ROUNDS: u64 = 1;
 
-/// CUBIC for paths that are changed.
+/// CUBIC for paths that are reconfigured regularly.
 #[derive(Clone, Debug)]
 pub struct CubicLeo {
     cubic: Cubic,
-    watch: Watch,
+    monitor: Monitor,
     path: SlotPath,
-    /// The last reduction was none: there is nothing to undo.
-    sheltered: bool,
+    /// The last reduction was skipped: there is nothing to undo.
+    reduction_skipped: bool,
     last_rtt: Nanos,
 }
 
@@ -62,9 +62,9 @@ impl CubicLeo {
         let queue = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
         Self {
             cubic: Cubic::new(config, options),
-            watch: Watch::new(options),
-            path: SlotPath::new(config.mss, Target { least: queue, jitters: 0, part: 0 }, BW_ROUNDS),
-            sheltered: false,
+            monitor: Monitor::new(options),
+            path: SlotPath::new(config.mss, Target { min: queue, jitter_gain: 0, rtt_fraction: 0 }, BW_ROUNDS),
+            reduction_skipped: false,
             last_rtt: Nanos::ZERO,
         }
     }
@@ -72,45 +72,48 @@ impl CubicLeo {
 
 impl Controller for CubicLeo {
     delegate!(cubic: on_established, on_ack, cwnd, set_cwnd, ssthresh, set_ssthresh);
-    delegate!(watch: on_path_hint);
+    delegate!(monitor: on_path_hint);
 
     fn on_acked(&mut self, ack: &AckSample) {
-        if self.watch.on_ack(ack) {
-            self.path.on_edge(ack.now);
+        if self.monitor.on_ack(ack) {
+            self.path.on_reconfiguration(ack.now);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.last_rtt);
-        self.path.on_ack(ack, self.watch.is_near(ack.now), LOSS_THRESHOLD);
+        self.path.on_ack(ack, self.monitor.is_near(ack.now), LOSS_THRESHOLD);
         self.cubic.on_acked(ack);
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        let leo = self.watch.is_leo(now);
-        let near = leo && self.watch.is_near(now);
+        let is_leo = self.monitor.is_leo(now);
+        let is_near = is_leo && self.monitor.is_near(now);
         match event {
-            // A window that is sent at once overflows a queue that its first packets found empty.
-            Congestion::Loss => self.sheltered = near || (leo && self.path.excuses(now) && !self.path.is_deep(now, self.last_rtt)),
-            Congestion::Timeout => self.sheltered = near,
+            // A whole window sent at once overflows a queue that is empty for its first packets.
+            Congestion::Loss => {
+                self.reduction_skipped =
+                    is_near || (is_leo && self.path.ignores_losses(now) && !self.path.has_deep_queue(now, self.last_rtt));
+            }
+            Congestion::Timeout => self.reduction_skipped = is_near,
             Congestion::TimeoutAgain => {}
             _ => {
-                if event != Congestion::Undo || !self.sheltered {
+                if event != Congestion::Undo || !self.reduction_skipped {
                     self.cubic.on_congestion(now, event, in_flight);
                 }
                 return;
             }
         }
-        if !self.sheltered {
+        if !self.reduction_skipped {
             self.cubic.on_congestion(now, event, in_flight);
         } else if event != Congestion::TimeoutAgain {
-            // What recovery brings the window back to.
+            // Recovery ends at this window.
             self.cubic.set_ssthresh(self.cubic.cwnd());
         }
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
         self.cubic.observe(probe);
-        if let Some(beat) = self.watch.beat() {
-            probe.value("clock_period_s", beat.period.as_secs_f64());
-            probe.value("clock_confidence", beat.confidence());
+        if let Some(timing) = self.monitor.timing() {
+            probe.value("clock_period_s", timing.period.as_secs_f64());
+            probe.value("clock_confidence", timing.confidence());
         }
     }
 }
@@ -134,22 +137,22 @@ mod tests {
         cubic
     }
 
-    const QUIET: &[(u64, u64)] = &[(990, 40), (1000, 40)];
-    const CHANGED: &[(u64, u64)] = &[(990, 40), (1000, 40), (1090, 120), (1091, 120)];
+    const STEADY: &[(u64, u64)] = &[(990, 40), (1000, 40)];
+    const RECONFIGURED: &[(u64, u64)] = &[(990, 40), (1000, 40), (1090, 120), (1091, 120)];
 
     #[test]
-    fn a_loss_after_a_reconfiguration_lowers_nothing_and_any_other_does() {
+    fn only_a_loss_after_a_reconfiguration_does_not_lower_the_window() {
         let now = Time(1_100_000_000);
-        for (rtts, ssthresh) in [(QUIET, 700), (CHANGED, 1000)] {
+        for (rtts, ssthresh) in [(STEADY, 700), (RECONFIGURED, 1000)] {
             let mut cubic = cubic_leo(rtts);
             cubic.on_congestion(now, Congestion::Loss, in_bytes(900));
             assert_eq!(cubic.ssthresh(), in_bytes(ssthresh), "{rtts:?}");
         }
     }
 
-    /// Long after the reconfiguration: the round's least is the path's, and the last packet before the loss met 50 or 150 ms of a queue.
+    /// Long after the reconfiguration: the round's minimum is the base RTT, and the last packet before the loss met 50 or 150 ms of queue.
     #[test]
-    fn a_loss_of_a_burst_that_overflows_is_congestion() {
+    fn a_burst_that_overflows_the_queue_is_congestion() {
         for (last_rtt_ms, ssthresh) in [(90, 1000), (190, 700)] {
             let mut cubic = cubic_leo(&[(990, 40), (1000, 40), (1090, 120), (1091, 120), (4000, 40), (4100, 40), (4200, last_rtt_ms)]);
             cubic.on_congestion(Time(4_210_000_000), Congestion::Loss, in_bytes(900));
@@ -158,8 +161,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_after_a_reconfiguration_aims_at_the_window_that_was() {
-        let mut cubic = cubic_leo(CHANGED);
+    fn a_time_out_after_a_reconfiguration_keeps_the_window_as_threshold() {
+        let mut cubic = cubic_leo(RECONFIGURED);
         for event in [Congestion::Timeout, Congestion::TimeoutAgain] {
             cubic.on_congestion(Time(1_300_000_000), event, in_bytes(0));
             cubic.set_cwnd(in_bytes(1));

@@ -1,6 +1,6 @@
-//! A controller that is another one with something added: what it does not decide itself is passed on, each method in one word.
+//! Forwarding of methods to an inner controller, for controllers that extend another one.
 
-/// The named methods of `Controller`, passed on to a field: `delegate!(bbr: cwnd, ssthresh);` in an `impl Controller`. What is not named keeps the trait's default.
+/// Forwards the named methods of `Controller` to a field: `delegate!(bbr: cwnd, ssthresh);` in an `impl Controller`. Other methods keep the trait's default.
 macro_rules! delegate {
     ($to:ident: $($method:ident),+) => {
         $(delegate!(@$method $to);)+

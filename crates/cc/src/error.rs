@@ -1,19 +1,19 @@
-//! What can be wrong with what a user asks of this crate.
+//! Errors in the choice of a controller or of its options.
 
 use super::registry::Allowed;
 
-/// An error of this crate: where, what was found, what was wanted.
+/// An unknown controller, an unknown option, or an option value that is not allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TransportError {
+pub enum RegistryError {
     /// No controller has this name.
     #[error("unknown congestion controller `{name}`{}; known: {known}", did_you_mean(nearest.as_ref()))]
     UnknownController {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest name there is, if any is near.
+        /// The nearest known name, if one is close enough.
         nearest: Option<&'static str>,
-        /// Every name there is.
+        /// All known names, separated by commas.
         known: String,
     },
     /// The controller has no such option.
@@ -21,25 +21,25 @@ pub enum TransportError {
     UnknownOption {
         /// The controller.
         controller: &'static str,
-        /// What was asked for.
+        /// The requested option.
         option: String,
-        /// The nearest option there is, if any is near.
+        /// The nearest known option, if one is close enough.
         nearest: Option<&'static str>,
-        /// Every option there is, or "none".
+        /// All options of the controller, or "none".
         known: String,
     },
-    /// The option may not be that.
-    #[error("controller `{controller}`: option `{option}` is {value}; it must be {allowed}{}{unit}", if unit.is_empty() { "" } else { " " })]
+    /// The value of the option is not allowed.
+    #[error("controller `{controller}`: option `{option}` is {value}; expected {allowed}{}{unit}", if unit.is_empty() { "" } else { " " })]
     OptionNotAllowed {
         /// The controller.
         controller: &'static str,
         /// The option.
         option: &'static str,
-        /// What was asked for.
+        /// The requested value, as the user wrote it.
         value: String,
-        /// What it may be.
+        /// Allowed values.
         allowed: Allowed,
-        /// Its unit; empty: none.
+        /// Unit; empty: none.
         unit: &'static str,
     },
 }
@@ -48,7 +48,7 @@ fn did_you_mean(nearest: Option<&&'static str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// The candidate with the fewest edits to `name`, if they are few enough to be a slip: one in three characters, one at least.
+/// Returns the candidate with the fewest edits to `name`, if they are at most one in three characters, or one.
 #[must_use]
 pub fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     candidates
@@ -58,7 +58,7 @@ pub fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Op
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance, one row at a time.
+/// Returns the Levenshtein distance; computes one row at a time.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -79,14 +79,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distance_is_levenshteins() {
+    fn edit_distance_is_the_levenshtein_distance() {
         for (a, b, d) in [("", "abc", 3), ("kitten", "sitting", 3), ("cubic", "cubic", 0), ("cubik", "cubic", 1), ("bbrr", "bbr", 1)] {
             assert_eq!((edit_distance(a, b), edit_distance(b, a)), (d, d), "{a} {b}");
         }
     }
 
     #[test]
-    fn a_slip_is_recognised_and_nonsense_is_not() {
+    fn a_misspelt_name_is_recognised_and_an_unrelated_one_is_not() {
         let names = ["bbr", "cubic", "reno"];
         assert_eq!(nearest("CUBIK", names.into_iter()), Some("cubic"));
         assert_eq!(nearest("renos", names.into_iter()), Some("reno"));

@@ -1,14 +1,14 @@
-//! Windowed extrema, as every model-based controller needs them.
+//! Windowed maximum or minimum, for model-based controllers.
 //!
-//! Kathleen Nichols' estimator (Linux `lib/win_minmax.c`; used there for BBR's bandwidth and TCP's minimum RTT): the best value of the window and the best
-//! after it, and after that, so that when the best grows too old its successor is at hand. Three samples stand for the whole window: in the worst case the
-//! answer is that of a younger part of the window.
+//! Kathleen Nichols' estimator (Linux `lib/win_minmax.c`; used there for BBR's bandwidth and TCP's minimum RTT). It stores the best value of the window, the
+//! best value after that, and the best value after both. When the best value expires, the next one takes its place. Three samples stand for the whole window:
+//! in the worst case the result is that of a younger part of the window.
 
-/// The greatest of the values of the last `window` units of whatever clock `at` counts (rounds, nanoseconds). The least: keep `std::cmp::Reverse` values.
+/// Maximum of the values in the last `window` units of the clock that `at` counts (rounds, nanoseconds). For a minimum, store `std::cmp::Reverse` values.
 #[derive(Clone, Copy, Debug)]
 pub struct Windowed<T> {
     window: u64,
-    kept: [Sample<T>; 3],
+    samples: [Sample<T>; 3],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -18,58 +18,58 @@ struct Sample<T> {
 }
 
 impl<T: Ord + Copy> Windowed<T> {
-    /// A filter that holds one value.
+    /// Creates a filter that holds one value.
     pub fn new(window: u64, at: u64, value: T) -> Self {
-        Self { window, kept: [Sample { at, value }; 3] }
+        Self { window, samples: [Sample { at, value }; 3] }
     }
 
-    /// The best value.
+    /// Returns the best value in the window.
     pub fn get(&self) -> T {
-        self.kept[0].value
+        self.samples[0].value
     }
 
-    /// Forgets everything but this value.
+    /// Replaces all values by this one.
     pub fn reset(&mut self, at: u64, value: T) {
-        self.kept = [Sample { at, value }; 3];
+        self.samples = [Sample { at, value }; 3];
     }
 
-    /// From the next value on the window is this long.
+    /// Sets the window; it applies from the next value on.
     pub const fn set_window(&mut self, window: u64) {
         self.window = window;
     }
 
-    /// Takes a value; `at` never decreases. Returns the best.
+    /// Adds a value and returns the best one; `at` never decreases.
     pub fn update(&mut self, at: u64, value: T) -> T {
         let new = Sample { at, value };
         let age = |s: &Sample<T>| at.saturating_sub(s.at);
-        if value >= self.kept[0].value || age(&self.kept[2]) > self.window {
+        if value >= self.samples[0].value || age(&self.samples[2]) > self.window {
             self.reset(at, value);
             return value;
         }
-        if value >= self.kept[1].value {
-            self.kept[1] = new;
-            self.kept[2] = new;
-        } else if value >= self.kept[2].value {
-            self.kept[2] = new;
+        if value >= self.samples[1].value {
+            self.samples[1] = new;
+            self.samples[2] = new;
+        } else if value >= self.samples[2].value {
+            self.samples[2] = new;
         }
-        if age(&self.kept[0]) > self.window {
-            // Twice at most: the third was found young enough above.
+        if age(&self.samples[0]) > self.window {
+            // Twice at most: the third sample is young enough, as checked above.
             self.promote(new);
-            if age(&self.kept[0]) > self.window {
+            if age(&self.samples[0]) > self.window {
                 self.promote(new);
             }
-        } else if self.kept[1].at == self.kept[0].at && age(&self.kept[0]) > self.window / 4 {
-            // A quarter of the window without a runner-up: take one from here on.
-            self.kept[1] = new;
-            self.kept[2] = new;
-        } else if self.kept[2].at == self.kept[1].at && age(&self.kept[0]) > self.window / 2 {
-            self.kept[2] = new;
+        } else if self.samples[1].at == self.samples[0].at && age(&self.samples[0]) > self.window / 4 {
+            // A quarter of the window has passed without a second best value: use this one.
+            self.samples[1] = new;
+            self.samples[2] = new;
+        } else if self.samples[2].at == self.samples[1].at && age(&self.samples[0]) > self.window / 2 {
+            self.samples[2] = new;
         }
         self.get()
     }
 
     fn promote(&mut self, new: Sample<T>) {
-        self.kept = [self.kept[1], self.kept[2], new];
+        self.samples = [self.samples[1], self.samples[2], new];
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use std::cmp::Reverse;
 
     #[test]
-    fn the_best_is_forgotten_after_the_window() {
+    fn the_maximum_expires_after_the_window() {
         let mut f = Windowed::new(10, 0, 0_u64);
         f.update(1, 100);
         for at in 2..=11 {
@@ -90,10 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_kept_by_reversing() {
+    fn reversed_values_give_the_minimum() {
         let mut f = Windowed::new(300, 0, Reverse(40_u64));
         f.update(1, Reverse(30));
-        // A runner-up is looked for once a quarter of the window has passed.
+        // A second best value is stored once a quarter of the window has passed.
         f.update(100, Reverse(35));
         assert_eq!(f.get(), Reverse(30));
         assert_eq!(f.update(302, Reverse(36)), Reverse(35));
@@ -101,26 +101,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_is_in_the_window_and_never_above_its_maximum(steps in prop::collection::vec((0_u64..4, 0_u64..1000), 1..300), window in 1_u64..40) {
+        fn the_result_is_in_the_window_and_at_most_its_maximum(steps in prop::collection::vec((0_u64..4, 0_u64..1000), 1..300), window in 1_u64..40) {
             let mut f = Windowed::new(window, 0, 0_u64);
-            let mut seen = vec![(0, 0)];
+            let mut history = vec![(0, 0)];
             let mut at = 0;
             for (step, value) in steps {
                 at += step;
-                seen.push((at, value));
-                let got = f.update(at, value);
-                let inside: Vec<u64> = seen.iter().filter(|(t, _)| at - t <= window).map(|&(_, v)| v).collect();
-                prop_assert!(inside.contains(&got));
-                prop_assert!(got >= value && got <= *inside.iter().max().unwrap());
+                history.push((at, value));
+                let result = f.update(at, value);
+                let inside: Vec<u64> = history.iter().filter(|(t, _)| at - t <= window).map(|&(_, v)| v).collect();
+                prop_assert!(inside.contains(&result));
+                prop_assert!(result >= value && result <= *inside.iter().max().unwrap());
             }
         }
 
         #[test]
-        fn it_is_exact_while_the_best_is_young(values in prop::collection::vec(0_u64..1000, 1..100)) {
+        fn the_result_is_exact_before_anything_expires(values in prop::collection::vec(0_u64..1000, 1..100)) {
             let mut f = Windowed::new(1000, 0, 0_u64);
             for (at, &value) in values.iter().enumerate() {
-                let got = f.update(at as u64, value);
-                prop_assert_eq!(got, *values[..=at].iter().max().unwrap());
+                let result = f.update(at as u64, value);
+                prop_assert_eq!(result, *values[..=at].iter().max().unwrap());
             }
         }
     }

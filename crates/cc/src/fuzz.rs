@@ -1,4 +1,4 @@
-//! Model-based fuzzing of every controller of the registry, with options at the ends of their ranges: whatever a sender tells it, in any order, it answers sanely.
+//! Model-based fuzzing of every registered controller, with options at the ends of their ranges: window and rate stay positive whatever a sender reports.
 
 use super::registry::{Allowed, CONTROLLERS, Config, Entry, Options};
 use super::testing::{MSS, ack_at, in_bytes, state_of};
@@ -7,18 +7,18 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What may happen next.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Step {
     Ack { packets: u64, lost: u64, rtt: Option<u64>, interval: Option<u64>, state: u8, flags: u8, in_flight: u64 },
-    Congested { what: u8, in_flight: u64 },
+    Congestion { kind: u8, in_flight: u64 },
     SetCwnd { packets: u64 },
     SetSsthresh { packets: u64 },
     Sent { in_flight: u64, app_limited: bool },
     Hint { ahead: u64 },
 }
 
-/// Up to `2^bits`, spread evenly over the magnitudes.
+/// Returns values up to `2^bits`, spread evenly over the orders of magnitude.
 fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
     (0..=bits).prop_flat_map(|b| 0..=(1_u64 << b))
 }
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
         });
     let step = prop_oneof![
         20 => ack,
-        3 => (any::<u8>(), magnitude(24)).prop_map(|(what, in_flight)| Step::Congested { what, in_flight }),
+        3 => (any::<u8>(), magnitude(24)).prop_map(|(kind, in_flight)| Step::Congestion { kind, in_flight }),
         1 => magnitude(40).prop_map(|packets| Step::SetCwnd { packets }),
         1 => magnitude(40).prop_map(|packets| Step::SetSsthresh { packets }),
         1 => (magnitude(24), any::<bool>()).prop_map(|(in_flight, app_limited)| Step::Sent { in_flight, app_limited }),
@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
     (magnitude(36), step)
 }
 
-/// The sender's side of the story, kept consistent: counters only grow.
+/// State of the sender, kept consistent: counters only grow.
 #[derive(Default)]
 struct Sender {
     now: Time,
@@ -72,7 +72,7 @@ impl Sender {
         self.una += if flag(0) { packets } else { 0 };
         let rtt = rtt.map(Nanos);
         Some(AckSample {
-            // Segments need not be full.
+            // Segments may be short.
             acked: Bytes(in_bytes(packets).0.saturating_sub(if flag(1) { 700 } else { 0 })),
             cumulative: if flag(0) { in_bytes(packets) } else { Bytes::ZERO },
             newly_lost: in_bytes(lost),
@@ -107,8 +107,8 @@ impl Sender {
     }
 }
 
-const fn event(what: u8) -> Congestion {
-    match what % 8 {
+const fn event(kind: u8) -> Congestion {
+    match kind % 8 {
         0 => Congestion::Loss,
         1 => Congestion::Ecn,
         2 => Congestion::Timeout,
@@ -116,11 +116,11 @@ const fn event(what: u8) -> Congestion {
         4 => Congestion::Undo,
         5 => Congestion::RecoveryEnd,
         6 => Congestion::TailLoss,
-        _ => Congestion::Restart(Nanos::from_millis(what as u64 * 100)),
+        _ => Congestion::Restart(Nanos::from_millis(kind as u64 * 100)),
     }
 }
 
-/// Every option of a controller at its default, its least or its greatest value, by two bits of `pick` each.
+/// Sets every option of a controller to its default, smallest or largest value, by two bits of `pick` each.
 fn extremes(entry: &Entry, pick: u128) -> BTreeMap<String, f64> {
     let ends = |allowed| match allowed {
         Allowed::Switch => (0.0, 1.0),
@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_history_breaks_a_controller(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
+    fn window_and_rate_stay_positive_after_any_events(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
         for entry in CONTROLLERS {
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
             let options = Options::check(entry, &extremes(entry, pick)).expect("in range");
@@ -174,7 +174,7 @@ proptest! {
                         controller.on_acked(&ack);
                         controller.on_ack(&ack);
                     }
-                    Step::Congested { what, in_flight } => controller.on_congestion(sender.now, event(*what), in_bytes(*in_flight)),
+                    Step::Congestion { kind, in_flight } => controller.on_congestion(sender.now, event(*kind), in_bytes(*in_flight)),
                     Step::SetCwnd { packets } => controller.set_cwnd(in_bytes(*packets)),
                     Step::SetSsthresh { packets } => controller.set_ssthresh(in_bytes(*packets)),
                     Step::Sent { in_flight, app_limited } => controller.on_sent(sender.now, in_bytes(*in_flight), *app_limited),

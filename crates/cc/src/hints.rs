@@ -1,37 +1,38 @@
-//! Path hints: how a controller learns of reconfigurations of its path (handovers) ahead of time, and how wrong it may be told.
+//! Path hints: announcements of reconfigurations (handovers) to a controller ahead of time, and their errors.
 //!
-//! A controller says in its registry entry what it needs ([`Needs`]). One that needs the schedule is told all of it when its connection is made, each time through
-//! `Controller::on_path_hint`, with the error that its tunables state. Nothing else of the path is told: not where it leads, nor what it can carry.
+//! The registry entry of a controller declares what it needs ([`Needs`]). A controller that needs the schedule receives all of it when its connection is made:
+//! one call of `Controller::on_path_hint` per reconfiguration, with the error that its tunables set. It receives nothing else about the path: neither the next
+//! route nor its capacity.
 
 use super::PathHint;
 use super::registry::{Allowed, OptionSpec, Options};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Time};
 
-/// What a controller has to know of the path beyond what ACKs tell.
+/// Path information that a controller needs beyond ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
     Nothing,
-    /// When the path will be reconfigured.
+    /// Times of the reconfigurations.
     Schedule,
-    /// What the wall clock shows, for schedules that are known by it.
+    /// Wall-clock time, for schedules that follow it.
     Clock,
-    /// Nothing: it learns when changes are to be expected; the schedule, if its tunable `hints` asks for it.
+    /// Nothing: it learns the reconfiguration times from RTTs. It receives the schedule too if its tunable `hints` is `schedule`.
     Learned,
 }
 
-/// What there is to tell.
+/// Path information that hints are made from.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// When the path is reconfigured.
+    /// Times of the reconfigurations.
     pub reconfigurations: Vec<Time>,
-    /// What a wall clock shows when the sender's clock is zero [ns since 1970-01-01 UTC].
+    /// Wall-clock time when the sender's clock is zero [ns since 1970-01-01 UTC].
     pub start_unix_ns: i64,
 }
 
 impl Needs {
-    /// Its name for users.
+    /// Returns the name for users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,127 +44,127 @@ impl Needs {
     }
 }
 
-const CHOSEN: &str = "chosen here: a perfect schedule";
-/// How much later than it happens a reconfiguration is announced for.
+const PERFECT: &str = "chosen here: a perfect schedule";
+/// Constant error of the announced reconfiguration times.
 pub const OFFSET: OptionSpec = OptionSpec {
     name: "hint_offset_ms",
     unit: "ms",
-    description: "how much later than they happen reconfigurations are announced for; negative: earlier",
+    description: "constant error of the expected reconfiguration times; positive: later than they happen, negative: earlier",
     default: 0.0,
     allowed: Allowed::Range(-15_000.0, 15_000.0),
-    source: CHOSEN,
+    source: PERFECT,
 };
-/// Spread of that.
+/// Random error of each announced time.
 pub const JITTER: OptionSpec = OptionSpec {
     name: "hint_jitter_ms",
     unit: "ms",
-    description: "a random error of each announcement besides, even within ± this",
+    description: "random error added to each announced time, uniform within ± this value",
     default: 0.0,
     allowed: Allowed::Range(0.0, 15_000.0),
-    source: CHOSEN,
+    source: PERFECT,
 };
-/// Reconfigurations that are not announced.
+/// Share of the reconfigurations that are not announced.
 pub const MISSING: OptionSpec = OptionSpec {
     name: "hint_missing",
     unit: "",
     description: "share of reconfigurations that are not announced",
     default: 0.0,
     allowed: Allowed::Range(0.0, 1.0),
-    source: CHOSEN,
+    source: PERFECT,
 };
 
-/// How often satellites are reassigned by the wall clock ([`WallClock`]).
+/// Period of the satellite reassignments by the wall clock ([`WallClock`]).
 pub const PERIOD: OptionSpec = OptionSpec {
     name: "period_s",
     unit: "s",
-    description: "how often satellites are reassigned",
+    description: "period of the satellite reassignments",
     default: 15.0,
     allowed: Allowed::Range(3.0, 3600.0),
     source: "`PERIOD`",
 };
 
-/// When in that period; `source` names it in a controller's published code.
+/// Phase of the reassignments in that period; `source` names it in a controller's published code.
 #[must_use]
 pub const fn reassigned_at(least_s: f64, source: &'static str) -> OptionSpec {
     OptionSpec {
         name: "reassigned_at_s",
         unit: "s",
-        description: "when, after the full period of the wall clock",
+        description: "time of the reassignment within each period, counted from a full period of the wall clock",
         default: 12.0,
         allowed: Allowed::Range(least_s, 3600.0),
         source,
     }
 }
 
-/// What a controller with these options is told of reconfigurations at `times`. Each has its own draws, so that changing one error does not move another's.
+/// Returns the hints for reconfigurations at `times`. Each has its own random draws, so that changing one error does not change another.
 #[must_use]
-pub fn announced(times: &[Time], options: &Options, random: &mut Stream) -> Vec<PathHint> {
+pub fn announce(times: &[Time], options: &Options, random: &mut Stream) -> Vec<PathHint> {
     let (offset_ms, jitter_ms) = (options.get(OFFSET.name), options.get(JITTER.name));
     let missing = options.get(MISSING.name);
     times
         .iter()
         .filter_map(|&at| {
-            let (spread, kept) = (random.uniform_in(-1.0, 1.0), random.uniform() >= missing);
+            let (spread, is_announced) = (random.uniform_in(-1.0, 1.0), random.uniform() >= missing);
             let error_ms = offset_ms + spread * jitter_ms;
-            kept.then(|| PathHint::Reconfiguration(moved(at, error_ms)))
+            is_announced.then(|| PathHint::Reconfiguration(shift(at, error_ms)))
         })
         .collect()
 }
 
-fn moved(at: Time, by_ms: f64) -> Time {
+fn shift(at: Time, by_ms: f64) -> Time {
     let by = Nanos::from_secs_f64(libm::fabs(by_ms) / 1e3).unwrap_or(Nanos::MAX);
     if by_ms < 0.0 { Time(at.0.saturating_sub(by.0)) } else { Time(at.0.saturating_add(by.0)) }
 }
 
-/// A clock that shows `start_unix_ns` when the sender's is zero, as far wrong as these options say: late by `hint_offset_ms`.
+/// Returns the wall-clock hint: `start_unix_ns` when the sender's clock is zero, late by `hint_offset_ms`.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // 15 s at most
-pub fn clock(start_unix_ns: i64, options: &Options) -> PathHint {
+pub fn wall_clock(start_unix_ns: i64, options: &Options) -> PathHint {
     PathHint::WallClock(start_unix_ns.saturating_sub((options.get(OFFSET.name) * 1e6) as i64))
 }
 
-/// The announcements a controller keeps, in order.
+/// Announced reconfiguration times, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     times: Vec<Time>,
 }
 
 impl Schedule {
-    /// Takes one.
+    /// Stores an announcement.
     pub fn on_path_hint(&mut self, hint: &PathHint) {
         if let PathHint::Reconfiguration(at) = *hint {
             self.times.insert(self.times.partition_point(|&time| time <= at), at);
         }
     }
 
-    /// The last announced time up to `now`.
+    /// Returns the last announced time up to `now`.
     #[must_use]
     pub fn last_before(&self, now: Time) -> Option<Time> {
         let begun = self.times.partition_point(|&at| at <= now);
         begun.checked_sub(1).map(|last| self.times[last])
     }
 
-    /// Whether `now` lies between `early` before an announced time and `hold` after that moment.
+    /// Returns whether `now` is in the interval of length `hold` that begins `early` before an announced time.
     #[must_use]
     pub fn is_near(&self, now: Time, early: Nanos, hold: Nanos) -> bool {
-        // The latest announcement that began by now.
+        // The latest announcement whose interval has begun.
         let begun = self.times.partition_point(|&at| at.0.saturating_sub(early.0) <= now.0);
         begun > 0 && now.0 < self.times[begun - 1].0.saturating_sub(early.0).saturating_add(hold.0)
     }
 }
 
-/// The wall clock, once it is told, and when satellites are reassigned by it.
+/// Wall clock, and the satellite reassignments that follow it.
 #[derive(Clone, Debug)]
 pub struct WallClock {
     /// [ns]
     period: u64,
     reassigned_at: u64,
-    /// What it shows when the sender's clock is zero; `None`: nobody told, and nothing is expected.
+    /// Wall-clock time when the sender's clock is zero; `None`: unknown, so that no reassignment is expected.
     unix_ns: Option<i64>,
 }
 
 impl WallClock {
-    /// As the tunables [`PERIOD`] and [`reassigned_at`] say.
+    /// Reads the tunables [`PERIOD`] and [`reassigned_at`].
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let seconds = |name: &str| Nanos::from_secs_f64(options.get(name)).map_or(u64::MAX, |span| span.0);
@@ -171,16 +172,16 @@ impl WallClock {
         Self { period, reassigned_at: seconds("reassigned_at_s") % period, unix_ns: None }
     }
 
-    /// Takes what it shows.
+    /// Stores the wall-clock time.
     pub const fn on_path_hint(&mut self, hint: &PathHint) {
         if let PathHint::WallClock(unix_ns) = *hint {
             self.unix_ns = Some(unix_ns);
         }
     }
 
-    /// Time until the next reassignment; zero: now.
+    /// Returns the time until the next reassignment; zero: now.
     #[must_use]
-    pub fn ahead(&self, now: Time) -> Option<Nanos> {
+    pub fn time_to_next(&self, now: Time) -> Option<Nanos> {
         let unix_ns = i128::from(self.unix_ns?) + i128::from(now.0);
         let ahead = (i128::from(self.reassigned_at) - unix_ns).rem_euclid(i128::from(self.period));
         u64::try_from(ahead).ok().map(Nanos)
@@ -198,61 +199,61 @@ mod tests {
         Time(n * 1_000_000_000)
     }
 
-    fn told(given: &[(&str, f64)], times: &[Time]) -> Vec<u64> {
+    fn announced_times(given: &[(&str, f64)], times: &[Time]) -> Vec<u64> {
         let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
         let options = Options::check(find("satcp").expect("known"), &given).expect("in range");
-        let hints = announced(times, &options, &mut Streams::new(1).stream("hints"));
+        let hints = announce(times, &options, &mut Streams::new(1).stream("hints"));
         let time = |hint: &PathHint| if let PathHint::Reconfiguration(at) = hint { Some(at.0) } else { None };
         hints.iter().filter_map(time).collect()
     }
 
     #[test]
-    fn a_perfect_schedule_is_told_as_it_is_and_an_offset_moves_it() {
-        assert_eq!(told(&[], &[s(15), s(30)]), [s(15).0, s(30).0]);
-        assert_eq!(told(&[("hint_offset_ms", -200.0)], &[s(15)]), [14_800_000_000]);
-        assert_eq!(told(&[("hint_offset_ms", -200.0)], &[Time(1)]), [0]);
+    fn a_perfect_schedule_announces_the_true_times_and_an_offset_shifts_them() {
+        assert_eq!(announced_times(&[], &[s(15), s(30)]), [s(15).0, s(30).0]);
+        assert_eq!(announced_times(&[("hint_offset_ms", -200.0)], &[s(15)]), [14_800_000_000]);
+        assert_eq!(announced_times(&[("hint_offset_ms", -200.0)], &[Time(1)]), [0]);
     }
 
     #[test]
-    fn jitter_is_even_and_misses_have_their_share() {
+    fn jitter_is_uniform_and_the_given_share_is_not_announced() {
         let times: Vec<Time> = (1..=1000).map(|k| s(15 * k)).collect();
-        let errors: Vec<i64> = told(&[("hint_jitter_ms", 100.0)], &times)
+        let errors: Vec<i64> = announced_times(&[("hint_jitter_ms", 100.0)], &times)
             .iter()
             .zip(&times)
-            .map(|(&told, at)| told.cast_signed() - at.0.cast_signed())
+            .map(|(&announced, at)| announced.cast_signed() - at.0.cast_signed())
             .collect();
         assert!(errors.iter().all(|e| e.abs() <= 100_000_000));
         let mean = errors.iter().sum::<i64>() / 1000;
         // 58 ms of standard deviation, by the square root of 1000: 4 σ.
         assert!(mean.abs() < 7_300_000, "{mean}");
-        let kept = told(&[("hint_missing", 0.25)], &times).len();
-        assert!(kept.abs_diff(750) < 55, "{kept}"); // 4 σ of 13.7
-        assert!(told(&[("hint_missing", 1.0)], &times).is_empty());
+        let count = announced_times(&[("hint_missing", 0.25)], &times).len();
+        assert!(count.abs_diff(750) < 55, "{count}"); // 4 σ of 13.7
+        assert!(announced_times(&[("hint_missing", 1.0)], &times).is_empty());
     }
 
     #[test]
-    fn an_announcement_holds_from_early_for_as_long_as_it_is_held() {
+    fn a_time_is_near_an_announcement_from_early_before_it_for_the_hold_time() {
         let mut schedule = Schedule::default();
         for at in [s(30), s(15), s(16)] {
             schedule.on_path_hint(&PathHint::Reconfiguration(at));
         }
         let near = |ms: u64| schedule.is_near(Time(ms * 1_000_000), Nanos::from_millis(500), Nanos::from_millis(2300));
         assert!(!near(14_499) && near(14_500) && near(16_799));
-        // The one at 16 s starts the hold anew.
+        // The announcement at 16 s restarts the hold.
         assert!(near(17_799) && !near(17_800) && near(29_500) && !near(31_800));
         assert!(!Schedule::default().is_near(s(1), Nanos::ZERO, Nanos::MAX));
     }
 
     #[test]
-    fn a_wall_clock_says_how_long_it_is_until_the_next_reassignment() {
+    fn the_wall_clock_gives_the_time_to_the_next_reassignment() {
         let options = Options::check(find("satpipe").expect("known"), &BTreeMap::new()).expect("defaults");
         let mut clock = WallClock::new(&options);
-        assert_eq!(clock.ahead(s(1)), None);
+        assert_eq!(clock.time_to_next(s(1)), None);
         // 1,778,403,600 s is a multiple of 15; satellites are reassigned 12 s after one.
         for (shown_s, ahead_s) in [(1_778_403_600, 12), (1_778_403_611, 1), (1_778_403_612, 0), (1_778_403_613, 14), (-3, 0), (-4, 1)] {
             clock.on_path_hint(&PathHint::WallClock(shown_s * 1_000_000_000));
-            assert_eq!(clock.ahead(Time::ZERO), Some(Nanos::from_secs(ahead_s)), "{shown_s}");
+            assert_eq!(clock.time_to_next(Time::ZERO), Some(Nanos::from_secs(ahead_s)), "{shown_s}");
         }
-        assert_eq!(clock.ahead(Time(1)), Some(Nanos(999_999_999)));
+        assert_eq!(clock.time_to_next(Time(1)), Some(Nanos(999_999_999)));
     }
 }

@@ -1,9 +1,9 @@
-//! Hybla: a long path's window grows as fast in time as that of a path of 25 ms would.
+//! Hybla: a window that grows as fast in time as that of a path of 25 ms, whatever the RTT.
 //!
 //! Source: Caini and Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite Communications and
-//! Networking 22(5), 2004; Linux `net/ipv4/tcp_hybla.c`, 6.18, in its integers: ρ in 1/8, growth in 1/128 of a packet per ACK, whatever the ACK covers. A connection begins
+//! Networking 22(5), 2004; Linux `net/ipv4/tcp_hybla.c`, 6.18, in its integers: ρ in 1/8, growth in 1/128 of a packet per ACK, whatever the ACK covers. A connection starts
 //! with ρ packets. A receiver with GRO acknowledges a burst of packets at once, and Hybla then grows more slowly than Reno, which counts packets
-//! (`tcp_reno_cong_avoid` has `acked`, `hybla_cong_avoid` does not use it).
+//! (`tcp_reno_cong_avoid` uses `acked`, `hybla_cong_avoid` does not).
 
 use super::hints::Needs;
 use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
@@ -22,7 +22,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "rtt0_ms",
             unit: "ms",
-            description: "RTT of the path to keep up with",
+            description: "reference RTT: the window grows as fast as on a path with this RTT",
             default: RTT0_MS,
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`rtt0`",
@@ -30,7 +30,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "counts",
             unit: "",
-            description: "what raises the window: each ACK, as in Linux, or each packet that an ACK covers, as in the paper, where every packet has an ACK",
+            description: "unit of growth: each ACK, as in Linux, or each packet that an ACK covers, as in the paper, which assumes an ACK per packet",
             default: 0.0,
             allowed: Allowed::Choice(COUNTS),
             source: "`hybla_cong_avoid`",
@@ -54,7 +54,7 @@ const MAX_CWND_PACKETS: u64 = 65_535;
 /// Fewest in the threshold (RFC 5681 §3.1, equation 4).
 const MIN_SSTHRESH_PACKETS: u64 = 2;
 
-/// Hybla.
+/// Hybla congestion control.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     mss: u32,
@@ -62,16 +62,16 @@ pub struct Hybla {
     rtt0: Nanos,
     /// Whether each packet that an ACK covers raises the window, as if it had an ACK of its own.
     counts_packets: bool,
-    /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured.
+    /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured yet.
     rho_8: u64,
-    /// Least smoothed RTT; ρ is taken from it.
+    /// Smallest smoothed RTT, which determines ρ.
     min_srtt: Nanos,
-    /// Growth not yet worth a packet [1/128].
+    /// Growth that has not added up to a packet yet [1/128].
     credit: u64,
 }
 
 impl Hybla {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         Self {
@@ -85,13 +85,13 @@ impl Hybla {
         }
     }
 
-    /// `hybla_recalc_param`.
-    fn measure(&mut self, srtt: Nanos) {
+    /// Computes ρ (`hybla_recalc_param`).
+    fn update_rho(&mut self, srtt: Nanos) {
         self.rho_8 = u64::try_from(u128::from(srtt.0) * 8 / u128::from(self.rtt0.0)).unwrap_or(u64::MAX).clamp(8, u64::from(u32::MAX));
         self.min_srtt = srtt;
     }
 
-    /// Growth for an ACK [1/128 packet].
+    /// Returns the growth for an ACK [1/128 packet].
     fn growth(&self) -> u64 {
         if self.window.in_slow_start() {
             // 2^ρ − 1, ρ in two parts.
@@ -103,41 +103,41 @@ impl Hybla {
         }
     }
 
-    /// Raise the window by one growth.
+    /// Raises the window by the growth of one ACK or packet.
     fn grow(&mut self) {
         let (growth, in_slow_start) = (self.growth(), self.window.in_slow_start());
         let slow_acks = if !in_slow_start && growth < PACKET { self.window.count_ack() } else { 0 };
         self.credit += growth % PACKET;
         let mut packets = growth / PACKET + self.credit / PACKET;
         // ρ² / cwnd rounds to nothing in a window above 128 ρ² packets: it grows by one per window of ACKs.
-        let waited = growth == 0 && slow_acks >= self.window.cwnd_packets();
-        packets += u64::from(waited);
-        if self.credit >= PACKET || waited {
-            self.window.forget_count();
+        let window_passed = growth == 0 && slow_acks >= self.window.cwnd_packets();
+        packets += u64::from(window_passed);
+        if self.credit >= PACKET || window_passed {
+            self.window.reset_count();
         }
         self.credit %= PACKET;
         let grown = self.window.cwnd_packets() + packets;
-        let most = if in_slow_start { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
-        self.window.set_cwnd_packets(grown.min(most));
+        let limit = if in_slow_start { self.window.ssthresh_packets().min(MAX_CWND_PACKETS) } else { MAX_CWND_PACKETS };
+        self.window.set_cwnd_packets(grown.min(limit));
     }
 }
 
 impl Controller for Hybla {
-    /// `hybla_init`.
+    /// Sets the first window (`hybla_init`).
     fn on_established(&mut self, _now: Time, rtt: Option<Nanos>) {
-        self.measure(rtt.unwrap_or_default());
+        self.update_rho(rtt.unwrap_or_default());
         self.window.set_cwnd_packets((self.rho_8 / 8).min(MAX_CWND_PACKETS));
     }
 
-    /// `hybla_cong_avoid`.
+    /// Grows the window (`hybla_cong_avoid`).
     fn on_ack(&mut self, ack: &AckSample) {
         if ack.srtt < self.min_srtt {
-            self.measure(ack.srtt);
+            self.update_rho(ack.srtt);
         }
         if !ack.cwnd_limited {
             return;
         }
-        // Reno while anything is amiss.
+        // Reno growth in every state but `Open`.
         if ack.recovery != RecoveryState::Open {
             let mut acked = clamped_packets(ack.acked, self.mss);
             if self.window.in_slow_start() {
@@ -159,7 +159,7 @@ impl Controller for Hybla {
             Congestion::Loss | Congestion::Ecn | Congestion::Timeout => {
                 self.window.reduce((self.window.cwnd_packets() / 2).max(MIN_SSTHRESH_PACKETS));
             }
-            Congestion::TimeoutAgain => self.window.forget_count(),
+            Congestion::TimeoutAgain => self.window.reset_count(),
             Congestion::Undo => self.window.undo(),
             Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Window [packets] every 40 ms (ρ = 1.5 by eighths) over 100 packets an RTT and as many of queue; transmission 200 is lost.
+    /// Window [packets] every 40 ms (ρ = 1.5 by eighths) over 100 packets per RTT and a queue of as many; transmission 200 is lost.
     #[test]
     fn window_trace() {
         let rtt = Nanos::from_millis(40);
@@ -218,14 +218,14 @@ mod tests {
     const TRACE: [u64; 20] = [1, 2, 6, 17, 48, 136, 309, 185, 185, 185, 185, 185, 185, 185, 186, 187, 188, 189, 189, 190];
 
     #[test]
-    fn a_connection_begins_with_rho_packets() {
+    fn a_connection_starts_with_rho_packets() {
         for (rtt_ms, packets) in [(10, 1), (25, 1), (50, 2), (350, 14), (600, 24)] {
             assert_eq!(hybla(rtt_ms).cwnd(), in_bytes(packets), "{rtt_ms} ms");
         }
     }
 
     #[test]
-    fn slow_start_adds_two_to_the_rho_less_one_per_ack() {
+    fn slow_start_adds_two_to_the_power_of_rho_minus_one_per_ack() {
         let mut h = hybla(50);
         acks(&mut h, 50, 10);
         assert_eq!(h.cwnd(), in_bytes(2 + 30));
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!((h.cwnd(), h.credit), (in_bytes(101), 122));
     }
 
-    /// ρ = 2: above 128 · ρ² = 512 packets an ACK is worth less than 1/128 of a packet.
+    /// ρ = 2: above 128 · ρ² = 512 packets an ACK adds less than 1/128 of a packet.
     #[test]
-    fn where_growth_rounds_to_nothing_a_window_of_acks_is_worth_a_packet() {
+    fn growth_that_rounds_to_zero_is_a_packet_per_window_of_acks() {
         let mut h = hybla(50);
         h.set_cwnd(in_bytes(600));
         h.set_ssthresh(in_bytes(600));
@@ -261,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn what_fractions_carried_begins_the_count_anew() {
+    fn growth_by_fractions_restarts_the_count_of_acks() {
         let mut h = hybla(50);
         h.set_cwnd(in_bytes(512));
         h.set_ssthresh(in_bytes(512));
-        // 2 · 16² / 512 = 1 of 128 an ACK: a packet after 128 of them, and then one after 513.
+        // 2 · 16² / 512 = 1 of 128 per ACK: a packet after 128 of them, and then one after 513.
         acks(&mut h, 50, 128);
         assert_eq!(h.cwnd(), in_bytes(513));
         acks(&mut h, 50, 512);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rho_follows_the_least_smoothed_rtt_only() {
+    fn rho_follows_only_the_smallest_smoothed_rtt() {
         let mut h = hybla(100);
         acks(&mut h, 200, 1);
         assert_eq!(h.rho_8, 32);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(h.rho_8, 16);
     }
 
-    /// Windows [packets] of Hybla and Reno at 25 ms (ρ = 1) from the same start, after `acks` ACKs for `covered` packets each.
+    /// Returns the windows [packets] of Hybla and Reno at 25 ms (ρ = 1) from the same start, after `acks` ACKs for `covered` packets each.
     fn beside_reno(counts: &str, slow_start: bool, acks: u64, covered: u64) -> (u64, u64) {
         let given = BTreeMap::from([("counts".to_owned(), ENTRY.read_option("counts", counts).expect("a choice"))]);
         let mut hybla = registry::build("hybla", &config(), &given).expect("hybla");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rho_one_it_is_reno_where_every_packet_has_an_ack() {
+    fn at_rho_one_it_equals_reno_with_an_ack_per_packet() {
         for counts in ["acks", "packets"] {
             assert_eq!(beside_reno(counts, true, 200, 1), (456, 456), "{counts}");
             assert_eq!(beside_reno(counts, false, 5_000, 1), (274, 274), "{counts}");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_for_many_packets_is_worth_one_unless_packets_are_counted() {
+    fn an_ack_for_many_packets_counts_once_unless_packets_are_counted() {
         assert_eq!(beside_reno("acks", true, 100, 12), (256 + 100, 256 + 1_200));
         assert_eq!(beside_reno("packets", true, 100, 12), (256 + 1_200, 256 + 1_200));
         assert_eq!(beside_reno("acks", false, 5_000, 12), (274, 430));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn while_anything_is_amiss_it_is_reno() {
+    fn outside_of_the_open_state_it_is_reno() {
         let mut h = hybla(350);
         h.set_cwnd(in_bytes(10));
         h.on_ack(&AckSample { srtt: Nanos::from_millis(350), recovery: RecoveryState::Disorder, ..ack_at(Time::ZERO) });

@@ -1,47 +1,47 @@
-//! Classic `HyStart`: leaves slow start before it overflows the queue.
+//! Classic `HyStart`: ends slow start before the queue overflows.
 //!
 //! Source: Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55(9), 2011; as Linux has it
-//! (`net/ipv4/tcp_cubic.c`, `hystart_update`, 6.18). Composable: a controller calls [`HyStart::on_ack`] on every ACK in slow start and leaves it when told so.
+//! (`net/ipv4/tcp_cubic.c`, `hystart_update`, 6.18). Composable: a controller calls [`HyStart::on_ack`] on every ACK in slow start and leaves it on true.
 
 use super::AckSample;
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// It stays quiet below this window [packets] (`hystart_low_window`).
+/// Smallest window at which it ends slow start [packets] (`hystart_low_window`).
 const LOW_WINDOW_PACKETS: u64 = 16;
-/// RTT samples of a round before their minimum is believed (`HYSTART_MIN_SAMPLES`).
+/// RTT samples of a round before their minimum is used (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u32 = 8;
-/// Least rise of a round's minimum RTT that counts (`HYSTART_DELAY_MIN`).
+/// Smallest rise of a round's minimum RTT that counts (`HYSTART_DELAY_MIN`).
 const DELAY_MIN: Nanos = Nanos::from_millis(4);
 /// Rise that always counts (`HYSTART_DELAY_MAX`).
 const DELAY_MAX: Nanos = Nanos::from_millis(16);
-/// ACKs this close belong to one train (`hystart_ack_delta_us`).
+/// Largest gap between two ACKs of one train (`hystart_ack_delta_us`).
 const ACK_DELTA: Nanos = Nanos::from_millis(2);
-/// Bursts whose serialisation the train's length is excused for, and the most excused (`hystart_ack_delay`).
-const EXCUSED_BURSTS: u64 = 4;
-const EXCUSED_MAX: Nanos = Nanos::from_millis(1);
-/// Largest burst a device takes [bytes] (`GSO_LEGACY_MAX_SIZE`, Linux `include/linux/netdevice.h`).
+/// Bursts whose serialisation time is added to the train's threshold, and the most that is added (`hystart_ack_delay`).
+const ALLOWED_BURSTS: u64 = 4;
+const MAX_BURST_ALLOWANCE: Nanos = Nanos::from_millis(1);
+/// Largest burst that a device takes [bytes] (`GSO_LEGACY_MAX_SIZE`, Linux `include/linux/netdevice.h`).
 const GSO_MAX_BYTES: u64 = 65_536;
 
-/// The two detectors and the round they watch.
+/// The two detectors, ACK train and delay increase, and the current round.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     paced: bool,
-    found: bool,
+    triggered: bool,
     round_start: Time,
     last_ack: Time,
-    /// The round is over once this is acknowledged; `None`: what is sent by the next ACK.
+    /// The round ends once data beyond this is acknowledged; `None`: the next ACK sets it to `snd_nxt`.
     round_end: Option<u64>,
     round_min_rtt: Nanos,
     samples: u32,
 }
 
 impl HyStart {
-    /// `paced`: whether the host paces, so that a train of ACKs may last an RTT without a queue.
+    /// Creates the detectors. `paced`: whether the host paces, so that a train of ACKs may last an RTT without a queue.
     #[must_use]
     pub const fn new(paced: bool) -> Self {
         Self {
             paced,
-            found: false,
+            triggered: false,
             round_start: Time::ZERO,
             last_ack: Time::ZERO,
             round_end: Some(0),
@@ -50,9 +50,9 @@ impl HyStart {
         }
     }
 
-    /// Watches anew (`bictcp_reset` and `bictcp_hystart_reset`, after a time-out).
+    /// Restarts both detectors (`bictcp_reset` and `bictcp_hystart_reset`, after a time-out).
     pub const fn restart(&mut self, now: Time) {
-        self.found = false;
+        self.triggered = false;
         self.start_round(now, None);
     }
 
@@ -64,9 +64,9 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// Takes an ACK of slow start with its RTT; `delay_min` is the least RTT the controller has seen, this one included. True: leave slow start now.
+    /// Processes an ACK of slow start with its RTT; `delay_min` is the smallest RTT so far, this one included. Returns true if slow start must end now.
     pub fn on_ack(&mut self, ack: &AckSample, rtt: Nanos, delay_min: Nanos, cwnd_packets: u64) -> bool {
-        if self.found {
+        if self.triggered {
             return false;
         }
         if ack.snd_una > *self.round_end.get_or_insert(ack.snd_nxt) {
@@ -75,29 +75,29 @@ impl HyStart {
         if cwnd_packets < LOW_WINDOW_PACKETS {
             return false;
         }
-        self.found = self.long_train(ack, delay_min) | self.delay_rose(rtt, delay_min);
-        self.found
+        self.triggered = self.detect_ack_train(ack, delay_min) | self.detect_delay_increase(rtt, delay_min);
+        self.triggered
     }
 
-    /// The round's ACKs have come without a gap for as long as the path is long: the window fills it.
-    fn long_train(&mut self, ack: &AckSample, delay_min: Nanos) -> bool {
+    /// Returns whether the round's ACKs have come without a gap for the minimum RTT: the window fills the path.
+    fn detect_ack_train(&mut self, ack: &AckSample, delay_min: Nanos) -> bool {
         if ack.now.since(self.last_ack) > ACK_DELTA {
             return false;
         }
         self.last_ack = ack.now;
-        let excused = if ack.pacing_rate.0 == 0 {
+        let allowance = if ack.pacing_rate.0 == 0 {
             Nanos::ZERO
         } else {
-            ack.pacing_rate.time_for(Bytes(EXCUSED_BURSTS * GSO_MAX_BYTES)).min(EXCUSED_MAX)
+            ack.pacing_rate.time_for(Bytes(ALLOWED_BURSTS * GSO_MAX_BYTES)).min(MAX_BURST_ALLOWANCE)
         };
-        let threshold = delay_min.0.saturating_add(excused.0);
-        // A paced window is spread over half an RTT by the sender itself.
+        let threshold = delay_min.0.saturating_add(allowance.0);
+        // The sender itself spreads a paced window over half an RTT.
         let threshold = if self.paced { threshold } else { threshold / 2 };
         ack.now.since(self.round_start).0 > threshold
     }
 
-    /// The round's minimum RTT stands clearly above the path's: a queue is building.
-    fn delay_rose(&mut self, rtt: Nanos, delay_min: Nanos) -> bool {
+    /// Returns whether the round's minimum RTT is clearly above `delay_min`: a queue is building.
+    fn detect_delay_increase(&mut self, rtt: Nanos, delay_min: Nanos) -> bool {
         self.round_min_rtt = self.round_min_rtt.min(rtt);
         if self.samples < MIN_SAMPLES {
             self.samples += 1;
@@ -116,7 +116,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// A round of ACKs `gap_us` apart, all with `rtt`; returns the ACK on which it said stop.
+    /// Feeds a round of ACKs `gap_us` apart, all with `rtt`; returns the ACK that ended slow start.
     fn round(h: &mut HyStart, start_ms: u64, acks: u64, gap_us: u64, rtt: Nanos, cwnd: u64) -> Option<u64> {
         let una = start_ms * 1_000_000;
         (1..=acks).find(|i| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_path_never_stops_it() {
+    fn a_constant_rtt_does_not_end_slow_start() {
         let mut h = HyStart::new(true);
         for k in 1..20 {
             assert_eq!(round(&mut h, 40 * k, 10, 100, RTT, 100), None);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_stops_it_on_the_ninth_sample_of_a_round_and_only_beyond_the_clamp() {
+    fn a_delay_increase_beyond_the_threshold_ends_slow_start_on_the_ninth_sample() {
         let mut h = HyStart::new(true);
         // 40 ms / 8 = 5 ms, inside [4 ms, 16 ms]; the threshold itself does not count.
         assert_eq!(round(&mut h, 40, 20, 2500, Nanos::from_millis(45), 100), None);
@@ -145,25 +145,25 @@ mod tests {
     }
 
     #[test]
-    fn the_rise_is_clamped_between_4_and_16_ms() {
+    fn the_delay_threshold_is_clamped_between_4_and_16_ms() {
         for (delay_min_ms, rise_ms) in [(8, 4), (64, 8), (600, 16)] {
             let mut h = HyStart::new(true);
             let delay_min = Nanos::from_millis(delay_min_ms);
             for _ in 0..8 {
-                assert!(!h.delay_rose(delay_min + Nanos::from_millis(rise_ms), delay_min));
+                assert!(!h.detect_delay_increase(delay_min + Nanos::from_millis(rise_ms), delay_min));
             }
-            assert!(!h.delay_rose(delay_min + Nanos::from_millis(rise_ms), delay_min));
+            assert!(!h.detect_delay_increase(delay_min + Nanos::from_millis(rise_ms), delay_min));
             let mut h = HyStart::new(true);
             for _ in 0..8 {
-                h.delay_rose(delay_min + Nanos(rise_ms * 1_000_000 + 1), delay_min);
+                h.detect_delay_increase(delay_min + Nanos(rise_ms * 1_000_000 + 1), delay_min);
             }
-            assert!(h.delay_rose(delay_min + Nanos(rise_ms * 1_000_000 + 1), delay_min));
+            assert!(h.detect_delay_increase(delay_min + Nanos(rise_ms * 1_000_000 + 1), delay_min));
         }
     }
 
     #[test]
-    fn an_ack_train_stops_it_at_half_the_delay_unpaced_and_at_all_of_it_paced() {
-        // 4 × 64 KB at 1 Gbit/s are 2.1 ms, so 1 ms is excused: 41 ms paced, 20.5 ms unpaced. The round starts with its first ACK.
+    fn an_ack_train_ends_slow_start_after_half_the_delay_unpaced_and_all_of_it_paced() {
+        // 4 × 64 KB at 1 Gbit/s are 2.1 ms, so 1 ms is added: 41 ms paced, 20.5 ms unpaced. The round starts with its first ACK.
         let mut unpaced = HyStart::new(false);
         assert_eq!(round(&mut unpaced, 40, 500, 100, RTT, 100), Some(1 + 206));
         let mut paced = HyStart::new(true);
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn below_16_packets_it_is_quiet() {
+    fn below_16_packets_slow_start_goes_on() {
         let mut h = HyStart::new(false);
         assert_eq!(round(&mut h, 40, 500, 100, Nanos::from_millis(90), 15), None);
         assert!(round(&mut h, 400, 500, 100, Nanos::from_millis(90), 16).is_some());
     }
 
     #[test]
-    fn it_stops_once_and_watches_again_after_a_restart() {
+    fn it_triggers_once_until_it_is_restarted() {
         let mut h = HyStart::new(false);
         assert!(round(&mut h, 40, 500, 100, RTT, 100).is_some());
         assert_eq!(round(&mut h, 400, 500, 100, RTT, 100), None);

@@ -1,31 +1,31 @@
-//! `HyStart++`: leaves slow start when the RTTs grow, by way of a slower growth that it takes back if they shrink again.
+//! `HyStart++`: ends slow start when RTTs grow, after a phase of slower growth that is cancelled if they shrink again.
 //!
-//! Source: RFC 9406 §4.2 (the algorithm) and §4.3 (the values). Composable: a controller tells [`HyStartPp::on_ack`] of every ACK of its first slow start, and
+//! Source: RFC 9406 §4.2 (the algorithm) and §4.3 (the values). Composable: a controller calls [`HyStartPp::on_ack`] on every ACK of its first slow start, and
 //! grows its window by [`HyStartPp::growth`].
 
 use super::AckSample;
 use bentpipe_profile::Nanos;
 
-/// Least rise of a round's minimum RTT that counts (`MIN_RTT_THRESH`).
+/// Smallest rise of a round's minimum RTT that counts (`MIN_RTT_THRESH`).
 const MIN_RTT_THRESHOLD: Nanos = Nanos::from_millis(4);
 /// Rise that always counts (`MAX_RTT_THRESH`).
 const MAX_RTT_THRESHOLD: Nanos = Nanos::from_millis(16);
-/// Between the two: this part of the round before's (`MIN_RTT_DIVISOR`).
+/// Between the two: this part of the previous round's minimum (`MIN_RTT_DIVISOR`).
 const MIN_RTT_DIVISOR: u64 = 8;
-/// RTT samples of a round before their minimum is believed (`N_RTT_SAMPLE`).
+/// RTT samples of a round before their minimum is used (`N_RTT_SAMPLE`).
 const MIN_SAMPLES: u32 = 8;
-/// Conservative slow start grows by this part (`CSS_GROWTH_DIVISOR`).
+/// Divisor of the growth in conservative slow start (`CSS_GROWTH_DIVISOR`).
 const CONSERVATIVE_DIVISOR: u64 = 4;
-/// Rounds of it before slow start is over (`CSS_ROUNDS`).
+/// Rounds of conservative slow start before slow start is over (`CSS_ROUNDS`).
 const CONSERVATIVE_ROUNDS: u32 = 5;
-/// Most packets that one ACK is worth to a sender that does not pace (`L`; infinite if it does).
+/// Most packets that one ACK counts for if the sender does not pace (`L`; infinite if it does).
 const UNPACED_LIMIT_PACKETS: u64 = 8;
 
-/// The round it watches, and the conservative phase.
+/// State of the current round and of conservative slow start.
 #[derive(Clone, Debug)]
 pub struct HyStartPp {
     limit: u64,
-    /// The round is over once this is acknowledged.
+    /// The round ends once data beyond this is acknowledged.
     round_end: u64,
     last_min_rtt: Option<Nanos>,
     min_rtt: Option<Nanos>,
@@ -38,25 +38,25 @@ struct Conservative {
     /// Minimum RTT of the round that began it (`cssBaselineMinRtt`).
     baseline: Nanos,
     rounds: u32,
-    /// Packets acknowledged not yet worth one.
+    /// Packets acknowledged that have not raised the window yet.
     credit: u64,
 }
 
 impl HyStartPp {
-    /// `paced`: whether the host paces.
+    /// Creates the detector. `paced`: whether the host paces.
     #[must_use]
     pub const fn new(paced: bool) -> Self {
         let limit = if paced { u64::MAX } else { UNPACED_LIMIT_PACKETS };
         Self { limit, round_end: 0, last_min_rtt: None, min_rtt: None, samples: 0, conservative: None }
     }
 
-    /// Whether it is in conservative slow start.
+    /// Returns whether it is in conservative slow start.
     #[must_use]
     pub const fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
-    /// Packets that the window grows by for `acked` more.
+    /// Returns the packets that the window grows by for `acked` packets acknowledged.
     pub fn growth(&mut self, acked: u64) -> u64 {
         let acked = acked.min(self.limit);
         let Some(conservative) = &mut self.conservative else { return acked };
@@ -65,7 +65,7 @@ impl HyStartPp {
         credit / CONSERVATIVE_DIVISOR
     }
 
-    /// Takes an ACK of slow start with its RTT. True: leave slow start now.
+    /// Processes an ACK of slow start with its RTT. Returns true if slow start must end now.
     pub fn on_ack(&mut self, ack: &AckSample, rtt: Nanos) -> bool {
         if ack.snd_una > self.round_end {
             self.round_end = ack.snd_nxt;
@@ -109,13 +109,13 @@ mod tests {
         Nanos::from_millis(n)
     }
 
-    /// Round `k` (from 1) of `acks` ACKs with one RTT; whether it said stop.
+    /// Feeds round `k` (from 1) of `acks` ACKs with one RTT; returns whether slow start ended.
     fn round(h: &mut HyStartPp, k: u64, acks: u64, rtt: Nanos) -> bool {
         (1..=acks).any(|_| h.on_ack(&AckSample { snd_una: k * 1000, snd_nxt: k * 1000 + 500, ..ack_at(Time(k)) }, rtt))
     }
 
     #[test]
-    fn a_rise_of_an_eighth_within_4_and_16_ms_begins_conservative_growth_and_five_rounds_end_it() {
+    fn a_rise_of_an_eighth_within_4_and_16_ms_starts_conservative_growth_that_five_rounds_end() {
         for (before, after, rises) in
             [(40, 44, false), (40, 45, true), (16, 19, false), (16, 20, true), (400, 415, false), (400, 416, true)]
         {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_that_was_jitter_is_taken_back() {
+    fn conservative_growth_is_cancelled_if_the_rtt_falls_again() {
         let mut h = HyStartPp::new(true);
         round(&mut h, 1, 8, ms(40));
         round(&mut h, 2, 8, ms(60));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_samples_say_nothing() {
+    fn seven_samples_are_too_few_to_show_a_rise() {
         let mut h = HyStartPp::new(true);
         round(&mut h, 1, 7, ms(40));
         round(&mut h, 2, 7, ms(80));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn conservative_growth_is_a_quarter_and_an_unpaced_ack_is_worth_eight_packets() {
+    fn conservative_growth_is_a_quarter_and_an_unpaced_ack_counts_for_at_most_eight_packets() {
         let mut h = HyStartPp::new(false);
         assert_eq!((h.growth(3), h.growth(20)), (3, 8));
         assert_eq!(HyStartPp::new(true).growth(20), 20);

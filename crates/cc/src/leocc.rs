@@ -1,14 +1,14 @@
-//! `LeoCC`: BBR v1 that begins anew at each reconfiguration, and goes by a filtered bandwidth where there is a queue.
+//! `LeoCC`: BBR v1 that restarts at each reconfiguration, and uses a filtered bandwidth where there is a queue.
 //!
 //! Source: Lai et al., "`LeoCC`: Making Internet Congestion Control Robust to LEO Satellite Dynamics", SIGCOMM 2025; its published module (github.com/SpaceNetLab/LeoCC,
-//! `leocc/simulation/leocc.c`), which these rules and values are taken from.
-//! - In the 100 ms before a reconfiguration it enters `PROBE_RTT` (half a bandwidth-delay product, 200 ms and a round). After it the minimum RTT is the last one seen, the bandwidth filter
-//!   is empty, or holds what was delivered when the RTT fell by 45 ms, and STARTUP finds the new path's bandwidth.
-//! - Two Kalman filters with noises Q = R = 4 follow each round's greatest delivery rate and each ACK's RTT. Where the latter is 10 ms above the minimum, the former takes the place of
+//! `leocc/simulation/leocc.c`), from which these rules and values are taken.
+//! - In the 100 ms before a reconfiguration it enters `PROBE_RTT` (half a bandwidth-delay product, 200 ms and a round). After it the minimum RTT is the last sample, the bandwidth filter
+//!   is empty, or holds the delivery rate at the moment the RTT fell by 45 ms, and STARTUP finds the new path's bandwidth.
+//! - Two Kalman filters with noises Q = R = 4 follow each round's greatest delivery rate and each ACK's RTT. Where the filtered RTT is 10 ms above the minimum, the filtered rate replaces
 //!   the greatest rate of ten rounds, and the probing phase's gain is 1.05 instead of 1.25.
-//! - The minimum RTT is believed for 20 s. There is no look-out for policers.
+//! - The minimum RTT expires after 20 s. Policers are not detected.
 //!
-//! The module counts the 15 s from when it is loaded; its offset of 12 s then has to be set by hand for the terminal (its issue 5). Here both are the wall clock's, which it is told.
+//! The module counts the 15 s from when it is loaded; its offset of 12 s then has to be set by hand for the terminal (its issue 5). Here both follow the wall clock, which a hint provides.
 
 use super::bbr::{Bbr, Variant};
 use super::bbr_parts::bw::Bw;
@@ -23,14 +23,14 @@ use bentpipe_profile::{Nanos, Time};
 pub const ENTRY: Entry = Entry {
     name: "leocc",
     status: "as published (its module for replayed paths)",
-    description: "BBR v1 that begins anew at each handover by the wall clock, and filters bandwidth where there is a queue",
+    description: "BBR v1 that restarts at each handover by the wall clock, and filters the bandwidth where there is a queue",
     citation: "Lai et al., SIGCOMM 2025; github.com/SpaceNetLab/LeoCC",
     needs: Needs::Clock,
     options: &[
         OptionSpec {
             name: "min_rtt_win_s",
             unit: "s",
-            description: "how long the minimum RTT is believed",
+            description: "time after which the minimum RTT expires",
             default: 20.0,
             allowed: Allowed::Range(0.1, 3600.0),
             source: "`leocc_min_rtt_win_sec`",
@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "probe_rtt_mode_ms",
             unit: "ms",
-            description: "how long PROBE_RTT keeps the flight small",
+            description: "time for which PROBE_RTT keeps little in flight",
             default: 200.0,
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`leocc_probe_rtt_mode_ms`",
@@ -46,7 +46,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "min_rtt_fluctuation_ms",
             unit: "ms",
-            description: "RTT above the minimum that says there is a queue",
+            description: "excess of the RTT over its minimum that counts as a queue",
             default: 10.0,
             allowed: Allowed::Range(0.0, 1000.0),
             source: "`min_rtt_fluctuation`",
@@ -54,7 +54,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "delta_thresh_ms",
             unit: "ms",
-            description: "fall of the RTT in PROBE_RTT that says the path is the new one already",
+            description: "fall of the RTT in PROBE_RTT that shows that the new path is in use",
             default: 45.0,
             allowed: Allowed::Range(0.0, 1000.0),
             source: "`delta_thresh`",
@@ -66,13 +66,13 @@ pub const ENTRY: Entry = Entry {
     build: |config, options| Box::new(LeoCc::new(config, options)),
 };
 
-/// How long before a reconfiguration it prepares for it (`magic_offet`).
+/// Time before a reconfiguration at which it prepares for it (`magic_offet`).
 const BEFORE: Nanos = Nanos::from_millis(100);
-/// Noises of both filters (`var_R`, `var_Q`), and their uncertainty at first (`p_post_bw`).
+/// Noises of both filters (`var_R`, `var_Q`), and their initial uncertainty (`p_post_bw`).
 const NOISE: u64 = 4;
 const UNCERTAINTY: u64 = 25;
 /// Window in `PROBE_RTT` (`leocc_probe_rtt_cwnd_gain`), and gain of the probing phase where there is a queue (`leocc_pacing_gain[0]`) [1/256].
-const PROBE_RTT_PART: u64 = UNIT / 2;
+const PROBE_RTT_GAIN: u64 = UNIT / 2;
 const GENTLE_UP: u64 = UNIT * 21 / 20;
 
 /// A scalar Kalman filter in the module's integers.
@@ -88,50 +88,50 @@ impl Kalman {
     }
 
     #[allow(clippy::cast_possible_truncation)] // between two values of 64 bits
-    const fn update(&mut self, seen: u64) {
+    const fn update(&mut self, sample: u64) {
         self.uncertainty += NOISE;
         let gain = self.uncertainty * UNIT / (self.uncertainty + NOISE);
-        let mixed = (UNIT - gain) as u128 * self.value as u128 + gain as u128 * seen as u128;
+        let mixed = (UNIT - gain) as u128 * self.value as u128 + gain as u128 * sample as u128;
         self.value = (mixed / UNIT as u128) as u64;
         self.uncertainty = (UNIT - gain) * self.uncertainty / UNIT;
     }
 }
 
-/// `LeoCC`.
+/// `LeoCC` congestion control.
 #[derive(Clone, Debug)]
 pub struct LeoCc {
     bbr: Bbr,
     mss: u32,
-    /// Without one nothing is expected.
+    /// Without a hint it expects no reconfiguration.
     clock: WallClock,
     fluctuation: Nanos,
-    fall: Nanos,
-    /// A reconfiguration is expected, or its new path's bandwidth not found yet.
+    rtt_fall: Nanos,
+    /// A reconfiguration is expected, or the bandwidth of the new path is not found yet.
     triggered: bool,
     rounds: Rounds,
-    /// Greatest delivery rate of the round, and the last one.
+    /// Greatest delivery rate of the round, and the last delivery rate.
     round_bw: Bw,
     latest_bw: Bw,
-    /// What the bandwidth filter begins with on the new path.
+    /// Initial value of the bandwidth filter on the new path.
     first_bw: Bw,
     bw: Kalman,
-    /// [µs]
+    /// Filtered RTT [µs].
     rtt: Kalman,
 }
 
 impl LeoCc {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         let millis = |name: &str| Nanos::from_secs_f64(options.get(name) / 1e3).unwrap_or(Nanos::MAX);
         let mut bbr = Bbr::new(config, options);
-        bbr.vary(Variant { ignores_policers: true, probe_rtt_part: Some(PROBE_RTT_PART), ..Variant::default() });
+        bbr.set_variant(Variant { ignores_policers: true, probe_rtt_gain: Some(PROBE_RTT_GAIN), ..Variant::default() });
         Self {
             bbr,
             mss: config.mss,
             clock: WallClock::new(options),
             fluctuation: millis("min_rtt_fluctuation_ms"),
-            fall: millis("delta_thresh_ms"),
+            rtt_fall: millis("delta_thresh_ms"),
             triggered: false,
             rounds: Rounds::default(),
             round_bw: Bw::default(),
@@ -142,16 +142,16 @@ impl LeoCc {
         }
     }
 
-    /// Whether a reconfiguration is about to come.
+    /// Returns whether a reconfiguration is about to happen.
     fn is_near(&self, now: Time) -> bool {
-        self.clock.ahead(now).is_some_and(|ahead| ahead <= BEFORE)
+        self.clock.time_to_next(now).is_some_and(|span| span <= BEFORE)
     }
 
-    /// The filters, and what becomes of a reconfiguration.
-    fn follow(&mut self, ack: &AckSample) {
-        let (cruises, probes_rtt) = self.bbr.is_in();
+    /// Updates the filters, and the initial bandwidth of the new path.
+    fn update_filters(&mut self, ack: &AckSample) {
+        let (in_probe_bw, in_probe_rtt) = (self.bbr.is_in_probe_bw(), self.bbr.is_in_probe_rtt());
         if self.rounds.advance(ack.delivery.as_ref(), ack.delivered_total) {
-            if cruises {
+            if in_probe_bw {
                 self.bw.update(self.round_bw.0);
             }
             self.round_bw = Bw::default();
@@ -159,8 +159,8 @@ impl LeoCc {
         if let Some(bw) = ack.delivery.as_ref().and_then(|d| Bw::of(d.delivered, d.interval, self.mss)) {
             self.round_bw = self.round_bw.max(bw);
             if let Some(rtt) = ack.rtt
-                && probes_rtt
-                && self.rtt.value > (rtt + self.fall).0 / 1000
+                && in_probe_rtt
+                && self.rtt.value > (rtt + self.rtt_fall).0 / 1000
             {
                 self.first_bw = self.latest_bw;
             }
@@ -177,34 +177,33 @@ impl Controller for LeoCc {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.triggered |= self.is_near(ack.now);
-        self.follow(ack);
-        let before = self.bbr.is_in();
-        if self.triggered && before.0 {
-            self.bbr.probe_rtt_now(ack.delivered_total);
+        self.update_filters(ack);
+        if self.triggered && self.bbr.is_in_probe_bw() {
+            self.bbr.start_probe_rtt(ack.delivered_total);
         }
-        let probed = self.bbr.is_in().1;
+        let was_in_probe_rtt = self.bbr.is_in_probe_rtt();
         self.bbr.on_ack(ack);
-        if probed && !self.bbr.is_in().1 {
-            // The visit is over: its last RTT is the path's.
+        if was_in_probe_rtt && !self.bbr.is_in_probe_rtt() {
+            // The last RTT in PROBE_RTT is the base RTT.
             if let Some(rtt) = ack.rtt {
-                self.bbr.believe_min_rtt(ack.now, rtt);
+                self.bbr.set_min_rtt(ack.now, rtt);
             }
             if self.triggered {
-                self.bbr.start_again(self.first_bw);
+                self.bbr.restart(self.first_bw);
             }
         }
-        if self.bbr.has_found_bandwidth() && !self.bbr.is_in().1 {
+        if self.bbr.is_pipe_full() && !self.bbr.is_in_probe_rtt() {
             self.triggered &= self.is_near(ack.now);
             self.first_bw = Bw::default();
         }
         if let Some(rtt) = ack.rtt {
             self.rtt.update(rtt.0 / 1000);
         }
-        let queue = self.bbr.min_rtt().is_some_and(|least| self.rtt.value >= (least + self.fluctuation).0 / 1000);
-        let filtered = queue && !self.triggered && self.bbr.is_in().0 && self.bw.value > 0;
-        self.bbr.vary(Variant {
+        let has_queue = self.bbr.min_rtt().is_some_and(|min| self.rtt.value >= (min + self.fluctuation).0 / 1000);
+        let filtered = has_queue && !self.triggered && self.bbr.is_in_probe_bw() && self.bw.value > 0;
+        self.bbr.set_variant(Variant {
             ignores_policers: true,
-            probe_rtt_part: Some(PROBE_RTT_PART),
+            probe_rtt_gain: Some(PROBE_RTT_GAIN),
             up_gain: filtered.then_some(GENTLE_UP),
             bw: filtered.then_some(Bw(self.bw.value)),
         });
@@ -226,7 +225,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// States it enters within 40 s with a wall clock that shows a full minute at zero, with the millisecond.
+    /// Returns the states it enters within 40 s and their times [ms]; the wall clock shows a full minute at zero.
     fn states() -> Vec<(u64, &'static str)> {
         let mut leocc = registry::build("leocc", &config(), &BTreeMap::new()).expect("known");
         leocc.on_path_hint(&PathHint::WallClock(1_778_403_600_000_000_000));
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_measures_the_rtt_100_ms_before_a_reconfiguration_and_starts_again() {
+    fn it_measures_the_rtt_100_ms_before_a_reconfiguration_and_restarts() {
         let states = states();
         let probes: Vec<u64> = states.iter().filter(|(_, s)| *s == "probe_rtt").map(|&(ms, _)| ms).collect();
         assert!(probes.len() == 2 && (11_900..11_910).contains(&probes[0]) && (26_900..26_910).contains(&probes[1]), "{states:?}");
@@ -255,20 +254,20 @@ mod tests {
     fn the_filters_settle_at_a_gain_of_three_fifths() {
         let mut kalman = Kalman::new();
         (0..50).for_each(|_| kalman.update(1000));
-        // Rounded down, it stops short by one; the uncertainty settles at 2, the gain at 6 · 256 / 10 = 153 of 256.
+        // Rounded down, it stops one short; the uncertainty settles at 2, the gain at 6 · 256 / 10 = 153 of 256.
         assert_eq!((kalman.value, kalman.uncertainty), (999, 2));
         kalman.update(2000);
         assert_eq!(kalman.value, (103 * 999 + 153 * 2000) / 256);
     }
 
     #[test]
-    fn without_a_clock_nothing_is_expected() {
+    fn without_a_clock_no_reconfiguration_is_expected() {
         let mut driver = Driver::new(registry::build("leocc", &config(), &BTreeMap::new()).expect("known"), RTT, 100, 300);
-        let mut seen = std::collections::BTreeSet::new();
+        let mut states = std::collections::BTreeSet::new();
         for ms in 0..15_000 {
             driver.run(Time(ms * 1_000_000));
-            seen.insert(driver.state());
+            states.insert(driver.state());
         }
-        assert!(!seen.contains("probe_rtt"), "{seen:?}");
+        assert!(!states.contains("probe_rtt"), "{states:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reno's window as Linux keeps it. `NewReno`'s part (RFC 6582), staying in recovery until all of the window is repaired, is the sender's.
+//! Reno's window as in Linux. `NewReno`'s part (RFC 6582), staying in recovery until the whole window is repaired, belongs to the sender.
 //!
 //! Source: RFC 5681; Linux `net/ipv4/tcp_cong.c` (`tcp_reno_cong_avoid`, `tcp_reno_ssthresh`, `tcp_reno_undo_cwnd`), 6.18.
 
@@ -12,7 +12,7 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 pub const ENTRY: Entry = Entry {
     name: "reno",
     status: "as in Linux 6.18",
-    description: "slow start, one packet more per RTT, half the window at a loss",
+    description: "slow start, then one packet more per RTT; a loss halves the window",
     citation: "RFC 5681, RFC 6582; Linux net/ipv4/tcp_cong.c",
     needs: Needs::Nothing,
     options: &[],
@@ -22,7 +22,7 @@ pub const ENTRY: Entry = Entry {
 /// Fewest packets in the threshold (RFC 5681 §3.1, equation 4).
 const MIN_SSTHRESH_PACKETS: u64 = 2;
 
-/// Reno.
+/// Reno congestion control.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     mss: u32,
@@ -30,7 +30,7 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self { mss: config.mss, window: PacketWindow::new(config.mss, config.initial_cwnd) }
@@ -58,7 +58,7 @@ impl Controller for NewReno {
             Congestion::Loss | Congestion::Ecn | Congestion::Timeout => {
                 self.window.reduce((self.window.cwnd_packets() / 2).max(MIN_SSTHRESH_PACKETS));
             }
-            Congestion::TimeoutAgain => self.window.forget_count(),
+            Congestion::TimeoutAgain => self.window.reset_count(),
             Congestion::Undo => self.window.undo(),
             Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
         }
@@ -92,7 +92,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// Window [packets] every 40 ms over a path of 100 packets an RTT and as many of queue: slow start doubles, transmission 200 is lost.
+    /// Window [packets] every 40 ms over a path of 100 packets per RTT and a queue of as many. Slow start doubles; transmission 200 is lost.
     #[test]
     fn window_trace() {
         let mut driver = Driver::new(controller("reno"), RTT, 100, 100);
@@ -103,7 +103,7 @@ mod tests {
     const TRACE: [u64; 20] = [10, 20, 40, 80, 160, 106, 106, 106, 106, 107, 108, 109, 110, 110, 111, 112, 113, 114, 115, 116];
 
     #[test]
-    fn half_the_window_goes_at_a_loss_but_never_below_two_packets() {
+    fn a_loss_halves_the_window_but_not_below_two_packets() {
         for (cwnd, ssthresh) in [(100, 50), (5, 2), (1, 2)] {
             let mut reno = controller("reno");
             reno.set_cwnd(in_bytes(cwnd));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_does_not_limit_does_not_grow() {
+    fn a_window_that_is_not_the_limit_does_not_grow() {
         let mut reno = controller("reno");
         let mut ack = ack_at(Time::ZERO);
         ack.cwnd_limited = false;

@@ -1,15 +1,15 @@
-//! Every controller by name. A new one is a file in this crate (or a folder) with an `ENTRY`, and its line in `every_controller!`.
+//! Registry of the controllers by name. To add one, write a file or folder in this crate with an `ENTRY`, and add its line to `every_controller!`.
 
-use super::error::{TransportError, nearest};
+use super::error::{RegistryError, nearest};
 use super::hints::{self, Facts, Needs};
-use super::leo::watch::HINTS;
+use super::leo::monitor::HINTS;
 use super::{Controller, PathHint};
 use bentpipe_profile::{Bytes, Streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Gives a macro the files of all controllers, in the order of what users call them. `lib.rs` makes modules of them, this file [`CONTROLLERS`].
-/// (Modules that a macro makes are hidden from `cargo fmt`; `make fmt` and `make check` name their files.)
+/// Passes the files of all controllers to a macro, in the order of their registered names. `lib.rs` declares them as modules, this file builds [`CONTROLLERS`].
+/// (`cargo fmt` does not see modules that a macro declares; `make fmt` and `make check` name their files.)
 macro_rules! every_controller {
     ($to:ident) => {
         $to! {
@@ -30,13 +30,13 @@ macro_rules! every_controller {
 
 macro_rules! entries {
     ($($controller:ident)*) => {
-        /// Every controller there is, in the order of their names.
+        /// Every registered controller, in the order of their names.
         pub const CONTROLLERS: &[Entry] = &[$(super::$controller::ENTRY),*];
     };
 }
 every_controller!(entries);
 
-/// What a connection tells its controller when it is made.
+/// Properties of a connection that its controller is built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Maximum segment size [bytes].
@@ -49,86 +49,86 @@ pub struct Config {
     pub paced: bool,
 }
 
-/// One controller.
+/// A registered controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What users call it.
+    /// Name in `--cc`.
     pub name: &'static str,
-    /// What it is held against.
+    /// Implementation or specification that it follows.
     pub status: &'static str,
-    /// One line.
+    /// One-line description.
     pub description: &'static str,
-    /// Where it comes from.
+    /// Paper, draft or code that it comes from.
     pub citation: &'static str,
-    /// What it has to know of the path beyond what ACKs tell.
+    /// Path information that it needs beyond ACKs.
     pub needs: Needs,
-    /// What can be set.
+    /// Tunables.
     pub options: &'static [OptionSpec],
-    /// Makes one; the options are complete and within their ranges.
+    /// Builds a controller; the options are complete and within their ranges.
     pub build: fn(&Config, &Options) -> Box<dyn Controller>,
 }
 
-/// Makes a controller that is not in the registry: one that the driver's user brought. `None`: of that name there is none.
+/// Builds a controller that is not in the registry, such as a Python controller. `None`: no such controller.
 pub type Plugins<'a> = dyn Fn(&str, &Config, &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> + 'a;
 
-/// An option of a controller.
+/// A tunable of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptionSpec {
-    /// Its name, unit included.
+    /// Name, unit included.
     pub name: &'static str,
-    /// Its unit; empty: a count, a ratio, a choice.
+    /// Unit; empty: a count, a ratio or a choice.
     pub unit: &'static str,
-    /// One line.
+    /// One-line description.
     pub description: &'static str,
-    /// Its value unless given.
+    /// Default value.
     pub default: f64,
-    /// What it may be.
+    /// Allowed values.
     pub allowed: Allowed,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
 }
 
-/// What an option may be.
+/// Allowed values of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Allowed {
     /// 0 or 1.
     Switch,
-    /// From the first to the second.
+    /// From the first to the second, both included.
     Range(f64, f64),
-    /// A whole number from the first to the second.
+    /// A whole number from the first to the second, both included.
     Count(u32, u32),
-    /// One of these; its value is the place in the list.
+    /// One of these names; the value is the index in the list.
     Choice(&'static [&'static str]),
 }
 
 impl Allowed {
-    /// Whether a value may be given; NaN never may.
+    /// Returns whether a value is allowed; NaN never is.
     #[must_use]
-    #[allow(clippy::float_cmp)] // exactly these are meant
+    #[allow(clippy::float_cmp)] // whole numbers are exact
     pub fn allows(self, value: f64) -> bool {
-        let whole = |max: f64| (0.0..=max).contains(&value) && libm::trunc(value) == value;
+        let is_whole = |max: f64| (0.0..=max).contains(&value) && libm::trunc(value) == value;
         match self {
-            Self::Switch => whole(1.0),
+            Self::Switch => is_whole(1.0),
             Self::Range(min, max) => (min..=max).contains(&value),
-            Self::Count(min, max) => whole(f64::from(max)) && value >= f64::from(min),
-            Self::Choice(names) => whole(names.len() as f64 - 1.0),
+            Self::Count(min, max) => is_whole(f64::from(max)) && value >= f64::from(min),
+            Self::Choice(names) => is_whole(names.len() as f64 - 1.0),
         }
     }
 
-    /// The value that `text` stands for: a number, or the name of a choice. `None`: neither.
+    /// Parses a number or the name of a choice. `None`: neither.
     #[must_use]
-    pub fn read(self, text: &str) -> Option<f64> {
+    pub fn parse(self, text: &str) -> Option<f64> {
         match self {
-            Self::Choice(names) if names.contains(&text) => names.iter().position(|&name| name == text).map(|place| place as f64),
+            Self::Choice(names) if names.contains(&text) => names.iter().position(|&name| name == text).map(|index| index as f64),
             _ => text.parse().ok(),
         }
     }
 
-    /// A value as it is written: a number, or the name of a choice.
+    /// Formats a value: a number, or the name of a choice.
     #[must_use]
-    pub fn shown(self, value: f64) -> String {
+    pub fn format(self, value: f64) -> String {
         match self {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a place in a list
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an index
             Self::Choice(names) if self.allows(value) => names[value as usize].to_owned(),
             _ => value.to_string(),
         }
@@ -139,7 +139,7 @@ impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Switch => f.write_str("0 or 1"),
-            Self::Range(min, max) => write!(f, "from {min} to {max}"),
+            Self::Range(min, max) => write!(f, "a number from {min} to {max}"),
             Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
             Self::Choice(names) => f.write_str(&names.join(", ")),
         }
@@ -147,33 +147,33 @@ impl fmt::Display for Allowed {
 }
 
 impl OptionSpec {
-    /// A switch that is on unless given as 0.
+    /// Declares a switch that is on by default.
     #[must_use]
     pub const fn switch(name: &'static str, description: &'static str, source: &'static str) -> Self {
         Self { name, unit: "", description, default: 1.0, allowed: Allowed::Switch, source }
     }
 }
 
-/// A controller's options, checked and complete.
+/// Options of a controller, checked and completed with defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
     values: BTreeMap<&'static str, f64>,
-    /// Those the user gave.
+    /// Options that the user set.
     given: BTreeSet<&'static str>,
 }
 
 impl Options {
-    /// What `entry` gets from what was `given`.
+    /// Checks the options that the user set and adds the defaults of `entry`.
     ///
     /// # Errors
     /// `UnknownOption`, `OptionNotAllowed`.
-    pub fn check(entry: &Entry, given: &BTreeMap<String, f64>) -> Result<Self, TransportError> {
+    pub fn check(entry: &Entry, given: &BTreeMap<String, f64>) -> Result<Self, RegistryError> {
         let mut values: BTreeMap<_, _> = entry.options.iter().map(|o| (o.name, o.default)).collect();
         let mut names = BTreeSet::new();
         for (name, &value) in given {
             let spec = entry.option(name)?;
             if !spec.allowed.allows(value) {
-                return Err(entry.refusal(spec, &spec.allowed.shown(value)));
+                return Err(entry.not_allowed(spec, &spec.allowed.format(value)));
             }
             values.insert(spec.name, value);
             names.insert(spec.name);
@@ -181,22 +181,22 @@ impl Options {
         Ok(Self { values, given: names })
     }
 
-    /// The value of an option the entry lists.
+    /// Returns the value of an option that the entry declares.
     ///
     /// # Panics
-    /// If the entry does not list it: a slip in the controller's own file.
+    /// If the entry does not declare it: a mistake in the controller's own file.
     #[must_use]
     pub fn get(&self, name: &str) -> f64 {
         self.values[name]
     }
 
-    /// The same, if the user gave it.
+    /// Returns the value of an option if the user set it.
     #[must_use]
     pub fn given(&self, name: &str) -> Option<f64> {
         self.given.contains(name).then(|| self.get(name))
     }
 
-    /// Whether a switch is on.
+    /// Returns whether a switch is on.
     ///
     /// # Panics
     /// As [`Self::get`].
@@ -207,14 +207,14 @@ impl Options {
 }
 
 impl Entry {
-    /// The option called `name`.
+    /// Returns the option called `name`.
     ///
     /// # Errors
     /// `UnknownOption`, with the nearest name.
-    pub fn option(&self, name: &str) -> Result<&'static OptionSpec, TransportError> {
+    pub fn option(&self, name: &str) -> Result<&'static OptionSpec, RegistryError> {
         self.options.iter().find(|o| o.name == name).ok_or_else(|| {
             let names = || self.options.iter().map(|o| o.name);
-            TransportError::UnknownOption {
+            RegistryError::UnknownOption {
                 controller: self.name,
                 option: name.to_owned(),
                 nearest: nearest(name, names()),
@@ -223,48 +223,48 @@ impl Entry {
         })
     }
 
-    /// The value of the option called `name` that a user wrote as `text`.
+    /// Parses the user's `text` as the value of the option called `name`.
     ///
     /// # Errors
     /// `UnknownOption`, `OptionNotAllowed`.
-    pub fn read_option(&self, name: &str, text: &str) -> Result<f64, TransportError> {
+    pub fn read_option(&self, name: &str, text: &str) -> Result<f64, RegistryError> {
         let spec = self.option(name)?;
-        spec.allowed.read(text).filter(|&value| spec.allowed.allows(value)).ok_or_else(|| self.refusal(spec, text))
+        spec.allowed.parse(text).filter(|&value| spec.allowed.allows(value)).ok_or_else(|| self.not_allowed(spec, text))
     }
 
-    fn refusal(&self, spec: &'static OptionSpec, found: &str) -> TransportError {
-        TransportError::OptionNotAllowed {
+    fn not_allowed(&self, spec: &'static OptionSpec, value: &str) -> RegistryError {
+        RegistryError::OptionNotAllowed {
             controller: self.name,
             option: spec.name,
-            value: found.to_owned(),
+            value: value.to_owned(),
             allowed: spec.allowed,
             unit: spec.unit,
         }
     }
 }
 
-/// The controller called `name`.
+/// Returns the controller called `name`.
 ///
 /// # Errors
 /// `UnknownController`, with the nearest name.
-pub fn find(name: &str) -> Result<&'static Entry, TransportError> {
-    CONTROLLERS.iter().find(|e| e.name == name).ok_or_else(|| TransportError::UnknownController {
+pub fn find(name: &str) -> Result<&'static Entry, RegistryError> {
+    CONTROLLERS.iter().find(|e| e.name == name).ok_or_else(|| RegistryError::UnknownController {
         name: name.to_owned(),
         nearest: nearest(name, CONTROLLERS.iter().map(|e| e.name)),
         known: CONTROLLERS.iter().map(|e| e.name).collect::<Vec<_>>().join(", "),
     })
 }
 
-/// Makes the controller called `name`.
+/// Builds the controller called `name`.
 ///
 /// # Errors
 /// `UnknownController`, `UnknownOption`, `OptionNotAllowed`.
-pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Result<Box<dyn Controller>, TransportError> {
+pub fn build(name: &str, config: &Config, given: &BTreeMap<String, f64>) -> Result<Box<dyn Controller>, RegistryError> {
     let entry = find(name)?;
     Ok((entry.build)(config, &Options::check(entry, given)?))
 }
 
-/// What the controller called `name` is told, when its connection is made, of `facts`: nothing, unless it needs to know.
+/// Returns the path hints for the controller called `name` when its connection is made. Calls `facts` only if the controller needs them.
 ///
 /// # Errors
 /// As [`build`].
@@ -273,14 +273,14 @@ pub fn path_hints(
     given: &BTreeMap<String, f64>,
     streams: Streams,
     facts: impl FnOnce() -> Facts,
-) -> Result<Vec<PathHint>, TransportError> {
+) -> Result<Vec<PathHint>, RegistryError> {
     let entry = find(name)?;
     let options = Options::check(entry, given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
-        Needs::Learned if HINTS.allowed.shown(options.get(HINTS.name)) != "schedule" => Vec::new(),
-        Needs::Schedule | Needs::Learned => hints::announced(&facts().reconfigurations, &options, &mut streams.stream("hints")),
-        Needs::Clock => vec![hints::clock(facts().start_unix_ns, &options)],
+        Needs::Learned if HINTS.allowed.format(options.get(HINTS.name)) != "schedule" => Vec::new(),
+        Needs::Schedule | Needs::Learned => hints::announce(&facts().reconfigurations, &options, &mut streams.stream("hints")),
+        Needs::Clock => vec![hints::wall_clock(facts().start_unix_ns, &options)],
     })
 }
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_was_found_and_what_was_wanted() {
+    fn errors_name_the_value_and_the_allowed_values() {
         let known: Vec<&str> = CONTROLLERS.iter().map(|entry| entry.name).collect();
         let known = known.join(", ");
         assert!(known.contains(", cubic, "), "{known}");
@@ -305,9 +305,9 @@ mod tests {
         assert_eq!(failure("no such controller", &[]), unknown("no such controller", ""));
         assert_eq!(failure("reno", &[("hystart", 1.0)]), "controller `reno` has no option `hystart`; it takes: none");
         assert!(failure("cubic", &[("hystrat", 1.0)]).contains("did you mean `hystart`?"));
-        assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; it must be off, classic, pp"));
-        assert!(failure("cubic", &[("tcp_friendliness", 0.3)]).contains("is 0.3; it must be 0 or 1"));
-        assert!(failure("bbr", &[("min_rtt_win_s", -3.0)]).ends_with("is -3; it must be from 0.1 to 3600 s"));
+        assert!(failure("cubic", &[("hystart", 0.3)]).contains("is 0.3; expected off, classic, pp"));
+        assert!(failure("cubic", &[("tcp_friendliness", 0.3)]).contains("is 0.3; expected 0 or 1"));
+        assert!(failure("bbr", &[("min_rtt_win_s", -3.0)]).ends_with("is -3; expected a number from 0.1 to 3600 s"));
         assert!(failure("bbr", &[("min_rtt_win_s", f64::NAN)]).contains("is NaN"));
     }
 
@@ -324,68 +324,68 @@ mod tests {
     #[test]
     fn every_controller_and_option_is_documented() {
         let reference = include_str!("../../../docs/reference/controllers.md");
-        let lacks = |what: &str| format!("docs/reference/controllers.md lacks {what}\n{PRINTED_BY}");
+        let lacks = |missing: &str| format!("docs/reference/controllers.md lacks {missing}\n{HOW_TO_PRINT}");
         for entry in CONTROLLERS {
-            let row = line_of(entry);
+            let row = controller_row(entry);
             assert!(reference.contains(&row), "{}", lacks(&row));
             let heading = format!("`{}`", entry.name);
             let section = reference.split("\n## ").find(|s| s.lines().next() == Some(&heading));
             let section = section.unwrap_or_else(|| panic!("{}", lacks(&format!("a section {heading}"))));
             for option in entry.options {
-                let row = row_of(option);
+                let row = option_row(option);
                 assert!(section.contains(&row), "{}", lacks(&row));
             }
         }
     }
 
-    const PRINTED_BY: &str = "What to paste: cargo test -p bentpipe-cc -- --ignored --nocapture parts_of_the_reference";
+    const HOW_TO_PRINT: &str = "To print it: cargo test -p bentpipe-cc -- --ignored --nocapture parts_of_the_reference";
 
-    /// A controller's line in the reference, but for its source.
-    fn line_of(entry: &Entry) -> String {
+    /// A controller's row in the reference, without its source.
+    fn controller_row(entry: &Entry) -> String {
         format!("| `{}` | {} | {} |", entry.name, entry.description, entry.status)
     }
 
-    /// An option's line in the reference.
-    fn row_of(option: &OptionSpec) -> String {
+    /// An option's row in the reference.
+    fn option_row(option: &OptionSpec) -> String {
         let OptionSpec { name, unit, description, default, allowed, source } = option;
-        let (default, unit) = (allowed.shown(*default), if unit.is_empty() { "–" } else { unit });
+        let (default, unit) = (allowed.format(*default), if unit.is_empty() { "–" } else { unit });
         format!("| `{name}` | {unit} | {default} | {allowed} | {description} | {source} |")
     }
 
-    /// What to paste into the reference: each controller's line of the list, its heading, and the table of its tunables.
+    /// Prints the parts of the reference that come from the registry: each controller's row, its heading and the table of its tunables.
     #[test]
     #[ignore = "prints"]
     fn parts_of_the_reference() {
         for entry in CONTROLLERS {
-            println!("{} {} |\n\n## `{}`\n", line_of(entry), entry.citation, entry.name);
+            println!("{} {} |\n\n## `{}`\n", controller_row(entry), entry.citation, entry.name);
             if !entry.options.is_empty() {
-                println!("| tunable | unit | default | may be | meaning | source |\n|---|---|---|---|---|---|");
+                println!("| tunable | unit | default | allowed | meaning | source |\n|---|---|---|---|---|---|");
             }
-            entry.options.iter().for_each(|option| println!("{}", row_of(option)));
+            entry.options.iter().for_each(|option| println!("{}", option_row(option)));
             println!();
         }
     }
 
     #[test]
-    fn an_option_is_read_as_a_number_or_by_the_name_of_a_choice() {
+    fn an_option_is_parsed_from_a_number_or_the_name_of_a_choice() {
         let cubic = find("cubic").expect("known");
         assert_eq!(cubic.read_option("hystart", "pp"), Ok(2.0));
         assert_eq!(cubic.read_option("hystart", "1"), Ok(1.0));
-        assert_eq!(cubic.option("hystart").map(|o| o.allowed.shown(2.0)), Ok("pp".to_owned()));
+        assert_eq!(cubic.option("hystart").map(|o| o.allowed.format(2.0)), Ok("pp".to_owned()));
         let refused = |controller: &str, option: &str, text: &str| {
             find(controller).expect("known").read_option(option, text).expect_err("refused").to_string()
         };
-        assert_eq!(refused("cubic", "hystart", "p"), "controller `cubic`: option `hystart` is p; it must be off, classic, pp");
+        assert_eq!(refused("cubic", "hystart", "p"), "controller `cubic`: option `hystart` is p; expected off, classic, pp");
         assert_eq!(
             refused("bbr", "min_rtt_win_s", "1e9"),
-            "controller `bbr`: option `min_rtt_win_s` is 1e9; it must be from 0.1 to 3600 s"
+            "controller `bbr`: option `min_rtt_win_s` is 1e9; expected a number from 0.1 to 3600 s"
         );
         assert!(refused("bbr", "min_rtt_win", "1").contains("did you mean `min_rtt_win_s`?"));
         assert!(Allowed::Count(1, 7).allows(7.0) && !Allowed::Count(1, 7).allows(1.5) && !Allowed::Count(1, 7).allows(0.0));
     }
 
     #[test]
-    fn what_was_given_is_told_from_a_default() {
+    fn options_that_the_user_set_are_distinguished_from_defaults() {
         let options = Options::check(find("bbr").expect("known"), &BTreeMap::from([("probe_rtt_mode_ms".to_owned(), 200.0)]));
         let options = options.expect("in range");
         assert_eq!((options.given("probe_rtt_mode_ms"), options.given("min_rtt_win_s")), (Some(200.0), None));

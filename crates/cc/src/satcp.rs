@@ -1,10 +1,10 @@
-//! `SaTCP`: CUBIC that knows of handovers and does not take their losses for congestion.
+//! `SaTCP`: CUBIC that receives the handover schedule and does not treat handover losses as congestion.
 //!
 //! Source: Cao and Zhang, "`SaTCP`: link-layer informed TCP adaptation for highly dynamic LEO satellite networks", INFOCOM 2023; its published code
-//! (github.com/XuyangCaoUCSD/LeoEM, `emulation_stage/satcp`), which does something else. A flag goes up `early` before a handover and is held; while it is up,
+//! (github.com/XuyangCaoUCSD/LeoEM, `emulation_stage/satcp`), which differs from the paper. A flag is set `early` before a handover and held; while it is set,
 //! - by the paper (`rule=paper`) the congestion window is frozen: nothing raises it, no loss and no time-out lowers it;
 //! - by the code (`rule=code`) a loss still lowers the window, but the curve returns to the plateau in a ninth of the time (`bictcp_update`), and a
-//!   time-out does not make CUBIC forget what it learnt (`bictcp_state`).
+//!   time-out does not reset CUBIC's state (`bictcp_state`).
 //!
 //! Without a schedule it is CUBIC.
 
@@ -17,15 +17,15 @@ use bentpipe_profile::{Bytes, Nanos, Time};
 /// `satcp` in the registry.
 pub const ENTRY: Entry = Entry {
     name: "satcp",
-    status: "as published: the paper's rule or the code's",
-    description: "CUBIC that is told of handovers and does not take their losses for congestion",
+    status: "as published: rule of the paper, or of the code",
+    description: "CUBIC that receives the handover schedule and does not treat handover losses as congestion",
     citation: "Cao and Zhang, INFOCOM 2023; github.com/XuyangCaoUCSD/LeoEM",
     needs: Needs::Schedule,
     options: &[
         OptionSpec {
             name: "rule",
             unit: "",
-            description: "the window frozen at a handover, or the curve made steep and kept",
+            description: "paper: freeze the window at a handover; code: return faster to the plateau, and keep it after a time-out",
             default: 0.0,
             allowed: Allowed::Choice(&["paper", "code"]),
             source: "the paper; `tcp_cubic.c` of the code",
@@ -33,7 +33,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "early_ms",
             unit: "ms",
-            description: "how long before a handover the flag goes up",
+            description: "time before a handover at which the flag is set",
             default: 500.0,
             allowed: Allowed::Range(0.0, 15_000.0),
             source: "`emulator.py`, `status_report_delayed_shift`",
@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "hold_ms",
             unit: "ms",
-            description: "how long it stays up",
+            description: "time for which the flag stays set",
             default: 2300.0,
             allowed: Allowed::Range(0.0, 15_000.0),
             source: "`report_relay.c`, `SATCP_DURATION`",
@@ -56,23 +56,23 @@ pub const ENTRY: Entry = Entry {
     build: |config, options| Box::new(SaTcp::new(config, options)),
 };
 
-/// `SaTCP`.
+/// `SaTCP` congestion control.
 #[derive(Clone, Debug)]
 pub struct SaTcp {
     cubic: Cubic,
-    /// The code's rule, not the paper's.
+    /// Whether the code's rule applies, not the paper's.
     by_code: bool,
     early: Nanos,
     hold: Nanos,
     schedule: Schedule,
-    /// Whether the flag is up, as of the last look at the clock.
-    up: bool,
-    /// The last reduction was none, the window being frozen: there is nothing to undo.
-    spared: bool,
+    /// Whether the flag is set, as of the last update.
+    flag: bool,
+    /// The last reduction was skipped because the window was frozen: there is nothing to undo.
+    reduction_skipped: bool,
 }
 
 impl SaTcp {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         let millis = |name: &str| Nanos::from_secs_f64(options.get(name) / 1e3).unwrap_or(Nanos::MAX);
@@ -82,18 +82,18 @@ impl SaTcp {
             early: millis("early_ms"),
             hold: millis("hold_ms"),
             schedule: Schedule::default(),
-            up: false,
-            spared: false,
+            flag: false,
+            reduction_skipped: false,
         }
     }
 
-    fn look(&mut self, now: Time) {
-        self.up = self.schedule.is_near(now, self.early, self.hold);
-        self.cubic.shelter(self.up && self.by_code);
+    fn update_flag(&mut self, now: Time) {
+        self.flag = self.schedule.is_near(now, self.early, self.hold);
+        self.cubic.set_handover(self.flag && self.by_code);
     }
 
     const fn is_frozen(&self) -> bool {
-        self.up && !self.by_code
+        self.flag && !self.by_code
     }
 }
 
@@ -102,7 +102,7 @@ impl Controller for SaTcp {
     delegate!(schedule: on_path_hint);
 
     fn on_acked(&mut self, ack: &AckSample) {
-        self.look(ack.now);
+        self.update_flag(ack.now);
         if !self.is_frozen() {
             self.cubic.on_acked(ack);
         }
@@ -115,16 +115,16 @@ impl Controller for SaTcp {
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        self.look(now);
-        if event == Congestion::Undo && self.spared {
+        self.update_flag(now);
+        if event == Congestion::Undo && self.reduction_skipped {
             return;
         }
         if matches!(event, Congestion::Loss | Congestion::Ecn | Congestion::Timeout) {
-            self.spared = self.is_frozen();
+            self.reduction_skipped = self.is_frozen();
         }
         match event {
             Congestion::Loss | Congestion::Ecn | Congestion::Timeout | Congestion::TimeoutAgain if self.is_frozen() => {
-                // What recovery brings the window back to.
+                // Recovery ends at this window.
                 self.cubic.set_ssthresh(self.cubic.cwnd());
             }
             _ => self.cubic.on_congestion(now, event, in_flight),
@@ -139,7 +139,7 @@ impl Controller for SaTcp {
 
     fn observe(&self, probe: &mut dyn Probe) {
         self.cubic.observe(probe);
-        if self.up {
+        if self.flag {
             probe.state("handover");
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     const AFTER: Time = Time(11_800_000_000);
 
     #[test]
-    fn by_the_paper_the_window_stands_while_the_flag_is_up() {
+    fn by_the_paper_the_window_is_frozen_while_the_flag_is_set() {
         for event in [Congestion::Loss, Congestion::Timeout, Congestion::TimeoutAgain, Congestion::Ecn] {
             let mut s = satcp(0.0);
             s.on_congestion(DURING, event, in_bytes(10));
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spared_is_not_undone() {
+    fn a_skipped_reduction_is_not_undone() {
         let mut s = satcp(0.0);
         s.on_congestion(Time(1_000_000_000), Congestion::Loss, in_bytes(1000));
         s.set_cwnd(in_bytes(700));
         s.on_congestion(DURING, Congestion::Loss, in_bytes(700));
         s.on_congestion(DURING, Congestion::Undo, in_bytes(700));
-        assert_eq!((s.cwnd(), s.ssthresh()), (in_bytes(700), in_bytes(700)), "the loss before the handover was one");
+        assert_eq!((s.cwnd(), s.ssthresh()), (in_bytes(700), in_bytes(700)), "the loss before the handover counts");
         s.on_congestion(AFTER, Congestion::Loss, in_bytes(700));
         s.set_cwnd(in_bytes(490));
         s.on_congestion(AFTER, Congestion::Undo, in_bytes(490));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_code_a_loss_lowers_the_window_and_the_plateau_is_back_in_a_ninth_of_the_time() {
+    fn by_the_code_a_loss_lowers_the_window_but_the_plateau_returns_in_a_ninth_of_the_time() {
         let k = |at: Time| {
             let mut s = satcp(1.0);
             s.on_congestion(at, Congestion::Loss, in_bytes(10));
@@ -206,17 +206,17 @@ mod tests {
             s.on_ack(&ack_at(at));
             s.cubic.plateau_time().expect("an epoch")
         };
-        let (sheltered, plain) = (k(DURING), k(AFTER));
-        assert_eq!(sheltered, plain - plain * 8 / 9);
+        let (in_handover, normal) = (k(DURING), k(AFTER));
+        assert_eq!(in_handover, normal - normal * 8 / 9);
     }
 
     #[test]
-    fn by_the_code_a_time_out_forgets_nothing() {
+    fn by_the_code_a_time_out_keeps_the_plateau() {
         for (at, remembered) in [(DURING, true), (AFTER, false)] {
             let mut s = satcp(1.0);
             s.on_congestion(at, Congestion::Timeout, Bytes::ZERO);
             s.set_cwnd(in_bytes(1));
-            assert_eq!(s.cubic.knows_plateau(), remembered);
+            assert_eq!(s.cubic.has_plateau(), remembered);
         }
     }
 

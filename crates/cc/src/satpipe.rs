@@ -1,8 +1,8 @@
 //! `SatPipe`: BBR v1 that measures the minimum RTT just before Starlink reassigns satellites.
 //!
-//! Source: Zhao et al., "`SatPipe`", INFOCOM 2025; its published module (github.com/dzhao99/SatPipe, `Code/SatPipe.c`). By the wall clock: of every 15 s, from 11.95 s on, the
-//! first ACK begins `PROBE_RTT`, which lasts 300 ms, so that the flight is small when the path changes at 12 s. It does so only if an ACK came in the second from
-//! 10 s on. The minimum RTT is believed for 20 s.
+//! Source: Zhao et al., "`SatPipe`", INFOCOM 2025; its published module (github.com/dzhao99/SatPipe, `Code/SatPipe.c`). In every 15 s of the wall clock, the first ACK
+//! from 11.95 s on starts `PROBE_RTT`, which lasts 300 ms, so that little is in flight when the path changes at 12 s. It does so only if an ACK came in the second
+//! from 10 s on. The minimum RTT expires after 20 s.
 
 use super::bbr::Bbr;
 use super::hints::{Needs, OFFSET, PERIOD, WallClock, reassigned_at};
@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "min_rtt_win_s",
             unit: "s",
-            description: "how long the minimum RTT is believed",
+            description: "time after which the minimum RTT expires",
             default: 20.0,
             allowed: Allowed::Range(0.1, 3600.0),
             source: "`bbr_min_rtt_win_sec`",
@@ -29,7 +29,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "probe_rtt_mode_ms",
             unit: "ms",
-            description: "how long PROBE_RTT keeps the flight small",
+            description: "time for which PROBE_RTT keeps little in flight",
             default: 300.0,
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`bbr_probe_rtt_mode_ms`",
@@ -41,23 +41,23 @@ pub const ENTRY: Entry = Entry {
     build: |config, options| Box::new(SatPipe::new(config, options)),
 };
 
-/// How long before the reassignment it probes (`OFFSET - 1` s and 950 ms), and how long before an ACK must come for that (`OFFSET - 2` s).
+/// Time before the reassignment at which it probes (`OFFSET - 1` s and 950 ms), and at which an ACK must come for that (`OFFSET - 2` s).
 const PROBE_BEFORE: Nanos = Nanos::from_millis(50);
 const ARM_BEFORE: Nanos = Nanos::from_secs(2);
-/// It must come before this.
+/// End of the interval in which that ACK must come.
 const ARM_UNTIL: Nanos = Nanos::from_secs(1);
 
-/// `SatPipe`.
+/// `SatPipe` congestion control.
 #[derive(Clone, Debug)]
 pub struct SatPipe {
     bbr: Bbr,
-    /// Without one it is BBR.
+    /// Without a hint it is BBR.
     clock: WallClock,
     armed: bool,
 }
 
 impl SatPipe {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         Self { bbr: Bbr::new(config, options), clock: WallClock::new(options), armed: false }
@@ -71,11 +71,11 @@ impl Controller for SatPipe {
     delegate!(clock: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
-        if let Some(ahead) = self.clock.ahead(ack.now) {
-            self.armed |= ARM_UNTIL < ahead && ahead <= ARM_BEFORE;
-            if self.armed && Nanos::ZERO < ahead && ahead <= PROBE_BEFORE {
+        if let Some(span) = self.clock.time_to_next(ack.now) {
+            self.armed |= ARM_UNTIL < span && span <= ARM_BEFORE;
+            if self.armed && Nanos::ZERO < span && span <= PROBE_BEFORE {
                 self.armed = false;
-                self.bbr.probe_rtt_now(ack.delivered_total);
+                self.bbr.start_probe_rtt(ack.delivered_total);
             }
         }
         self.bbr.on_ack(ack);
@@ -92,7 +92,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// When it enters `PROBE_RTT` within 60 s, to the millisecond, with a clock that shows `start_s` at zero.
+    /// Returns the times at which it enters `PROBE_RTT` within 60 s [ms], with a wall clock that shows `start_s` at zero.
     fn probes(start_s: i64) -> Vec<u64> {
         let mut satpipe = registry::build("satpipe", &config(), &BTreeMap::new()).expect("known");
         satpipe.on_path_hint(&PathHint::WallClock(start_s * 1_000_000_000));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_it_is_bbr_with_a_longer_memory() {
+    fn without_a_clock_it_is_bbr_with_a_longer_min_rtt_window() {
         let trace = |mut driver: Driver| driver.trace(RTT, 200);
         let bbr = registry::build("bbr", &config(), &BTreeMap::from([("min_rtt_win_s".to_owned(), 20.0)])).expect("known");
         assert_eq!(trace(Driver::new(controller("satpipe"), RTT, 100, 300)), trace(Driver::new(bbr, RTT, 100, 300)));

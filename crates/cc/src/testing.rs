@@ -1,4 +1,4 @@
-//! What the controllers' tests share: an ACK made by hand, and a sender, a bottleneck and a receiver reduced to what a controller sees.
+//! Shared test helpers: a hand-made ACK, and a sender, a bottleneck and a receiver as a controller sees them.
 
 use super::registry::{self, Config};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe, RateSample, RecoveryState};
@@ -20,7 +20,7 @@ pub fn controller(name: &str) -> Box<dyn Controller> {
     registry::build(name, &config(), &BTreeMap::new()).expect(name)
 }
 
-/// An ACK for one packet with nothing else to tell.
+/// Returns an ACK for one packet without further information.
 pub fn ack_at(now: Time) -> AckSample {
     AckSample {
         now,
@@ -51,8 +51,8 @@ pub fn ack_at(now: Time) -> AckSample {
     }
 }
 
-/// A value that a controller tells, by its name.
-pub fn value_of(controller: &dyn Controller, wanted: &str) -> Option<f64> {
+/// Returns a telemetry value of a controller by its name.
+pub fn value_of(controller: &dyn Controller, name: &str) -> Option<f64> {
     struct Value<'a>(&'a str, Option<f64>);
     impl Probe for Value<'_> {
         fn value(&mut self, name: &'static str, value: f64) {
@@ -62,12 +62,12 @@ pub fn value_of(controller: &dyn Controller, wanted: &str) -> Option<f64> {
         }
         fn state(&mut self, _name: &'static str) {}
     }
-    let mut value = Value(wanted, None);
+    let mut value = Value(name, None);
     controller.observe(&mut value);
     value.1
 }
 
-/// The name of the state a controller is in.
+/// Returns the name of the state that a controller is in.
 pub fn state_of(controller: &dyn Controller) -> &'static str {
     struct State(&'static str);
     impl Probe for State {
@@ -83,9 +83,9 @@ pub fn state_of(controller: &dyn Controller) -> &'static str {
     state.0
 }
 
-/// One transmission, with the connection's state at its departure (draft-cheng-iccrg-delivery-rate-estimation §3.2).
+/// One transmission, with the connection's state when it was sent (draft-cheng-iccrg-delivery-rate-estimation §3.2).
 #[derive(Clone, Copy)]
-struct Sent {
+struct Transmission {
     packet: u64,
     at: Time,
     delivered: u64,
@@ -96,7 +96,7 @@ struct Sent {
     app_limited: bool,
 }
 
-/// A token bucket: a packet passes for a token, one comes every `token_time`, `burst` are kept at most.
+/// Token bucket: a packet takes one token to pass. A token arrives every `token_time`; at most `burst` are stored.
 #[derive(Clone, Copy)]
 pub struct Policer {
     pub token_time: Nanos,
@@ -105,32 +105,32 @@ pub struct Policer {
     pub since: Time,
 }
 
-/// A bulk flow: 40 ms, one bottleneck, an ACK per packet, losses by number of transmission or by overflow.
+/// Bulk flow over one bottleneck with an ACK per packet. Packets are lost by number of transmission or by overflow.
 pub struct Driver {
     pub controller: Box<dyn Controller>,
     now: Time,
-    /// What a packet takes at the bottleneck.
+    /// Time that the bottleneck takes to send a packet.
     pub packet_time: Nanos,
     one_way: Nanos,
     /// [packets]
     pub queue_limit: u64,
-    /// Transmissions that never arrive, counted from zero.
+    /// Numbers of the transmissions that are dropped, counted from zero.
     pub drop: BTreeSet<u64>,
-    /// From here on one transmission in so many never arrives.
+    /// Drops one in so many transmissions from now on.
     pub drop_one_in: Option<u64>,
-    /// Most packets that the application has outstanding; `None`: it always has more.
+    /// Most packets that the application has outstanding; `None`: it always has more to send.
     pub app_window: Option<u64>,
-    /// ACKs arrive together, once in this time.
+    /// Delivers ACKs in batches, one in this time.
     pub ack_batch: Option<Nanos>,
-    /// A token bucket before the queue.
+    /// Token bucket before the queue.
     pub policer: Option<Policer>,
     bottleneck_free_at: Time,
     next_departure: Time,
     acks: VecDeque<(Time, u64)>,
-    sent: Vec<Sent>,
-    /// The application limits what is sent until this many are delivered; 0: it does not.
+    sent: Vec<Transmission>,
+    /// Samples are application-limited until so many packets are delivered; 0: they are not.
     app_limited_until: u64,
-    /// Whether the window held back what was to be sent last.
+    /// Whether the window prevented the last send.
     window_full: bool,
     outstanding: BTreeSet<u64>,
     lost: VecDeque<u64>,
@@ -211,11 +211,11 @@ impl Driver {
         value_of(&*self.controller, name)
     }
 
-    /// Runs until `done`, looking every millisecond; how long that took. Fails after `limit`.
-    pub fn run_until(&mut self, limit: Nanos, what: &str, mut done: impl FnMut(&Self) -> bool) -> Nanos {
+    /// Runs until `done`, checked every millisecond, and returns how long that took. Fails after `limit`.
+    pub fn run_until(&mut self, limit: Nanos, goal: &str, mut done: impl FnMut(&Self) -> bool) -> Nanos {
         let start = self.now;
         while !done(self) {
-            assert!(self.now < start + limit, "no {what} within {limit:?}: {} at {:?}", self.state(), self.now);
+            assert!(self.now < start + limit, "no {goal} within {limit:?}: {} at {:?}", self.state(), self.now);
             self.run(self.now + Nanos::from_millis(1));
         }
         self.now.since(start)
@@ -226,7 +226,7 @@ impl Driver {
         self.delivered
     }
 
-    /// All that is in flight is gone, a time-out says so, and until `repaired` the sender is busy with it; what was gone is not retransmitted.
+    /// Loses everything in flight and reports a time-out. The sender stays in `Loss` until `repaired`; the lost packets are not retransmitted.
     pub fn time_out(&mut self, repaired: Time) {
         self.loss_until = repaired;
         self.acks.clear();
@@ -238,7 +238,7 @@ impl Driver {
     /// Runs to `until`.
     pub fn run(&mut self, until: Time) {
         loop {
-            self.send_what_may_leave();
+            self.send_allowed();
             let ack = self.acks.front().map_or(Time::MAX, |a| a.0);
             let departure = if self.may_send() { self.next_departure } else { Time::MAX };
             let next = ack.min(departure);
@@ -249,13 +249,13 @@ impl Driver {
             }
             self.now = self.now.max(next);
             if ack == next {
-                let (_, transmission) = self.acks.pop_front().expect("just seen");
+                let (_, transmission) = self.acks.pop_front().expect("checked above");
                 self.on_ack(transmission);
             }
         }
     }
 
-    /// The window [packets] at every multiple of `step`.
+    /// Runs, and returns the window [packets] at every multiple of `step`.
     pub fn trace(&mut self, step: Nanos, count: u64) -> Vec<u64> {
         let start = self.now;
         (1..=count)
@@ -270,7 +270,7 @@ impl Driver {
         (self.outstanding.len() as u64) < self.cwnd().min(self.app_window.unwrap_or(u64::MAX))
     }
 
-    fn send_what_may_leave(&mut self) {
+    fn send_allowed(&mut self) {
         while self.may_send() && self.next_departure <= self.now {
             let packet = self.lost.pop_front().unwrap_or_else(|| {
                 self.next_packet += 1;
@@ -284,7 +284,7 @@ impl Driver {
             }
             let number = self.sent.len() as u64;
             self.outstanding.insert(number);
-            self.sent.push(Sent {
+            self.sent.push(Transmission {
                 packet,
                 at: self.now,
                 delivered: self.delivered,
@@ -311,13 +311,13 @@ impl Driver {
         }
         let outstanding = self.outstanding.len() as u64;
         self.window_full = outstanding >= self.cwnd();
-        if !self.window_full && self.app_window.is_some_and(|most| outstanding >= most) {
+        if !self.window_full && self.app_window.is_some_and(|limit| outstanding >= limit) {
             self.app_limited_until = (self.delivered + outstanding).max(1);
             self.controller.on_sent(self.now, in_bytes(outstanding), true);
         }
     }
 
-    /// Whether the policer, if there is one, lets a packet pass.
+    /// Returns whether the policer, if there is one, passes a packet.
     fn police(&mut self) -> bool {
         let Some(policer) = &mut self.policer else { return true };
         let earned = self.now.since(policer.since).0 / policer.token_time.0;
@@ -345,7 +345,7 @@ impl Driver {
         while self.acked_packets.remove(&self.una) {
             self.una += 1;
         }
-        // Three later transmissions arrived: RFC 8985 without its timer.
+        // Marks a packet lost once three later transmissions have arrived: RFC 8985 without its timer.
         let lost: Vec<u64> = self.outstanding.range(..transmission.saturating_sub(2)).copied().collect();
         for number in &lost {
             self.outstanding.remove(number);
@@ -405,7 +405,7 @@ impl Driver {
         }
     }
 
-    /// A window-based controller's window falls to its threshold at once: proportional rate reduction is the sender's and is tested there.
+    /// Enters or leaves recovery. A window-based controller's window falls to its threshold at once: PRR belongs to the sender and is tested there.
     fn update_recovery(&mut self, lossy: bool) {
         let in_flight = in_bytes(self.outstanding.len() as u64);
         if self.recovery_until.is_some_and(|until| self.una >= until) {

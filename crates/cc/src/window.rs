@@ -1,5 +1,5 @@
-//! The congestion window of a window-based controller, counted in packets as the kernel counts it: slow start, additive increase, reduction and undo
-//! exist once, here.
+//! Congestion window of a window-based controller, counted in packets as in the kernel: the one implementation of slow start, additive increase, reduction
+//! and undo.
 
 use bentpipe_profile::Bytes;
 
@@ -9,19 +9,19 @@ const CLAMP_PACKETS: u64 = u32::MAX as u64;
 /// No threshold yet (`TCP_INFINITE_SSTHRESH`, Linux `include/net/tcp.h`).
 const NO_THRESHOLD: u64 = u64::MAX;
 
-/// Packets that hold `bytes`: the last segment of a flow may be short, and the kernel counts it as one.
+/// Returns the number of packets that hold `bytes`. The last segment of a flow may be short; the kernel counts it as one.
 #[must_use]
 pub fn packets(bytes: Bytes, mss: u32) -> u64 {
     bytes.0.div_ceil(u64::from(mss))
 }
 
-/// What is newly delivered, lost or in flight: never more packets than a window can hold.
+/// Returns the packets newly delivered, lost or in flight, at most the largest window.
 #[must_use]
 pub fn clamped_packets(bytes: Bytes, mss: u32) -> u64 {
     packets(bytes, mss).min(CLAMP_PACKETS)
 }
 
-/// `snd_cwnd`, `snd_cwnd_cnt`, `snd_ssthresh`, and what undo restores (`prior_cwnd`, `prior_ssthresh`).
+/// `snd_cwnd`, `snd_cwnd_cnt`, `snd_ssthresh`, and the values that undo restores (`prior_cwnd`, `prior_ssthresh`).
 #[derive(Clone, Debug)]
 pub struct PacketWindow {
     mss: u32,
@@ -39,65 +39,65 @@ struct Prior {
 }
 
 impl PacketWindow {
-    /// A window of `initial` bytes, in slow start.
+    /// Creates a window of `initial` bytes, in slow start.
     #[must_use]
     pub fn new(mss: u32, initial: Bytes) -> Self {
         let cwnd = packets(initial, mss).clamp(1, CLAMP_PACKETS);
         Self { mss, cwnd, count: 0, ssthresh: NO_THRESHOLD, prior: None }
     }
 
-    /// Window [packets].
+    /// Returns the window [packets].
     #[must_use]
     pub const fn cwnd_packets(&self) -> u64 {
         self.cwnd
     }
 
-    /// Window.
+    /// Returns the window.
     #[must_use]
     pub fn cwnd(&self) -> Bytes {
         Bytes(self.cwnd * u64::from(self.mss))
     }
 
-    /// Slow-start threshold; `Bytes::MAX`: none yet.
+    /// Returns the slow-start threshold; `Bytes::MAX`: not set yet.
     #[must_use]
     pub fn ssthresh(&self) -> Bytes {
         if self.ssthresh == NO_THRESHOLD { Bytes::MAX } else { Bytes(self.ssthresh * u64::from(self.mss)) }
     }
 
-    /// The sender sets the window.
+    /// Sets the window, on behalf of the sender.
     pub fn set_cwnd(&mut self, cwnd: Bytes) {
         self.cwnd = packets(cwnd, self.mss).clamp(1, CLAMP_PACKETS);
     }
 
-    /// The controller sets the window [packets].
+    /// Sets the window [packets], on behalf of the controller.
     pub fn set_cwnd_packets(&mut self, packets: u64) {
         self.cwnd = packets.clamp(1, CLAMP_PACKETS);
     }
 
-    /// Slow-start threshold [packets].
+    /// Returns the slow-start threshold [packets].
     #[must_use]
     pub const fn ssthresh_packets(&self) -> u64 {
         self.ssthresh
     }
 
-    /// The sender sets the threshold.
+    /// Sets the threshold, on behalf of the sender.
     pub fn set_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = if ssthresh == Bytes::MAX { NO_THRESHOLD } else { clamped_packets(ssthresh, self.mss) };
     }
 
-    /// Slow start ends here (`HyStart`).
+    /// Ends slow start at the current window (`HyStart`).
     pub const fn leave_slow_start(&mut self) {
         self.ssthresh = self.cwnd;
     }
 
-    /// `tcp_in_slow_start`.
+    /// Returns whether the window is below the threshold (`tcp_in_slow_start`).
     #[must_use]
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// `tcp_slow_start` (RFC 5681 §3.1 with RFC 3465's L unbounded, as in Linux): a packet more per packet acknowledged, up to the threshold.
-    /// Returns the packets left over.
+    /// Adds a packet per packet acknowledged, up to the threshold (`tcp_slow_start`; RFC 5681 §3.1 with RFC 3465's L unbounded, as in Linux).
+    /// Returns the acknowledged packets left over.
     pub fn slow_start(&mut self, acked: u64) -> u64 {
         let cwnd = (self.cwnd + acked).min(self.ssthresh);
         let left = acked - (cwnd - self.cwnd);
@@ -105,9 +105,9 @@ impl PacketWindow {
         left
     }
 
-    /// `tcp_cong_avoid_ai`: a packet more per `per` packets acknowledged.
+    /// Adds a packet per `per` packets acknowledged (`tcp_cong_avoid_ai`).
     pub fn additive_increase(&mut self, per: u64, acked: u64) {
-        // What was counted towards a larger window is worth one packet now, not several.
+        // Credit earned at a larger window is worth one packet now, not several.
         if self.count >= per {
             self.count = 0;
             self.cwnd += 1;
@@ -117,27 +117,27 @@ impl PacketWindow {
         self.count %= per;
     }
 
-    /// A reduction begins: the new threshold [packets], and what was is kept for undo (`tcp_init_cwnd_reduction`, `tcp_enter_loss`).
+    /// Begins a reduction to this threshold [packets]; saves window and threshold for undo (`tcp_init_cwnd_reduction`, `tcp_enter_loss`).
     pub fn reduce(&mut self, ssthresh_packets: u64) {
-        // tcp_current_ssthresh: a window that has outgrown its threshold is worth three quarters of itself.
+        // tcp_current_ssthresh: at least three quarters of the window.
         let ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
         self.prior = Some(Prior { cwnd: self.cwnd, ssthresh });
         self.ssthresh = ssthresh_packets;
         self.count = 0;
     }
 
-    /// Counts an ACK that raised the window by less than a packet (Hybla's use of `snd_cwnd_cnt`); how many there were in a row.
+    /// Counts an ACK that raised the window by less than a packet (Hybla's use of `snd_cwnd_cnt`). Returns how many there were in a row.
     pub const fn count_ack(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// Additive increase counts from zero (`tcp_enter_loss`).
-    pub const fn forget_count(&mut self) {
+    /// Restarts the count of additive increase from zero (`tcp_enter_loss`).
+    pub const fn reset_count(&mut self) {
         self.count = 0;
     }
 
-    /// The reduction was for nothing (`tcp_undo_cwnd_reduction` with `tcp_reno_undo_cwnd`).
+    /// Undoes a spurious reduction (`tcp_undo_cwnd_reduction` with `tcp_reno_undo_cwnd`).
     pub fn undo(&mut self) {
         if let Some(prior) = self.prior.take() {
             self.cwnd = self.cwnd.max(prior.cwnd);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_restores_what_was_and_only_once() {
+    fn undo_restores_window_and_threshold_only_once() {
         let mut w = window(100);
         w.reduce(70);
         w.set_cwnd(Bytes(70 * u64::from(MSS)));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_outgrew_its_threshold_is_worth_three_quarters_of_itself() {
+    fn undo_restores_a_threshold_of_at_least_three_quarters_of_the_window() {
         let mut w = window(100);
         w.set_ssthresh(Bytes(50 * u64::from(MSS)));
         w.reduce(70);
@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn additive_increase_grows_by_one_per_so_many(start in 1_u64..1000, per in 1_u64..1000, acks in prop::collection::vec(1_u64..50, 1..200)) {
+        fn additive_increase_adds_one_packet_per_so_many_acknowledged(start in 1_u64..1000, per in 1_u64..1000, acks in prop::collection::vec(1_u64..50, 1..200)) {
             let mut w = window(start);
             for &acked in &acks {
                 w.additive_increase(per, acked);

@@ -1,4 +1,4 @@
-//! BBR v1 as Linux has it.
+//! BBR v1 as in Linux.
 //!
 //! Source: Linux `net/ipv4/tcp_bbr.c`, 6.18; Cardwell et al., "BBR: congestion-based congestion control", ACM Queue 14(5), 2016;
 //! draft-cardwell-iccrg-bbr-congestion-control-00.
@@ -16,8 +16,8 @@
 //!          │       ▼          ▼          ▼        │
 //!          └──────────── PROBE_RTT ───────────────┘     bbr_parts/probe_rtt.rs: when min_rtt is older than its window
 //! ```
-//! STARTUP comes back after `PROBE_RTT` only while the pipe was never full. Beside the states: packet conservation in recovery (recovery.rs), ACK aggregation
-//! (`bbr_parts/aggregation.rs`), policers (policer.rs). Loss alone changes nothing else.
+//! STARTUP comes back after `PROBE_RTT` only while the pipe was never full. Besides the states: packet conservation in recovery (recovery.rs), ACK aggregation
+//! (`bbr_parts/aggregation.rs`), policers (policer.rs). Losses have no other effect.
 //!
 //! Differences from the kernel: delivered data is counted in bytes and divided by the MSS, not in packets; a bandwidth never rounds to zero; clocks are
 //! nanoseconds where the kernel compares jiffies.
@@ -50,14 +50,14 @@ use recovery::Recovery;
 pub const ENTRY: Entry = Entry {
     name: "bbr",
     status: "as in Linux 6.18 (BBR v1)",
-    description: "paces at the measured bandwidth, keeps two bandwidth-delay products in flight",
+    description: "paces at the measured bandwidth and keeps two bandwidth-delay products in flight",
     citation: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
     needs: Needs::Nothing,
     options: &[
         OptionSpec {
             name: "min_rtt_win_s",
             unit: "s",
-            description: "how long the minimum RTT is believed",
+            description: "time after which the minimum RTT expires",
             default: MIN_RTT_WINDOW_S,
             allowed: Allowed::Range(0.1, 3600.0),
             source: "`bbr_min_rtt_win_sec`",
@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
         OptionSpec {
             name: "probe_rtt_mode_ms",
             unit: "ms",
-            description: "how long PROBE_RTT keeps the flight small",
+            description: "time for which PROBE_RTT keeps little in flight",
             default: PROBE_RTT_MS,
             allowed: Allowed::Range(1.0, 10_000.0),
             source: "`bbr_probe_rtt_mode_ms`",
@@ -74,7 +74,7 @@ pub const ENTRY: Entry = Entry {
     build: |config, options| Box::new(Bbr::new(config, options)),
 };
 
-/// The states.
+/// States of BBR v1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -104,17 +104,17 @@ impl Mode {
     }
 }
 
-/// BBR v1.
+/// BBR v1 congestion control.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     mss: u32,
     /// [packets]
     cwnd: u64,
-    /// What the pipe held when it was found full; tells the sender that slow start is over.
+    /// BDP when the pipe was full; its value shows the sender that slow start is over.
     ssthresh: Bytes,
     pacing_rate: Rate,
     /// Whether the pacing rate comes from a measured RTT.
-    has_seen_rtt: bool,
+    has_rtt: bool,
     mode: Mode,
     pacing_gain: u64,
     cwnd_gain: u64,
@@ -126,29 +126,29 @@ pub struct Bbr {
     recovery: Recovery,
     aggregation: Aggregation,
     policer: Policer,
-    /// Where the connection stands, as of the last delivery.
-    mark: policer::Mark,
-    /// The first ACK after a pause is yet to come: an old minimum RTT may still be the path's.
+    /// Delivered and lost bytes, as of the last delivery.
+    totals: policer::Totals,
+    /// The first ACK after an idle period is still to come: an old minimum RTT may be right.
     idle_restart: bool,
     app_limited: bool,
     variant: Variant,
 }
 
-/// What a controller that is built on this one changes; the default: nothing.
+/// Changes by a controller that is built on this one; default: none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Variant {
-    /// No look-out for policers.
+    /// Policers are not detected.
     pub ignores_policers: bool,
-    /// Window in `PROBE_RTT`, in bandwidth-delay products [1/256]; `None`: the least window.
-    pub probe_rtt_part: Option<u64>,
+    /// Window in `PROBE_RTT`, in bandwidth-delay products [1/256]; `None`: the smallest window.
+    pub probe_rtt_gain: Option<u64>,
     /// Gain of the phase that probes for bandwidth [1/256].
     pub up_gain: Option<u64>,
-    /// Bandwidth to go by; `None`: the greatest of ten rounds.
+    /// Bandwidth to use; `None`: the greatest of ten rounds.
     pub bw: Option<Bw>,
 }
 
 impl Bbr {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         // Both options are within the range of the registry entry.
@@ -159,7 +159,7 @@ impl Bbr {
             cwnd: packets(config.initial_cwnd, config.mss).max(1),
             ssthresh: Bytes::MAX,
             pacing_rate: Rate(0),
-            has_seen_rtt: false,
+            has_rtt: false,
             mode: Mode::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
@@ -169,9 +169,9 @@ impl Bbr {
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
             probe_rtt: ProbeRtt::new(probe_rtt),
             recovery: Recovery::default(),
-            aggregation: Aggregation::of_two_windows(Time::ZERO),
+            aggregation: Aggregation::with_two_windows(Time::ZERO),
             policer: Policer::new(config.mss),
-            mark: policer::Mark::default(),
+            totals: policer::Totals::default(),
             idle_restart: false,
             app_limited: false,
             variant: Variant::default(),
@@ -185,17 +185,17 @@ impl Bbr {
         self.mode = next;
     }
 
-    /// `bbr_bw`: what the policer allows, if there is one.
+    /// Returns the bandwidth: the policer's rate, if one was detected (`bbr_bw`).
     fn bw(&self) -> Bw {
         self.variant.bw.or_else(|| self.policer.bw()).unwrap_or_else(|| self.bandwidth.max())
     }
 
     fn enter_probe_bw(&mut self) {
         self.transition_to(Mode::ProbeBw);
-        self.cycle.restart(self.mark.delivered_at);
+        self.cycle.restart(self.totals.delivered_at);
     }
 
-    /// `bbr_check_probe_rtt_done`, once it is.
+    /// Leaves `PROBE_RTT` (second part of `bbr_check_probe_rtt_done`).
     fn leave_probe_rtt(&mut self, now: Time) {
         self.min_rtt.refresh(now);
         self.cwnd = self.cwnd.max(self.recovery.saved_cwnd());
@@ -206,18 +206,23 @@ impl Bbr {
         }
     }
 
-    /// Changes what it does from here on.
-    pub(super) const fn vary(&mut self, variant: Variant) {
+    /// Sets the changes that apply from now on.
+    pub(super) const fn set_variant(&mut self, variant: Variant) {
         self.variant = variant;
     }
 
-    /// Whether it is in `PROBE_BW`, and in `PROBE_RTT`.
-    pub(super) fn is_in(&self) -> (bool, bool) {
-        (self.mode == Mode::ProbeBw, self.mode == Mode::ProbeRtt)
+    /// Returns whether it is in `PROBE_BW`.
+    pub(super) fn is_in_probe_bw(&self) -> bool {
+        self.mode == Mode::ProbeBw
     }
 
-    /// Whether the bandwidth was found: STARTUP is over.
-    pub(super) const fn has_found_bandwidth(&self) -> bool {
+    /// Returns whether it is in `PROBE_RTT`.
+    pub(super) fn is_in_probe_rtt(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+
+    /// Returns whether the pipe was full, so that STARTUP is over.
+    pub(super) const fn is_pipe_full(&self) -> bool {
         self.full_pipe.reached()
     }
 
@@ -225,30 +230,30 @@ impl Bbr {
         self.min_rtt.get()
     }
 
-    /// The minimum RTT is this from now on.
-    pub(super) const fn believe_min_rtt(&mut self, now: Time, rtt: Nanos) {
+    /// Sets the minimum RTT.
+    pub(super) const fn set_min_rtt(&mut self, now: Time, rtt: Nanos) {
         self.min_rtt.set(now, rtt);
     }
 
-    /// The path is another one: `STARTUP` again, from this bandwidth on ([`super::leocc`]).
-    pub(super) fn start_again(&mut self, bw: Bw) {
+    /// Restarts in `STARTUP` on a new path, with this bandwidth ([`super::leocc`]).
+    pub(super) fn restart(&mut self, bw: Bw) {
         self.mode = Mode::Startup;
         self.full_pipe = FullPipe::new(FULL_BW_GROWTH, FULL_BW_ROUNDS);
         self.bandwidth.reset(bw);
         self.update_gains();
     }
 
-    /// `PROBE_RTT` now, whatever the minimum RTT ([`super::satpipe`]).
-    pub(super) fn probe_rtt_now(&mut self, delivered_total: Bytes) {
+    /// Enters `PROBE_RTT` now, whatever the age of the minimum RTT ([`super::satpipe`]).
+    pub(super) fn start_probe_rtt(&mut self, delivered_total: Bytes) {
         if self.mode != Mode::ProbeRtt {
             self.transition_to(Mode::ProbeRtt);
-            // In this order, as in the kernel: the greater of this window and the one saved before comes back.
+            // In this order, as in the kernel: the greater of this window and the one saved before is restored.
             self.save_cwnd();
             self.probe_rtt.enter(delivered_total);
         }
     }
 
-    /// `bbr_cwnd_event`: the line was idle for want of data.
+    /// Restarts after an idle period (`bbr_cwnd_event`).
     fn on_restart(&mut self, now: Time) {
         if !self.app_limited && self.mode != Mode::ProbeRtt {
             return;
@@ -256,14 +261,14 @@ impl Bbr {
         self.idle_restart = true;
         self.aggregation.restart_epoch(now);
         match self.mode {
-            // Refill the pipe at its own rate, whatever the phase.
+            // Refill the pipe at its bandwidth, whatever the phase.
             Mode::ProbeBw => self.set_pacing_rate(UNIT, Nanos::ZERO),
             Mode::ProbeRtt if self.probe_rtt.time_is_up(now) => self.leave_probe_rtt(now),
             Mode::ProbeRtt | Mode::Startup | Mode::Drain => {}
         }
     }
 
-    /// `bbr_set_state` on a time-out, and the window `tcp_enter_loss` gives.
+    /// Restarts after a time-out (`bbr_set_state`), with the window of `tcp_enter_loss`.
     fn on_timeout(&mut self, in_flight: Bytes) {
         self.recovery.on_timeout();
         self.full_pipe.on_timeout();
@@ -276,7 +281,7 @@ impl Bbr {
 
 impl Controller for Bbr {
     fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.mark.delivered_at = now;
+        self.totals.delivered_at = now;
         self.min_rtt.refresh(now);
         self.min_rtt.on_ack(now, rtt, false);
         self.aggregation.restart_epoch(now);
@@ -285,14 +290,14 @@ impl Controller for Bbr {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.app_limited = ack.app_limited;
-        let flow = self.update_model(ack);
+        let counts = self.update_model(ack);
         self.set_pacing_rate(self.pacing_gain, ack.srtt);
-        self.update_cwnd(ack, &flow);
+        self.update_cwnd(ack, &counts);
     }
 
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         match event {
-            // bbr_ssthresh: only the window is noted.
+            // bbr_ssthresh: only the window is saved.
             Congestion::Loss | Congestion::Ecn => self.save_cwnd(),
             Congestion::Timeout => {
                 self.save_cwnd();

@@ -1,11 +1,11 @@
-//! `PROBE_BW`: eight phases, of a minimum RTT each. One probes for more bandwidth, one drains what that queued, six cruise
+//! `PROBE_BW`: eight phases of a minimum RTT each. One probes for more bandwidth, one drains the queue of the probe, six cruise
 //! (`bbr_is_next_cycle_phase`, `bbr_reset_probe_bw_mode`).
 
 use super::params::{CYCLE_RANDOM_PHASES, PACING_GAINS, UNIT};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Time};
 
-/// The gain cycle.
+/// Gain cycle.
 #[derive(Clone, Debug)]
 pub struct Cycle {
     phase: usize,
@@ -13,19 +13,19 @@ pub struct Cycle {
     random: Stream,
 }
 
-/// What decides whether a phase is over. Flights are packets when the next one may leave.
+/// Input for the decision whether a phase is over. Inflight is in packets, at the next departure.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseSample {
-    /// The pacing gain in force.
+    /// Current pacing gain.
     pub gain: u64,
     pub min_rtt: Option<Nanos>,
     pub lossy: bool,
-    /// In flight before this ACK.
-    pub flight: u64,
-    /// What the gain should put in flight, …
-    pub flight_at_gain: u64,
-    /// … and gain 1.
-    pub flight_at_unit: u64,
+    /// Inflight before this ACK.
+    pub inflight: u64,
+    /// Target inflight at this gain.
+    pub inflight_at_gain: u64,
+    /// Target inflight at gain 1.
+    pub inflight_at_unit: u64,
 }
 
 impl Cycle {
@@ -33,7 +33,7 @@ impl Cycle {
         Self { phase: 0, since: Time::ZERO, random }
     }
 
-    /// Begins with a random phase, but not the draining one: flows that start together must not probe together.
+    /// Begins with a random phase, but not the draining one, so that flows that start together do not probe together.
     pub fn restart(&mut self, now: Time) {
         let skipped = self.random.below(CYCLE_RANDOM_PHASES);
         self.phase = PACING_GAINS.len() - 1 - usize::try_from(skipped).unwrap_or(0);
@@ -45,15 +45,15 @@ impl Cycle {
         self.since = now;
     }
 
-    /// Whether the phase is over.
+    /// Returns whether the phase is over.
     pub fn is_over(&self, now: Time, s: &PhaseSample) -> bool {
         let lasted = s.min_rtt.is_some_and(|rtt| now.since(self.since) > rtt);
         match s.gain.cmp(&UNIT) {
             std::cmp::Ordering::Equal => lasted,
-            // Long enough to put the gain in flight, unless losses say that it does not fit.
-            std::cmp::Ordering::Greater => lasted && (s.lossy || s.flight >= s.flight_at_gain),
-            // Over early once the queue is gone.
-            std::cmp::Ordering::Less => lasted || s.flight <= s.flight_at_unit,
+            // Long enough to reach the target inflight, unless losses show that it does not fit.
+            std::cmp::Ordering::Greater => lasted && (s.lossy || s.inflight >= s.inflight_at_gain),
+            // Over early once the queue is drained.
+            std::cmp::Ordering::Less => lasted || s.inflight <= s.inflight_at_unit,
         }
     }
 
@@ -61,7 +61,7 @@ impl Cycle {
         PACING_GAINS[self.phase]
     }
 
-    /// Whether it is the phase that probes for more.
+    /// Returns whether it is the phase that probes for more bandwidth.
     pub const fn is_probing_up(&self) -> bool {
         self.phase == 0
     }
@@ -81,16 +81,16 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_anywhere_but_in_the_draining_phase() {
+    fn it_begins_in_any_phase_but_the_draining_one() {
         let mut c = cycle();
-        let mut seen = [0_u32; 8];
+        let mut counts = [0_u32; 8];
         for _ in 0..7000 {
             c.restart(Time::ZERO);
-            seen[c.phase()] += 1;
+            counts[c.phase()] += 1;
         }
-        assert_eq!(seen[1], 0);
+        assert_eq!(counts[1], 0);
         // 1000 ± 4 σ each, σ = sqrt(7000 · 1/7 · 6/7) = 29.
-        assert!(seen.iter().enumerate().all(|(phase, &n)| phase == 1 || n.abs_diff(1000) < 117), "{seen:?}");
+        assert!(counts.iter().enumerate().all(|(phase, &n)| phase == 1 || n.abs_diff(1000) < 117), "{counts:?}");
     }
 
     #[test]
@@ -98,14 +98,15 @@ mod tests {
         let c = cycle();
         let rtt = Nanos::from_millis(40);
         let (early, late) = (Time(40_000_000), Time(40_000_001));
-        let base = PhaseSample { gain: UNIT, min_rtt: Some(rtt), lossy: false, flight: 110, flight_at_gain: 125, flight_at_unit: 100 };
+        let base =
+            PhaseSample { gain: UNIT, min_rtt: Some(rtt), lossy: false, inflight: 110, inflight_at_gain: 125, inflight_at_unit: 100 };
         assert!(!c.is_over(early, &base) && c.is_over(late, &base));
         let up = PhaseSample { gain: PACING_GAINS[0], ..base };
         assert!(!c.is_over(late, &up));
         assert!(c.is_over(late, &PhaseSample { lossy: true, ..up }));
-        assert!(c.is_over(late, &PhaseSample { flight: 125, ..up }) && !c.is_over(early, &PhaseSample { flight: 125, ..up }));
-        let down = PhaseSample { gain: PACING_GAINS[1], flight_at_gain: 75, ..base };
+        assert!(c.is_over(late, &PhaseSample { inflight: 125, ..up }) && !c.is_over(early, &PhaseSample { inflight: 125, ..up }));
+        let down = PhaseSample { gain: PACING_GAINS[1], inflight_at_gain: 75, ..base };
         assert!(!c.is_over(early, &down) && c.is_over(late, &down));
-        assert!(c.is_over(early, &PhaseSample { flight: 100, ..down }));
+        assert!(c.is_over(early, &PhaseSample { inflight: 100, ..down }));
     }
 }

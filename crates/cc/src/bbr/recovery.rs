@@ -1,18 +1,18 @@
-//! Loss recovery: a round of packet conservation, then growth as ever, then the window that was
-//! (`bbr_set_cwnd_to_recover_or_restore`, `bbr_save_cwnd`). Loss does not change the model.
+//! Loss recovery: a round of packet conservation, then normal growth, then the saved window
+//! (`bbr_set_cwnd_to_recover_or_restore`, `bbr_save_cwnd`). Losses do not change the model.
 
 use super::super::RecoveryState;
 
-/// What recovery remembers.
+/// State of loss recovery.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
     previous: RecoveryState,
     conserving: bool,
-    /// The window to come back to, from recovery or `PROBE_RTT` [packets].
+    /// Window to restore after recovery or `PROBE_RTT` [packets].
     saved_cwnd: u64,
 }
 
-/// A window, and whether it is final for this ACK.
+/// A window, and whether packet conservation fixes it for this ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjusted {
     pub cwnd: u64,
@@ -26,7 +26,7 @@ const fn in_recovery(state: RecoveryState) -> bool {
 }
 
 impl Recovery {
-    /// Keeps the window before it is cut; while it is cut already, the greater one.
+    /// Saves the window before it is reduced; if it is reduced already, keeps the greater one.
     pub fn save(&mut self, cwnd: u64, in_probe_rtt: bool) {
         self.saved_cwnd = if in_recovery(self.previous) || in_probe_rtt { self.saved_cwnd.max(cwnd) } else { cwnd };
     }
@@ -35,23 +35,23 @@ impl Recovery {
         self.saved_cwnd
     }
 
-    /// A time-out (`bbr_set_state`).
+    /// Records a time-out (`bbr_set_state`).
     pub const fn on_timeout(&mut self) {
         self.previous = RecoveryState::Loss;
     }
 
-    /// A round is over.
+    /// Ends packet conservation after a round.
     pub const fn end_conservation(&mut self) {
         self.conserving = false;
     }
 
-    /// The window after an ACK for `acked` packets that found `lost` more, `in_flight` remaining.
+    /// Returns the window after an ACK for `acked` packets that reported `lost` more, with `in_flight` remaining.
     pub fn adjust(&mut self, state: RecoveryState, cwnd: u64, acked: u64, lost: u64, in_flight: u64) -> Adjusted {
         let mut cwnd = cwnd.saturating_sub(lost).max(1);
         let began = state == RecoveryState::Recovery && self.previous != RecoveryState::Recovery;
         if began {
             self.conserving = true;
-            // Window the application did not use is not kept.
+            // A window that the application did not use is not kept.
             cwnd = in_flight + acked;
         } else if in_recovery(self.previous) && !in_recovery(state) {
             self.conserving = false;
@@ -71,7 +71,7 @@ mod tests {
     use RecoveryState::{Open, Recovery as InRecovery};
 
     #[test]
-    fn packets_are_conserved_for_a_round_and_the_window_comes_back() {
+    fn packets_are_conserved_for_a_round_and_then_the_window_is_restored() {
         let mut r = Recovery::default();
         r.save(100, false);
         // Three lost, one acknowledged, 96 left: one out for one in.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_reduction_keeps_the_greater_window() {
+    fn a_second_reduction_saves_the_greater_window() {
         let mut r = Recovery::default();
         r.save(100, false);
         r.on_timeout();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_never_take_the_last_packet() {
+    fn losses_leave_at_least_one_packet() {
         let mut r = Recovery::default();
         r.on_timeout();
         assert_eq!(r.adjust(RecoveryState::Loss, 3, 1, 9, 0).cwnd, 1);

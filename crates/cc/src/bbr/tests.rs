@@ -1,4 +1,4 @@
-//! BBR as a whole: the states it goes through and the window it keeps.
+//! Tests of BBR's states and window over a whole flow.
 
 use super::super::RateSample;
 use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
@@ -16,7 +16,7 @@ fn bbr() -> Bbr {
     Bbr::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"))
 }
 
-/// Window [packets] every 40 ms over a path of 100 packets an RTT and a queue of 300. STARTUP ends after three rounds of 2.9 RTTs of queue at
+/// Window [packets] every 40 ms over a path of 100 packets per RTT and a queue of 300. STARTUP ends after three rounds in a queue of 2.9 RTTs, at
 /// 2.885 · 100 and bursts; then the window shrinks towards 2 · 100 and bursts.
 #[test]
 fn window_trace() {
@@ -29,31 +29,31 @@ const TRACE: [u64; 30] = [
     216, 216, 216, 216, 208, 208, 208, 214, 208, 208,
 ];
 
-/// The states, in order, and when they were entered [RTT].
+/// Runs, and returns the states and the times at which they were entered [RTT].
 fn states(driver: &mut Driver, count: u64) -> Vec<(&'static str, u64)> {
-    let mut seen = vec![(state_of(&*driver.controller), 0)];
+    let mut states = vec![(state_of(&*driver.controller), 0)];
     for k in 1..=count {
         driver.run(Time(RTT.0 * k));
         let state = state_of(&*driver.controller);
-        if seen.last().is_some_and(|last| last.0 != state) {
-            seen.push((state, k));
+        if states.last().is_some_and(|last| last.0 != state) {
+            states.push((state, k));
         }
     }
-    seen
+    states
 }
 
 #[test]
 fn it_starts_drains_probes_and_refreshes_its_minimum_rtt_every_ten_seconds() {
-    let seen = states(&mut driver(), 600);
-    let names: Vec<_> = seen.iter().map(|s| s.0).collect();
+    let states = states(&mut driver(), 600);
+    let names: Vec<_> = states.iter().map(|s| s.0).collect();
     assert_eq!(names, ["startup", "drain", "probe_bw", "probe_rtt", "probe_bw", "probe_rtt", "probe_bw"]);
-    // 10 s are 250 RTTs; a visit lasts 200 ms and what it takes to shrink the flight and fill it again.
-    assert!(seen[5].1 - seen[3].1 >= 250 && seen[5].1 - seen[3].1 <= 260, "{seen:?}");
-    assert!((5..=8).contains(&(seen[4].1 - seen[3].1)), "{seen:?}");
+    // 10 s are 250 RTTs; PROBE_RTT lasts 200 ms and the time to shrink inflight and to fill the pipe again.
+    assert!(states[5].1 - states[3].1 >= 250 && states[5].1 - states[3].1 <= 260, "{states:?}");
+    assert!((5..=8).contains(&(states[4].1 - states[3].1)), "{states:?}");
 }
 
 #[test]
-fn it_fills_the_pipe_with_a_percent_of_margin() {
+fn it_fills_the_pipe_with_a_margin_of_one_percent() {
     let mut d = driver();
     d.run(Time(3_000_000_000));
     let before = d.delivered();
@@ -63,7 +63,7 @@ fn it_fills_the_pipe_with_a_percent_of_margin() {
 }
 
 #[test]
-fn losses_change_neither_the_rate_nor_the_window_that_comes_back() {
+fn losses_change_neither_the_rate_nor_the_restored_window() {
     let mut d = driver();
     d.run(Time(3_000_000_000));
     let rate = d.controller.pacing_rate().expect("BBR paces").0 as f64;
@@ -76,11 +76,11 @@ fn losses_change_neither_the_rate_nor_the_window_that_comes_back() {
 }
 
 #[test]
-fn every_move_between_states_is_one_of_the_diagram() {
+fn every_state_transition_is_in_the_diagram() {
     use Mode::{Drain, ProbeBw, ProbeRtt, Startup};
     let all = [Startup, Drain, ProbeBw, ProbeRtt];
     let legal: Vec<_> = all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))).filter(|(a, b)| a.may_become(*b)).collect();
-    let drawn = [
+    let diagram = [
         (Startup, Drain),
         (Startup, ProbeRtt),
         (Drain, ProbeBw),
@@ -89,11 +89,11 @@ fn every_move_between_states_is_one_of_the_diagram() {
         (ProbeRtt, Startup),
         (ProbeRtt, ProbeBw),
     ];
-    assert_eq!(legal, drawn);
+    assert_eq!(legal, diagram);
 }
 
 #[test]
-fn the_first_rate_is_the_initial_window_in_a_round_trip() {
+fn the_first_rate_is_the_initial_window_per_rtt() {
     let mut b = bbr();
     b.on_established(Time::ZERO, Some(RTT));
     // 2.887 · 10 · 1448 B / 40 ms, less 1 %.
@@ -102,7 +102,7 @@ fn the_first_rate_is_the_initial_window_in_a_round_trip() {
     assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} against {expected}");
 }
 
-/// An ACK of a full pipe: 100 packets an RTT, one packet each.
+/// Returns an ACK of a full pipe: 100 packets per RTT, one packet each.
 fn steady(now: Time, delivered: u64) -> AckSample {
     AckSample {
         rtt: Some(RTT),
@@ -121,7 +121,7 @@ fn steady(now: Time, delivered: u64) -> AckSample {
     }
 }
 
-/// A connection in `PROBE_BW`, and how many packets were delivered.
+/// Returns a connection in `PROBE_BW`, and the packets delivered.
 fn cruising() -> (Bbr, u64) {
     cruise(bbr())
 }
@@ -137,7 +137,7 @@ fn cruise(mut b: Bbr) -> (Bbr, u64) {
     (b, delivered)
 }
 
-/// A connection in DRAIN, with more in flight than it wants.
+/// Returns a connection in DRAIN, with more in flight than the target.
 fn draining() -> (Bbr, u64) {
     let mut b = bbr();
     b.on_established(Time::ZERO, Some(RTT));
@@ -166,7 +166,7 @@ fn the_window_is_two_bdp_and_three_bursts() {
 }
 
 #[test]
-fn a_time_out_leaves_one_packet_and_the_window_comes_back_after() {
+fn a_time_out_leaves_one_packet_and_the_window_is_restored_later() {
     let (mut b, mut delivered) = cruising();
     let before = b.cwnd();
     let at = Time(delivered * 400_000);
@@ -181,7 +181,7 @@ fn a_time_out_leaves_one_packet_and_the_window_comes_back_after() {
 }
 
 #[test]
-fn after_idling_it_sends_at_the_bandwidth_and_does_not_probe_the_rtt_at_once() {
+fn after_an_idle_period_it_sends_at_the_bandwidth_and_does_not_enter_probe_rtt() {
     let (mut b, mut delivered) = cruising();
     let at = Time(delivered * 400_000);
     b.on_sent(at, Bytes::ZERO, true);
@@ -192,12 +192,12 @@ fn after_idling_it_sends_at_the_bandwidth_and_does_not_probe_the_rtt_at_once() {
     delivered += 1;
     b.on_ack(&steady(later + RTT, delivered));
     assert_eq!(b.mode, Mode::ProbeBw);
-    // The exemption is for the first ACK only.
+    // The exception holds for the first ACK only.
     b.on_ack(&AckSample { rtt: None, ..steady(later + Nanos::from_secs(11), delivered + 1) });
     assert_eq!(b.mode, Mode::ProbeRtt);
 }
 
-/// `cruising`, then 11 s later: the state it is in, the time and what was delivered.
+/// Returns a connection 11 s after `cruising`, with the time and the packets delivered.
 fn probing_rtt(probe_rtt_mode_ms: f64) -> (Bbr, Time, u64) {
     let given = BTreeMap::from([("probe_rtt_mode_ms".to_owned(), probe_rtt_mode_ms)]);
     let (mut b, mut delivered) = cruise(Bbr::new(&config(), &Options::check(&ENTRY, &given).expect("in range")));
@@ -208,7 +208,7 @@ fn probing_rtt(probe_rtt_mode_ms: f64) -> (Bbr, Time, u64) {
 }
 
 #[test]
-fn probe_rtt_shrinks_to_four_packets_its_rates_do_not_count_and_the_window_comes_back() {
+fn probe_rtt_shrinks_to_four_packets_without_rate_samples_and_then_restores_the_window() {
     let before = cruising().0;
     let (mut b, mut now, mut delivered) = probing_rtt(1000.0);
     assert_eq!((b.mode, b.cwnd()), (Mode::ProbeRtt, in_bytes(4)));
@@ -227,14 +227,14 @@ fn probe_rtt_shrinks_to_four_packets_its_rates_do_not_count_and_the_window_comes
 }
 
 #[test]
-fn probe_rtt_waits_for_a_round_that_began_with_the_small_flight() {
+fn probe_rtt_waits_for_a_round_that_began_with_little_in_flight() {
     let (mut b, start, delivered) = probing_rtt(200.0);
     let ack = |ms: u64, sent_at: u64| {
         let sample = RateSample { prior_delivered: in_bytes(sent_at), delivered: in_bytes(4), interval: RTT, app_limited: false };
         AckSample { delivery: Some(sample), in_flight: in_bytes(4), ..steady(start + Nanos::from_millis(ms), delivered + 1) }
     };
     b.on_ack(&ack(10, 0));
-    // Sent after the round before it began, but before the flight was small.
+    // Sent after the previous round began, but before little was in flight.
     b.on_ack(&ack(250, delivered));
     assert_eq!(b.mode, Mode::ProbeRtt);
     b.on_ack(&ack(260, delivered + 1));
@@ -264,9 +264,9 @@ fn packets_are_conserved_for_one_round_of_recovery() {
 }
 
 #[test]
-fn drain_ends_when_the_queue_will_be_gone_by_the_next_departure() {
+fn drain_ends_when_the_queue_will_be_drained_by_the_next_departure() {
     let (b, delivered) = draining();
-    // A hundred packets and the bursts are wanted: 140 are too many now, the 90 left after 20 ms are not.
+    // The target is a hundred packets and the bursts: 140 are too many now, the 90 left after 20 ms are not.
     for (pause_ms, mode) in [(0, Mode::Drain), (20, Mode::ProbeBw)] {
         let mut b = b.clone();
         let now = Time((delivered + 1) * 400_000);
@@ -277,7 +277,7 @@ fn drain_ends_when_the_queue_will_be_gone_by_the_next_departure() {
 }
 
 #[test]
-fn spurious_losses_make_startup_count_anew() {
+fn spurious_losses_restart_the_count_of_startup_rounds() {
     let mut b = bbr();
     b.on_established(Time::ZERO, Some(RTT));
     for k in 1..=250 {
@@ -290,7 +290,7 @@ fn spurious_losses_make_startup_count_anew() {
 
 /// A fifth lost in every round of a hundred.
 #[test]
-fn a_policers_rate_is_kept_without_probing_until_losses_prove_spurious() {
+fn a_policers_rate_is_used_without_probing_until_losses_prove_spurious() {
     let (mut b, start) = cruising();
     let mut lost = 0;
     for k in 1..=1200 {

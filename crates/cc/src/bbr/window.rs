@@ -1,8 +1,8 @@
-//! From the model to the window and the pacing rate (`bbr_set_cwnd`, `bbr_set_pacing_rate` and what they call).
+//! Window and pacing rate from the model (`bbr_set_cwnd`, `bbr_set_pacing_rate` and the functions they call).
 
 use super::super::AckSample;
 use super::super::bbr_parts::bw::Bw;
-use super::model::Flow;
+use super::model::AckCounts;
 use super::params::{
     BURSTS_IN_WINDOW, HIGH_GAIN, INITIAL_CWND_PACKETS, MAX_BURST_BYTES, MAX_BURST_PACKETS, MIN_CWND_PACKETS, PACING_MARGIN_PERCENT,
     PACING_SHIFT,
@@ -14,18 +14,18 @@ use bentpipe_profile::{Bytes, Nanos};
 const CLAMP_PACKETS: u64 = u32::MAX as u64;
 
 impl Bbr {
-    /// The rate before anything is known of the bandwidth: the initial window in an RTT, or in a millisecond (`bbr_init_pacing_rate_from_rtt`).
+    /// Sets the initial rate, before the bandwidth is known: the initial window per RTT, or per millisecond (`bbr_init_pacing_rate_from_rtt`).
     pub(super) fn init_pacing_rate(&mut self, rtt: Option<Nanos>) {
-        self.has_seen_rtt |= rtt.is_some();
+        self.has_rtt |= rtt.is_some();
         let span = rtt.unwrap_or(Nanos::from_millis(1)).max(Nanos::from_micros(1));
         if let Some(bw) = Bw::of(self.window_bytes(), span, self.mss) {
             self.pacing_rate = bw.pacing_rate(HIGH_GAIN, self.mss, PACING_MARGIN_PERCENT);
         }
     }
 
-    /// Until the pipe is full the rate only rises.
+    /// Sets the pacing rate; until the pipe is full it only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: u64, srtt: Nanos) {
-        if !self.has_seen_rtt && srtt > Nanos::ZERO {
+        if !self.has_rtt && srtt > Nanos::ZERO {
             self.init_pacing_rate(Some(srtt));
         }
         let rate = self.bw().pacing_rate(gain, self.mss, PACING_MARGIN_PERCENT);
@@ -34,35 +34,35 @@ impl Bbr {
         }
     }
 
-    /// Packets the sender puts in one burst (`bbr_tso_segs_goal`).
+    /// Returns the packets that the sender puts in one burst (`bbr_tso_segs_goal`).
     pub(super) fn burst_packets(&self) -> u64 {
         let bytes = ((self.pacing_rate.0 / 8) >> PACING_SHIFT).min(MAX_BURST_BYTES);
         (bytes / u64::from(self.mss)).max(u64::from(params::min_burst_packets(self.pacing_rate))).min(MAX_BURST_PACKETS)
     }
 
-    /// `bbr_bdp` [packets].
+    /// Returns the bandwidth-delay product at `gain` [packets] (`bbr_bdp`).
     fn bdp(&self, bw: Bw, gain: u64) -> u64 {
         self.min_rtt.get().map_or(INITIAL_CWND_PACKETS, |min_rtt| bw.bdp(min_rtt, gain)).min(CLAMP_PACKETS)
     }
 
-    /// `bbr_quantization_budget`: bursts must fit, and windows are even since ACKs come for two packets.
+    /// Adds room for bursts, and rounds up to even since ACKs come for two packets (`bbr_quantization_budget`).
     fn with_budget(&self, window: u64) -> u64 {
         let even = (window + BURSTS_IN_WINDOW * self.burst_packets()).next_multiple_of(2);
-        // A gain of 5/4 of a tiny window rounds to nothing: probe with two packets at least.
+        // A gain of 5/4 of a tiny window rounds to zero: probe with at least two packets.
         if self.mode == Mode::ProbeBw && self.cycle.is_probing_up() { even + 2 } else { even }
     }
 
-    /// `bbr_inflight` [packets].
-    pub(super) fn target_in_flight(&self, bw: Bw, gain: u64) -> u64 {
+    /// Returns the target inflight [packets] (`bbr_inflight`).
+    pub(super) fn target_inflight(&self, bw: Bw, gain: u64) -> u64 {
         self.with_budget(self.bdp(bw, gain))
     }
 
-    /// The window in `PROBE_RTT`.
+    /// Returns the window in `PROBE_RTT`.
     pub(super) fn probe_rtt_window(&self) -> u64 {
-        self.variant.probe_rtt_part.map_or(0, |part| self.bdp(self.bw(), part)).max(MIN_CWND_PACKETS)
+        self.variant.probe_rtt_gain.map_or(0, |gain| self.bdp(self.bw(), gain)).max(MIN_CWND_PACKETS)
     }
 
-    /// `bbr_save_cwnd`.
+    /// Saves the window, to restore it later (`bbr_save_cwnd`).
     pub(super) fn save_cwnd(&mut self) {
         self.recovery.save(self.cwnd, self.mode == Mode::ProbeRtt);
     }
@@ -75,14 +75,14 @@ impl Bbr {
         Bytes(self.cwnd * u64::from(self.mss))
     }
 
-    /// `bbr_set_cwnd`.
-    pub(super) fn update_cwnd(&mut self, ack: &AckSample, flow: &Flow) {
-        if flow.acked > 0 {
-            let adjusted = self.recovery.adjust(ack.recovery, self.cwnd, flow.acked, flow.lost, flow.in_flight);
+    /// Updates the window (`bbr_set_cwnd`).
+    pub(super) fn update_cwnd(&mut self, ack: &AckSample, counts: &AckCounts) {
+        if counts.acked > 0 {
+            let adjusted = self.recovery.adjust(ack.recovery, self.cwnd, counts.acked, counts.lost, counts.in_flight);
             if adjusted.began {
                 self.bandwidth.rounds.restart(ack.delivered_total);
             }
-            self.cwnd = if adjusted.conserving { adjusted.cwnd } else { self.grown(adjusted.cwnd, flow.acked, ack.delivered_total) };
+            self.cwnd = if adjusted.conserving { adjusted.cwnd } else { self.grown(adjusted.cwnd, counts.acked, ack.delivered_total) };
         }
         self.clamp_cwnd();
         if self.mode == Mode::ProbeRtt {
@@ -90,7 +90,7 @@ impl Bbr {
         }
     }
 
-    /// A packet more per packet acknowledged towards the target; down to it only once the pipe was full.
+    /// Returns the window grown by a packet per packet acknowledged, towards the target; it falls to the target only once the pipe was full.
     fn grown(&self, cwnd: u64, acked: u64, delivered_total: Bytes) -> u64 {
         let bw = self.bw();
         let aggregated = if self.full_pipe.reached() { self.aggregation.window_packets(bw) } else { 0 };

@@ -1,23 +1,23 @@
-//! ECN marks, as Linux answers them where the path marks early (DCTCP, L4S): their share of what is delivered, averaged over rounds.
+//! ECN marks: their share of the delivered packets, averaged over rounds, with Linux's response on paths that mark early (DCTCP, L4S).
 
 use super::params::{Params, Rules};
 use crate::bbr_parts::params::{GAIN_SHIFT, UNIT};
 use bentpipe_profile::{Bytes, Nanos};
 use std::collections::VecDeque;
 
-/// The marks of a connection.
+/// ECN state of a connection.
 #[derive(Clone, Debug)]
 pub struct Ecn {
-    /// Whether this connection answers them (`ecn_eligible`).
+    /// Whether this connection responds to marks (`ecn_eligible`).
     eligible: bool,
-    /// Share of marks, averaged [1/256].
+    /// Average share of marks [1/256].
     alpha: u64,
-    /// Delivered and marked at the last average.
+    /// Delivered bytes and marks at the last average.
     last: (Bytes, u64),
-    /// Marks so far, and what was delivered when each group of them was reported: little, for they are forgotten with the flight they belong to.
+    /// Marks before each group of new marks, and the bytes delivered when it was reported. Short, since entries older than the current flight are dropped.
     reports: VecDeque<(Bytes, u64)>,
-    seen: u64,
-    /// Rounds of STARTUP with too many.
+    marks: u64,
+    /// Rounds of STARTUP with too many marks.
     pub startup_rounds: u32,
     pub in_round: bool,
     pub in_cycle: bool,
@@ -30,7 +30,7 @@ impl Ecn {
             alpha: p.ecn_alpha_init,
             last: (Bytes::ZERO, 0),
             reports: VecDeque::new(),
-            seen: 0,
+            marks: 0,
             startup_rounds: 0,
             in_round: false,
             in_cycle: false,
@@ -45,24 +45,24 @@ impl Ecn {
         self.alpha
     }
 
-    /// Marks so far on an ACK after which `delivered` is delivered; notes new ones.
+    /// Processes the marks so far, on an ACK after which `delivered` bytes are delivered.
     pub fn on_ack(&mut self, delivered: Bytes, marks: u64) {
-        if marks > self.seen {
-            self.reports.push_back((delivered, self.seen));
-            self.seen = marks;
+        if marks > self.marks {
+            self.reports.push_back((delivered, self.marks));
+            self.marks = marks;
             self.in_round |= self.eligible;
         }
     }
 
-    /// Marks reported since `prior` was delivered, of `marks` so far.
+    /// Returns the marks reported since `prior` bytes were delivered, of `marks` so far.
     pub fn marked_since(&mut self, prior: Bytes, marks: u64) -> u64 {
         while self.reports.front().is_some_and(|&(delivered, _)| delivered <= prior) {
             self.reports.pop_front();
         }
-        marks - self.reports.front().map_or(self.seen, |&(_, before)| before).min(marks)
+        marks - self.reports.front().map_or(self.marks, |&(_, before)| before).min(marks)
     }
 
-    /// Once a round: averages; the round's share of marks [1/256], if this connection answers them.
+    /// Updates the average once a round. Returns the round's share of marks [1/256] if this connection responds to them.
     pub fn on_round(&mut self, p: &Params, mss: u32, min_rtt: Option<Nanos>, delivered_total: Bytes, marks: u64) -> Option<u64> {
         let short = p.ecn_max_rtt == Nanos::ZERO || min_rtt.is_some_and(|rtt| rtt <= p.ecn_max_rtt);
         self.eligible |= p.ecn && p.ecn_factor > 0 && short;
@@ -81,19 +81,19 @@ impl Ecn {
         Some(share)
     }
 
-    /// What is left of rate and flight after marks [1/256] (`bbr_ecn_cut`).
-    pub const fn cut(&self, p: &Params) -> u64 {
+    /// Returns the factor on rate and inflight after marks [1/256] (`bbr_ecn_cut`).
+    pub const fn reduction(&self, p: &Params) -> u64 {
         UNIT - ((self.alpha * p.ecn_factor) >> GAIN_SHIFT)
     }
 
-    /// Whether so many marks of so many packets say that the flight was too large.
-    pub fn too_many(&self, p: &Params, marked: u64, delivered: u64) -> bool {
+    /// Returns whether the share of marked packets shows that inflight was too high.
+    pub fn is_share_too_high(&self, p: &Params, marked: u64, delivered: u64) -> bool {
         if !self.eligible || p.ecn_threshold == 0 || marked == 0 || delivered == 0 {
             return false;
         }
-        let most = Params::part(delivered, p.ecn_threshold);
-        // Version 3 made it stricter by the case of equality.
-        if p.rules == Rules::Linux2 { marked >= most } else { marked > most }
+        let limit = Params::part(delivered, p.ecn_threshold);
+        // Version 3 excludes equality.
+        if p.rules == Rules::Linux2 { marked >= limit } else { marked > limit }
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_longer_than_5_ms_is_not_eligible_unless_that_is_lifted() {
+    fn a_path_longer_than_5_ms_is_not_eligible_unless_the_limit_is_lifted() {
         for (given, rtt_ms, eligible) in [
             (vec![("ecn_low", 1.0)], 5, true),
             (vec![("ecn_low", 1.0)], 6, false),
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_marks_is_averaged_by_a_sixteenth_and_a_third_of_it_is_cut() {
+    fn the_share_of_marks_is_averaged_by_a_sixteenth_and_reduces_by_a_third_of_it() {
         let p = params(&[("ecn_low", 1.0)]);
         let mut ecn = Ecn::new(&p);
-        assert_eq!((ecn.alpha(), ecn.cut(&p)), (256, 256 - 85));
+        assert_eq!((ecn.alpha(), ecn.reduction(&p)), (256, 256 - 85));
         let share = ecn.on_round(&p, 1000, Some(Nanos::from_millis(1)), Bytes(100_000), 50);
         assert_eq!((share, ecn.alpha()), (Some(128), 240 + 8));
-        assert!(!ecn.too_many(&p, 50, 100) && ecn.too_many(&p, 51, 100));
+        assert!(!ecn.is_share_too_high(&p, 50, 100) && ecn.is_share_too_high(&p, 51, 100));
     }
 
     #[test]

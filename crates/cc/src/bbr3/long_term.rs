@@ -1,4 +1,4 @@
-//! The long-term model: the bandwidth of two cycles, and the flight that was found to be safe (draft §5.3.3.9, §5.5.10.2).
+//! Long-term model: the bandwidth of two cycles, and the safe inflight (draft §5.3.3.9, §5.5.10.2).
 
 use super::super::LostPacket;
 use super::super::bbr_parts::bw::Bw;
@@ -8,7 +8,7 @@ use super::probe_bw::AckPhase;
 use super::sample::Sample;
 use super::{Bbr3, State};
 
-/// The greatest delivery rate of this cycle and the one before.
+/// Greatest delivery rate of this cycle and the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MaxBw {
     before: Bw,
@@ -20,11 +20,11 @@ impl MaxBw {
         self.before.max(self.current)
     }
 
-    pub fn take(&mut self, bw: Bw) {
+    pub fn update(&mut self, bw: Bw) {
         self.current = self.current.max(bw);
     }
 
-    /// A cycle is over; one without a sample does not count.
+    /// Ends a cycle; one without a sample does not count.
     pub fn advance(&mut self) {
         if self.current > Bw(0) {
             self.before = self.current;
@@ -33,20 +33,20 @@ impl MaxBw {
     }
 }
 
-/// How fast `PROBE_UP` raises the bound: a packet more per so many acknowledged, twice as fast each round.
+/// Rate at which `PROBE_UP` raises the bound: a packet per so many acknowledged, doubled each round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slope {
     pub rounds: u32,
     pub acked: u64,
-    /// `None`: it does not grow.
+    /// Packets acknowledged per packet of growth; `None`: the bound does not grow.
     per_packet: Option<u64>,
 }
 
-/// More rounds would make steps of more than 2^30 packets.
+/// More rounds would give steps of more than 2^30 packets.
 const MAX_UP_ROUNDS: u32 = 30;
 
 impl Slope {
-    /// `RaiseInflightLongtermSlope`.
+    /// Doubles the rate of growth (`RaiseInflightLongtermSlope`).
     pub fn raise(&mut self, cwnd: u64) {
         self.per_packet = Some((cwnd >> self.rounds).max(1));
         self.rounds = (self.rounds + 1).min(MAX_UP_ROUNDS);
@@ -56,7 +56,7 @@ impl Slope {
         self.per_packet = None;
     }
 
-    /// Packets that the bound grows by for `acked` more.
+    /// Returns the packets that the bound grows by for `acked` packets acknowledged.
     pub const fn growth(&mut self, acked: u64) -> u64 {
         let Some(per) = self.per_packet else { return 0 };
         self.acked += acked;
@@ -67,13 +67,13 @@ impl Slope {
 }
 
 impl Bbr3 {
-    /// Whether so much loss, or so many marks, of a flight of `in_flight` say that it was too large.
+    /// Returns whether the losses or marks of a flight of `in_flight` packets show that inflight was too high.
     pub(super) fn is_inflight_too_high(&self, lost: u64, in_flight: u64, marked: u64, delivered: u64) -> bool {
         let lossy = lost > 0 && in_flight > 0 && lost > Params::part(in_flight, self.p.loss_threshold);
-        lossy || self.ecn.too_many(&self.p, marked, delivered)
+        lossy || self.ecn.is_share_too_high(&self.p, marked, delivered)
     }
 
-    /// `AdaptLongTermModel`. True: it decided on the state.
+    /// Adapts the long-term bound (`AdaptLongTermModel`). Returns true if it changed the state.
     pub(super) fn adapt_long_term(&mut self, s: &Sample) -> bool {
         if s.round_start && self.cycle.ack_phase == AckPhase::ProbeStarting {
             self.cycle.ack_phase = AckPhase::ProbeFeedback;
@@ -84,14 +84,14 @@ impl Bbr3 {
             if self.state.is_probe_bw() && !s.app_limited {
                 self.max_bw.advance();
             }
-            // The cautious probe did no harm: now a whole one.
+            // The precautionary probe caused no loss: start a full one.
             if matches!(self.state, State::Down | State::Cruise) && self.cycle.precautionary && !self.cycle.too_high {
                 self.start_refill(s.delivered_total, 0);
                 return true;
             }
         }
         if self.is_inflight_too_high(s.lost, s.tx_in_flight, s.marked, s.delivered) {
-            // The draft leaves this to each lost packet; Linux looks at ACKs too, of a probe's packets.
+            // The draft does this for each lost packet; Linux also for ACKs of a probe's packets.
             if self.cycle.probe_samples && self.p.rules != Rules::Draft {
                 self.on_inflight_too_high(s.now, Some(s.tx_in_flight), s.app_limited, s.delivered_total);
             }
@@ -105,7 +105,7 @@ impl Bbr3 {
         false
     }
 
-    /// `ProbeInflightLongtermUpward`: only a bound that is used is raised.
+    /// Raises the long-term bound while it is in use (`ProbeInflightLongtermUpward`).
     fn probe_upward(&mut self, s: &Sample) {
         let Some(bound) = self.long_term else { return };
         if !s.window_full || self.cwnd < bound {
@@ -120,7 +120,7 @@ impl Bbr3 {
         }
     }
 
-    /// A packet is lost that was sent while probing: does the loss of its flight say that it was too large (`HandleLostPacket`)?
+    /// Processes a lost packet that was sent while probing: do the losses of its flight show that inflight was too high (`HandleLostPacket`)?
     pub(super) fn on_lost_while_probing(&mut self, lost: &LostPacket) {
         let packets = |bytes| super::super::window::clamped_packets(bytes, self.mss);
         let in_flight = packets(lost.tx_in_flight);
@@ -131,7 +131,7 @@ impl Bbr3 {
         }
     }
 
-    /// Where in a flight of `in_flight` packets, the last one lost, the loss crossed the threshold (`InflightAtLoss`). `None`: the counts make no sense.
+    /// Returns where in a flight of `in_flight` packets, the last one lost, the losses crossed the threshold (`InflightAtLoss`). `None`: inconsistent counts.
     pub(super) fn inflight_at_loss(&self, in_flight: u64, lost: u64) -> Option<u64> {
         let (before, lost_before) = (in_flight.checked_sub(1)?, lost.checked_sub(1)?);
         let budget = (before * self.p.loss_threshold).div_ceil(UNIT);
@@ -139,7 +139,7 @@ impl Bbr3 {
         Some(before + prefix)
     }
 
-    /// Once per probe (`HandleInflightTooHigh`).
+    /// Lowers the long-term bound, once per probe (`HandleInflightTooHigh`).
     pub(super) fn on_inflight_too_high(
         &mut self,
         now: bentpipe_profile::Time,
@@ -150,16 +150,16 @@ impl Bbr3 {
         self.cycle.too_high = true;
         self.cycle.probe_samples = false;
         if !app_limited {
-            let least = Params::part(self.target_flight(), UNIT - self.p.beta);
-            self.long_term = in_flight.map(|in_flight| in_flight.max(least));
+            let min = Params::part(self.target_inflight(), UNIT - self.p.beta);
+            self.long_term = in_flight.map(|in_flight| in_flight.max(min));
         }
         if self.state == State::Up {
-            self.note_undo(State::Up);
+            self.save_undo_state(State::Up);
             self.start_down(now, delivered_total);
         }
     }
 
-    /// The long-term bound less what is left to others (`InflightWithHeadroom`).
+    /// Returns the long-term bound less the headroom for other flows (`InflightWithHeadroom`).
     pub(super) fn bound_with_headroom(&self) -> Option<u64> {
         self.long_term.map(|bound| {
             let headroom = Params::part(bound, self.p.headroom).max(1);
@@ -173,11 +173,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bandwidth_is_that_of_two_cycles() {
+    fn the_bandwidth_is_the_maximum_of_two_cycles() {
         let mut max = MaxBw::default();
-        max.take(Bw(100));
+        max.update(Bw(100));
         max.advance();
-        max.take(Bw(50));
+        max.update(Bw(50));
         assert_eq!(max.get(), Bw(100));
         max.advance();
         assert_eq!(max.get(), Bw(50));

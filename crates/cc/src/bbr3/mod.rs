@@ -9,16 +9,16 @@
 //!                          └──────────────────────────────────┘
 //!   any ──► PROBE_RTT ──► CRUISE, or STARTUP                            bbr_parts/probe_rtt.rs, min_rtt.rs
 //! ```
-//! | file | holds |
+//! | file | content |
 //! |---|---|
 //! | `sample.rs` | an ACK in packets |
-//! | `signals.rs` | the short-term model: what the last round delivered, bounds from losses outside of probes; STARTUP's loss |
-//! | `long_term.rs` | the long-term model: the bandwidth of two cycles, the flight that is safe |
-//! | `probe_bw.rs` | states and when they change |
-//! | `window.rs` | rate and window |
+//! | `signals.rs` | the short-term model: delivery in the last round, bounds from losses outside of probes; losses in STARTUP |
+//! | `long_term.rs` | the long-term model: the bandwidth of two cycles, the safe inflight |
+//! | `probe_bw.rs` | the cycle of `PROBE_BW` |
+//! | `window.rs` | pacing rate and window |
 //! | `undo.rs` | spurious losses, time-outs, tail losses |
-//! | `ecn.rs` | marks, as Linux answers them |
-//! | `params.rs` | values, and in whose rules they differ |
+//! | `ecn.rs` | marks, with Linux's response |
+//! | `params.rs` | values, and the rules in which the versions differ |
 //!
 //! Differences from the draft and from Linux are listed in docs/reference/controllers.md.
 
@@ -57,7 +57,7 @@ use undo::Undo;
 pub const ENTRY: Entry = Entry {
     name: "bbr3",
     status: "draft-ietf-ccwg-bbr-06; `rules=linux`: as google/bbr v3",
-    description: "BBR that bounds rate and flight by losses, on two time scales",
+    description: "BBR that limits rate and inflight by losses, in a long-term and a short-term model",
     citation: "draft-ietf-ccwg-bbr-06; github.com/google/bbr, branch v3",
     needs: Needs::Nothing,
     options: OPTIONS_3,
@@ -66,26 +66,26 @@ pub const ENTRY: Entry = Entry {
 
 /// BBR version 2 or 3.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)] // independent facts, not states
+#[allow(clippy::struct_excessive_bools)] // independent flags, not states
 pub struct Bbr3 {
     p: Params,
     mss: u32,
     /// [packets]
     cwnd: u64,
     initial_cwnd: u64,
-    /// The window to come back to, from recovery or `PROBE_RTT`.
+    /// Window to restore after recovery or `PROBE_RTT`.
     prior_cwnd: u64,
-    /// What the pipe held when it was found full; tells the sender that slow start is over.
+    /// BDP when the pipe was full; its value shows the sender that slow start is over.
     ssthresh: Bytes,
     pacing_rate: Rate,
-    has_seen_rtt: bool,
+    has_rtt: bool,
     state: State,
     rounds: Rounds,
     drain_start_round: u64,
     max_bw: MaxBw,
     latest: Latest,
-    short: ShortTerm,
-    /// Flight that is safe in the long run (`inflight_longterm`); `None`: no loss has said.
+    short_term: ShortTerm,
+    /// Safe inflight in the long run (`inflight_longterm`); `None`: no loss has set it.
     long_term: Option<u64>,
     slope: Slope,
     cycle: Cycle,
@@ -95,21 +95,21 @@ pub struct Bbr3 {
     aggregation: Aggregation,
     ecn: Ecn,
     undo: Undo,
-    /// A probe was taken up again while the present ACK was looked at: its round begins with what that ACK delivers.
+    /// Undo resumed a probe: its round begins with the next ACK.
     resumes_probe: bool,
-    /// The sender's state at the last ACK.
+    /// State of the sender at the last ACK.
     previous: RecoveryState,
     delivered_total: Bytes,
     delivered_at: Time,
-    /// The first ACK after a pause is yet to come: an old minimum RTT may still be the path's.
+    /// The first ACK after an idle period is still to come: an old minimum RTT may be right.
     idle_restart: bool,
     app_limited: bool,
-    /// Losses are not the flight's making at present (`Bbr3::excuse_losses`).
-    excused: bool,
+    /// Losses are not congestion at present (`Bbr3::ignore_losses`).
+    ignores_losses: bool,
 }
 
 impl Bbr3 {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     pub(super) fn new(config: &Config, p: &Params) -> Self {
         let initial_cwnd = packets(config.initial_cwnd, config.mss).max(1);
         let mut bbr = Self {
@@ -120,13 +120,13 @@ impl Bbr3 {
             prior_cwnd: 0,
             ssthresh: Bytes::MAX,
             pacing_rate: Rate(0),
-            has_seen_rtt: false,
+            has_rtt: false,
             state: State::Startup,
             rounds: Rounds::default(),
             drain_start_round: 0,
             max_bw: MaxBw::default(),
             latest: Latest::default(),
-            short: ShortTerm::default(),
+            short_term: ShortTerm::default(),
             long_term: None,
             slope: Slope::default(),
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
@@ -134,8 +134,8 @@ impl Bbr3 {
             probe_rtt: ProbeRtt::new(p.probe_rtt_duration),
             full: FullPipe::new(p.full_bw_growth, p.full_bw_rounds),
             aggregation: match p.rules {
-                Rules::Draft => Aggregation::of_one_window(Time::ZERO),
-                Rules::Linux3 | Rules::Linux2 => Aggregation::of_two_windows(Time::ZERO),
+                Rules::Draft => Aggregation::with_one_window(Time::ZERO),
+                Rules::Linux3 | Rules::Linux2 => Aggregation::with_two_windows(Time::ZERO),
             },
             ecn: Ecn::new(p),
             undo: Undo::default(),
@@ -145,42 +145,42 @@ impl Bbr3 {
             delivered_at: Time::ZERO,
             idle_restart: false,
             app_limited: false,
-            excused: false,
+            ignores_losses: false,
         };
         bbr.init_pacing_rate(None);
         bbr
     }
 
-    /// Whether losses, from here on, say nothing about the flight: somebody who knows the path says so.
-    pub(super) const fn excuse_losses(&mut self, excused: bool) {
-        self.excused = excused;
+    /// Sets whether losses are ignored from now on, for a controller that knows the path.
+    pub(super) const fn ignore_losses(&mut self, ignores_losses: bool) {
+        self.ignores_losses = ignores_losses;
     }
 
-    /// The path was changed: what bounded the flight, and the least RTT, were another's. The bandwidth stays, as a first guess.
-    pub(super) fn forget_path(&mut self, ack: &AckSample) {
-        self.short = ShortTerm::default();
+    /// Resets the bounds and the minimum RTT after a reconfiguration. The bandwidth stays, as a first guess.
+    pub(super) fn reset_path(&mut self, ack: &AckSample) {
+        self.short_term = ShortTerm::default();
         self.long_term = None;
         self.min_rtt = NestedMinRtt::new(&self.p, ack.now);
-        // Without one its flight would be that of a new connection until the ACK is dealt with, and small enough to probe for more.
+        // Without an RTT, the BDP would be the initial window until the end of this ACK, small enough to start a probe.
         self.min_rtt.on_ack(ack.now, ack.rtt.or(Some(ack.srtt)), false);
     }
 
-    /// Somebody keeps the queue short: the least RTT need not be looked for.
-    pub(super) const fn spare_probe_rtt(&mut self, now: Time) {
+    /// Postpones `PROBE_RTT`, for a controller that keeps the queue short.
+    pub(super) const fn postpone_probe_rtt(&mut self, now: Time) {
         self.min_rtt.refresh(now);
     }
 
-    /// Whether STARTUP is over.
-    pub(super) const fn has_started(&self) -> bool {
+    /// Returns whether STARTUP is over.
+    pub(super) const fn has_left_startup(&self) -> bool {
         self.full.reached() && !matches!(self.state, State::Startup)
     }
 
-    /// Whether the window has come back to what the path holds by all that is known of it.
-    pub(super) fn is_refilled(&self) -> bool {
+    /// Returns whether the window is at least the BDP.
+    pub(super) fn is_cwnd_at_bdp(&self) -> bool {
         self.cwnd >= self.bdp(self.bw(), UNIT)
     }
 
-    /// Part lost of a flight that says it was too large [1/256].
+    /// Returns the share of lost packets that shows that inflight was too high [1/256].
     pub(super) const fn loss_threshold(&self) -> u64 {
         self.p.loss_threshold
     }
@@ -190,12 +190,12 @@ impl Bbr3 {
         self.state = next;
     }
 
-    /// `UpdateModelAndState`.
+    /// Updates the model and the state (`UpdateModelAndState`).
     fn update_model(&mut self, ack: &AckSample, s: &Sample) {
         self.update_latest(s);
         self.update_congestion_signals(s);
         if s.valid {
-            // One round's worth is remembered until the pipe is full (`ExtraAckedFilterLen`, `bbr_extra_acked_win_rtts` after it).
+            // Until the pipe is full the window is one round (`ExtraAckedFilterLen`, `bbr_extra_acked_win_rtts` after it).
             let window = if self.full.reached() { self.p.extra_acked_rounds } else { 1 };
             self.aggregation.on_ack(self.delivered_at, s.acked, s.round_start, window, self.bw(), self.cwnd);
         }
@@ -206,7 +206,7 @@ impl Bbr3 {
         self.update_min_rtt(ack, s);
     }
 
-    /// `UpdateMinRTT`, `CheckProbeRTT`.
+    /// Updates the minimum RTT and runs `PROBE_RTT` (`UpdateMinRTT`, `CheckProbeRTT`).
     fn update_min_rtt(&mut self, ack: &AckSample, s: &Sample) {
         let expired = self.min_rtt.on_ack(ack.now, ack.rtt, ack.ack_delayed);
         if expired && !self.idle_restart && self.state != State::ProbeRtt {
@@ -229,13 +229,13 @@ impl Bbr3 {
         }
     }
 
-    /// `CheckProbeRTTDone`, once it is, and `ExitProbeRTT`.
+    /// Leaves `PROBE_RTT` (second part of `CheckProbeRTTDone`, and `ExitProbeRTT`).
     fn leave_probe_rtt(&mut self, now: Time) {
         self.min_rtt.refresh(now);
         self.cwnd = self.cwnd.max(self.prior_cwnd);
-        self.short = ShortTerm::default();
+        self.short_term = ShortTerm::default();
         if self.full.reached() {
-            // The next probe is a whole wait away; the flight is small already.
+            // The next probe is a whole interval away; inflight is small already.
             self.start_down(now, self.delivered_total);
             self.start_cruise();
         } else {
@@ -243,7 +243,7 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleRestartFromIdle`.
+    /// Restarts after an idle period (`HandleRestartFromIdle`).
     fn on_restart(&mut self, now: Time) {
         if !self.app_limited && self.state != State::ProbeRtt {
             return;
@@ -292,7 +292,7 @@ impl Controller for Bbr3 {
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
-        if self.excused {
+        if self.ignores_losses {
             return;
         }
         if self.latest.note_loss(lost.delivered_total) && self.p.rules == Rules::Draft {
@@ -370,10 +370,10 @@ impl Controller for Bbr3 {
         probe.value("rounds", self.rounds.count() as f64);
         probe.value("full_bw_count", f64::from(self.full.rounds_without_growth()));
         probe.value("extra_acked_packets", self.aggregation.extra_acked() as f64);
-        if let Some(bw) = self.short.bw {
+        if let Some(bw) = self.short_term.bw {
             probe.value("bw_shortterm_bps", bw.rate(self.mss).0 as f64);
         }
-        if let Some(in_flight) = self.short.in_flight {
+        if let Some(in_flight) = self.short_term.in_flight {
             probe.value("inflight_shortterm_packets", in_flight as f64);
         }
         if let Some(in_flight) = self.long_term {

@@ -1,4 +1,4 @@
-//! What versions 2 and 3 of BBR are set to, and the rules in which they differ.
+//! Parameters of versions 2 and 3 of BBR, and the rules in which they differ.
 //!
 //! Ratios are multiples of 1/256, as in the kernel's modules (`BBR_UNIT`): rounded up for gains that must double the rate, else down. So a loss threshold of 2 %
 //! is 5/256.
@@ -7,7 +7,7 @@ use super::super::bbr_parts::params::{GAIN_SHIFT, MIN_RTT_WINDOW_S, PROBE_RTT_MS
 use super::super::registry::{Allowed, OptionSpec, Options};
 use bentpipe_profile::Nanos;
 
-/// Whose rules.
+/// Specification or code whose rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// draft-ietf-ccwg-bbr-06.
@@ -18,7 +18,7 @@ pub enum Rules {
     Linux2,
 }
 
-/// Everything that can be set. Gains and ratios [1/256].
+/// All parameters. Gains and ratios [1/256].
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
     pub rules: Rules,
@@ -40,15 +40,15 @@ pub struct Params {
     pub headroom: u64,
     pub full_bw_growth: u64,
     pub full_bw_rounds: u32,
-    /// Losses of a round that end STARTUP; 0: they never do.
+    /// Losses of a round that end STARTUP; 0: never.
     pub full_loss_count: u64,
-    /// Rounds of marks that end STARTUP; 0: they never do.
+    /// Rounds of marks that end STARTUP; 0: never.
     pub full_ecn_rounds: u32,
     pub probe_wait_base: Nanos,
     pub probe_wait_random: Nanos,
     pub probe_max_rounds: u64,
     pub probe_random_rounds: u64,
-    /// Version 2: flight that ends UP, in BDPs.
+    /// Version 2: inflight that ends UP, in BDPs.
     pub probe_in_flight_gain: u64,
     pub extra_acked_gain: u64,
     pub extra_acked_rounds: u32,
@@ -60,7 +60,7 @@ pub struct Params {
     pub ecn_alpha_init: u64,
     pub ecn_factor: u64,
     pub ecn_threshold: u64,
-    /// Zero: marks count whatever the RTT.
+    /// Zero: marks count at any RTT.
     pub ecn_max_rtt: Nanos,
     pub ecn_reprobe_gain: u64,
 }
@@ -81,10 +81,10 @@ const fn off(name: &'static str, description: &'static str, source: &'static str
     OptionSpec { name, unit: "", description, default: 0.0, allowed: Allowed::Switch, source }
 }
 
-/// Greatest gain: the kernel keeps them in ten or eleven bits.
+/// Greatest gain: the kernel stores gains in ten or eleven bits.
 const MAX_GAIN: f64 = 4.0;
 
-/// Tunables of version 3; the defaults are the draft's. `rules=linux` takes Linux's for those that are not given (`Params::linux`).
+/// Tunables of version 3; the defaults are the draft's. With `rules=linux`, Linux's values replace the defaults of some of them.
 pub const OPTIONS_3: &[OptionSpec] = &[
     OptionSpec {
         name: "rules",
@@ -94,47 +94,75 @@ pub const OPTIONS_3: &[OptionSpec] = &[
         allowed: Allowed::Choice(&["draft", "linux"]),
         source: "draft-ietf-ccwg-bbr-06; google/bbr v3",
     },
-    number("startup_pacing_gain", "rate in STARTUP, in bandwidths", 2.77, 1.0, MAX_GAIN, "draft §5.3.1.1"),
+    number("startup_pacing_gain", "pacing gain in STARTUP, in bandwidths", 2.77, 1.0, MAX_GAIN, "draft §5.3.1.1"),
     number("startup_cwnd_gain", "window in STARTUP and DRAIN, in BDPs", 2.0, 1.0, MAX_GAIN, "draft §5.3.1.1, DefaultCwndGain"),
-    number("drain_gain", "rate in DRAIN; Linux 0.347", 0.5, 0.1, 1.0, "draft §5.3.2"),
-    number("probe_up_gain", "rate in PROBE_UP", 1.25, 1.0, MAX_GAIN, "draft §5.3.3.5"),
-    number("probe_down_gain", "rate in PROBE_DOWN; Linux 0.91", 0.9, 0.1, 1.0, "draft §5.3.3.1"),
-    number("probe_cruise_gain", "rate in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.2"),
-    number("probe_refill_gain", "rate in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.3"),
+    number("drain_gain", "pacing gain in DRAIN; Linux 0.347", 0.5, 0.1, 1.0, "draft §5.3.2"),
+    number("probe_up_gain", "pacing gain in PROBE_UP", 1.25, 1.0, MAX_GAIN, "draft §5.3.3.5"),
+    number("probe_down_gain", "pacing gain in PROBE_DOWN; Linux 0.91", 0.9, 0.1, 1.0, "draft §5.3.3.1"),
+    number("probe_cruise_gain", "pacing gain in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.2"),
+    number("probe_refill_gain", "pacing gain in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "draft §5.3.3.3"),
     number("cwnd_gain", "window in PROBE_BW, in BDPs", 2.0, 1.0, MAX_GAIN, "draft §5.6.1"),
     number("probe_up_cwnd_gain", "window in PROBE_UP, in BDPs", 2.25, 1.0, MAX_GAIN, "draft §5.3.3.5"),
-    millis("probe_rtt_win_ms", "time without a lower RTT before PROBE_RTT", 5000.0, 100.0, 60_000.0, "draft §5.3.4, ProbeRTTInterval"),
-    millis("probe_rtt_mode_ms", "how long PROBE_RTT keeps the flight small", PROBE_RTT_MS, 1.0, 10_000.0, "draft §5.3.4, ProbeRTTDuration"),
+    millis(
+        "probe_rtt_win_ms",
+        "time without a lower RTT after which PROBE_RTT starts",
+        5000.0,
+        100.0,
+        60_000.0,
+        "draft §5.3.4, ProbeRTTInterval",
+    ),
+    millis(
+        "probe_rtt_mode_ms",
+        "time for which PROBE_RTT keeps little in flight",
+        PROBE_RTT_MS,
+        1.0,
+        10_000.0,
+        "draft §5.3.4, ProbeRTTDuration",
+    ),
     number("probe_rtt_cwnd_gain", "window in PROBE_RTT, in BDPs", 0.5, 0.0, 1.0, "draft §5.3.4, ProbeRTTCwndGain"),
     OptionSpec {
         name: "min_rtt_win_s",
         unit: "s",
-        description: "how long the minimum RTT is believed",
+        description: "time after which the minimum RTT expires",
         default: MIN_RTT_WINDOW_S,
         allowed: Allowed::Range(0.1, 3600.0),
         source: "draft §5.5.7.2, MinRTTFilterLen",
     },
-    number("loss_thresh", "part lost of a flight that says it was too large", 0.02, 0.0, 0.99, "draft §5.5.10.2, LossThresh"),
-    number("beta", "part that goes at most at a loss", 0.3, 0.0, 0.99, "draft §5.5.10.2, 1 − Beta"),
-    number("inflight_headroom", "part of the long-term bound left free while cruising", 0.15, 0.0, 0.99, "draft §5.6.1, Headroom"),
-    number("full_bw_thresh", "growth of the bandwidth that says the pipe is not full", 1.25, 1.0, MAX_GAIN, "draft §5.3.1.2"),
-    count("full_bw_cnt", "rounds without that growth that say it is", 3.0, 1, 7, "draft §5.3.1.2"),
+    number(
+        "loss_thresh",
+        "share of lost packets in a flight that shows that inflight was too high",
+        0.02,
+        0.0,
+        0.99,
+        "draft §5.5.10.2, LossThresh",
+    ),
+    number("beta", "largest reduction of a bound at a loss, as a share", 0.3, 0.0, 0.99, "draft §5.5.10.2, 1 − Beta"),
+    number(
+        "inflight_headroom",
+        "share of the long-term inflight bound left free in PROBE_CRUISE",
+        0.15,
+        0.0,
+        0.99,
+        "draft §5.6.1, Headroom",
+    ),
+    number("full_bw_thresh", "growth of the bandwidth per round below which the pipe may be full", 1.25, 1.0, MAX_GAIN, "draft §5.3.1.2"),
+    count("full_bw_cnt", "rounds without that growth after which the pipe is full", 3.0, 1, 7, "draft §5.3.1.2"),
     count(
         "full_loss_cnt",
-        "losses of a round that end STARTUP (gaps; in Linux ACKs that find some); 0: never",
+        "losses in a round that end STARTUP (draft: gaps; Linux: ACKs that report losses); 0: never",
         6.0,
         0,
         15,
         "draft §5.3.1.3",
     ),
-    millis("bw_probe_base_ms", "shortest time between two probes for bandwidth", 2000.0, 10.0, 60_000.0, "draft §5.3.3.8"),
-    millis("bw_probe_rand_ms", "random time added to it", 1000.0, 0.0, 60_000.0, "draft §5.3.3.8"),
-    count("bw_probe_max_rounds", "most rounds between two probes", 63.0, 1, 255, "draft §5.3.3.8"),
-    count("bw_probe_rand_rounds", "random rounds less", 2.0, 1, 15, "draft §5.3.3.8"),
-    number("extra_acked_gain", "part of the ACK aggregation added to the window", 1.0, 0.0, MAX_GAIN, "draft §5.6.4.2"),
+    millis("bw_probe_base_ms", "shortest time between two bandwidth probes", 2000.0, 10.0, 60_000.0, "draft §5.3.3.8"),
+    millis("bw_probe_rand_ms", "largest random time added to bw_probe_base_ms", 1000.0, 0.0, 60_000.0, "draft §5.3.3.8"),
+    count("bw_probe_max_rounds", "most rounds between two bandwidth probes", 63.0, 1, 255, "draft §5.3.3.8"),
+    count("bw_probe_rand_rounds", "the rounds between two probes are fewer by a random number below this", 2.0, 1, 15, "draft §5.3.3.8"),
+    number("extra_acked_gain", "share of the ACK aggregation that is added to the window", 1.0, 0.0, MAX_GAIN, "draft §5.6.4.2"),
     count(
         "extra_acked_win_rtts",
-        "rounds that ACK aggregation is remembered for; Linux 5, in each of two windows",
+        "rounds in the maximum filter of ACK aggregation; Linux: 5, in each of two windows",
         10.0,
         1,
         31,
@@ -142,99 +170,155 @@ pub const OPTIONS_3: &[OptionSpec] = &[
     ),
     count(
         "tso_rtt_shift",
-        "every 2^this µs of RTT halve the bursts that short paths get; 0: none; Linux 9",
+        "on short paths, bursts are larger by 64 KB, halved for every 2^this µs of RTT; 0: none; Linux 9",
         0.0,
         0,
         15,
         "draft §5.6.3: none",
     ),
-    count("pacing_margin_percent", "percent that pacing stays below the bandwidth", 1.0, 0, 50, "draft §5.6.2, PacingMarginPercent"),
-    OptionSpec::switch("loss_probe_recovery", "a loss that a tail loss probe repaired counts", "google/bbr v3 `bbr_loss_probe_recovery`"),
-    off("ecn_low", "answer ECN marks as Linux does (the draft does not)", "google/bbr v3 `TCP_ECN_LOW`"),
-    number("ecn_alpha_gain", "weight of a round's share of marks", 0.0625, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_gain`"),
-    number("ecn_alpha_init", "share of marks believed at first", 1.0, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_init`"),
-    number("ecn_factor", "part of that share that the flight is cut by", 1.0 / 3.0, 0.0, 1.0, "google/bbr v3 `bbr_ecn_factor`"),
-    number("ecn_thresh", "share of marks that says the flight was too large", 0.5, 0.0, 1.0, "google/bbr v3 `bbr_ecn_thresh`"),
-    millis("ecn_max_rtt_ms", "longest minimum RTT at which marks count; 0: any", 5.0, 0.0, 10_000.0, "google/bbr v3 `bbr_ecn_max_rtt_us`"),
+    count("pacing_margin_percent", "pacing rate below the bandwidth, in percent", 1.0, 0, 50, "draft §5.6.2, PacingMarginPercent"),
+    OptionSpec::switch("loss_probe_recovery", "count a loss that a tail loss probe repaired", "google/bbr v3 `bbr_loss_probe_recovery`"),
+    off("ecn_low", "respond to ECN marks as Linux does (the draft does not)", "google/bbr v3 `TCP_ECN_LOW`"),
+    number("ecn_alpha_gain", "weight of a round in the average share of marks", 0.0625, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_gain`"),
+    number("ecn_alpha_init", "initial average share of marks", 1.0, 0.0, 1.0, "google/bbr v3 `bbr_ecn_alpha_init`"),
+    number(
+        "ecn_factor",
+        "reduction of inflight, as a fraction of the average share of marks",
+        1.0 / 3.0,
+        0.0,
+        1.0,
+        "google/bbr v3 `bbr_ecn_factor`",
+    ),
+    number("ecn_thresh", "share of marks that shows that inflight was too high", 0.5, 0.0, 1.0, "google/bbr v3 `bbr_ecn_thresh`"),
+    millis("ecn_max_rtt_ms", "largest minimum RTT at which marks count; 0: any", 5.0, 0.0, 10_000.0, "google/bbr v3 `bbr_ecn_max_rtt_us`"),
     number(
         "ecn_reprobe_gain",
-        "after marks without loss, first step of the next probe, in long-term bounds",
+        "first step of the next probe after marks without loss, as a share of the long-term inflight bound",
         0.5,
         0.0,
         2.0,
         "google/bbr v3 `bbr_ecn_reprobe_gain`",
     ),
-    count("full_ecn_cnt", "rounds of such a share that end STARTUP; 0: never", 2.0, 0, 3, "google/bbr v3 `bbr_full_ecn_cnt`"),
+    count(
+        "full_ecn_cnt",
+        "consecutive rounds with a share of marks of at least ecn_thresh that end STARTUP; 0: never",
+        2.0,
+        0,
+        3,
+        "google/bbr v3 `bbr_full_ecn_cnt`",
+    ),
 ];
 
-/// Tunables of version 2: those of its kernel module, but for the ones that docs/reference/controllers.md lists.
+/// Tunables of version 2: those of its kernel module, except those that docs/reference/controllers.md lists.
 pub const OPTIONS_2: &[OptionSpec] = &[
-    number("high_gain", "rate in STARTUP, in bandwidths", 2.885, 1.0, MAX_GAIN, "`bbr_high_gain`"),
+    number("high_gain", "pacing gain in STARTUP, in bandwidths", 2.885, 1.0, MAX_GAIN, "`bbr_high_gain`"),
     number("startup_cwnd_gain", "window in STARTUP and DRAIN, in BDPs", 2.885, 1.0, MAX_GAIN, "`bbr_startup_cwnd_gain`"),
-    number("drain_gain", "rate in DRAIN", 0.347, 0.1, 1.0, "`bbr_drain_gain`"),
-    number("probe_up_gain", "rate in PROBE_UP", 1.25, 1.0, MAX_GAIN, "`bbr_pacing_gain[0]`"),
-    number("probe_down_gain", "rate in PROBE_DOWN", 0.75, 0.1, 1.0, "`bbr_pacing_gain[1]`"),
-    number("probe_cruise_gain", "rate in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[2]`"),
-    number("probe_refill_gain", "rate in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[3]`"),
+    number("drain_gain", "pacing gain in DRAIN", 0.347, 0.1, 1.0, "`bbr_drain_gain`"),
+    number("probe_up_gain", "pacing gain in PROBE_UP", 1.25, 1.0, MAX_GAIN, "`bbr_pacing_gain[0]`"),
+    number("probe_down_gain", "pacing gain in PROBE_DOWN", 0.75, 0.1, 1.0, "`bbr_pacing_gain[1]`"),
+    number("probe_cruise_gain", "pacing gain in PROBE_CRUISE", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[2]`"),
+    number("probe_refill_gain", "pacing gain in PROBE_REFILL", 1.0, 0.1, MAX_GAIN, "`bbr_pacing_gain[3]`"),
     number("cwnd_gain", "window in PROBE_BW, in BDPs", 2.0, 1.0, MAX_GAIN, "`bbr_cwnd_gain`"),
     millis(
         "probe_rtt_win_ms",
-        "time without a lower RTT before PROBE_RTT; at most min_rtt_win_s",
+        "time without a lower RTT after which PROBE_RTT starts; at most min_rtt_win_s",
         5000.0,
         100.0,
         16_383.0,
         "`bbr_probe_rtt_win_ms`, of 14 bits",
     ),
-    millis("probe_rtt_mode_ms", "how long PROBE_RTT keeps the flight small", PROBE_RTT_MS, 1.0, 10_000.0, "`bbr_probe_rtt_mode_ms`"),
+    millis("probe_rtt_mode_ms", "time for which PROBE_RTT keeps little in flight", PROBE_RTT_MS, 1.0, 10_000.0, "`bbr_probe_rtt_mode_ms`"),
     number("probe_rtt_cwnd_gain", "window in PROBE_RTT, in BDPs", 0.5, 0.0, 1.0, "`bbr_probe_rtt_cwnd_gain`"),
     OptionSpec {
         name: "min_rtt_win_s",
         unit: "s",
-        description: "how long the minimum RTT is believed",
+        description: "time after which the minimum RTT expires",
         default: MIN_RTT_WINDOW_S,
         allowed: Allowed::Range(0.1, 31.0),
         source: "`bbr_min_rtt_win_sec`, of 5 bits",
     },
-    number("loss_thresh", "part lost of a flight that says it was too large", 0.02, 0.0, 0.99, "`bbr_loss_thresh`"),
-    number("beta", "part that goes at most at a loss", 0.3, 0.0, 0.99, "`bbr_beta`"),
-    number("inflight_headroom", "part of the long-term bound left free while cruising", 0.15, 0.0, 0.99, "`bbr_inflight_headroom`"),
-    number("full_bw_thresh", "growth of the bandwidth that says the pipe is not full", 1.25, 1.0, MAX_GAIN, "`bbr_full_bw_thresh`"),
-    count("full_bw_cnt", "rounds without that growth that say it is", 3.0, 1, 7, "`bbr_full_bw_cnt`"),
-    count("full_loss_cnt", "ACKs of a round that find losses and end STARTUP; 0: never", 8.0, 0, 15, "`bbr_full_loss_cnt`"),
-    millis("bw_probe_base_ms", "shortest time between two probes for bandwidth", 2000.0, 10.0, 60_000.0, "`bbr_bw_probe_base_us`"),
-    millis("bw_probe_rand_ms", "random time added to it", 1000.0, 0.0, 60_000.0, "`bbr_bw_probe_rand_us`"),
-    count("bw_probe_max_rounds", "most rounds between two probes", 63.0, 1, 255, "`bbr_bw_probe_max_rounds`"),
-    count("bw_probe_rand_rounds", "random rounds less", 2.0, 1, 15, "`bbr_bw_probe_rand_rounds`"),
-    number("bw_probe_pif_gain", "flight that ends PROBE_UP, in BDPs", 1.25, 1.0, 2.0, "`bbr_bw_probe_pif_gain`"),
-    number("extra_acked_gain", "part of the ACK aggregation added to the window", 1.0, 0.0, MAX_GAIN, "`bbr_extra_acked_gain`"),
-    count("extra_acked_win_rtts", "rounds of each of the two windows of ACK aggregation", 5.0, 1, 31, "`bbr_extra_acked_win_rtts`"),
-    count("tso_rtt_shift", "every 2^this µs of RTT halve the bursts that short paths get; 0: none", 9.0, 0, 15, "`bbr_tso_rtt_shift`"),
-    count("pacing_margin_percent", "percent that pacing stays below the bandwidth", 1.0, 0, 50, "`bbr_pacing_margin_percent`"),
-    off("loss_probe_recovery", "a loss that a tail loss probe repaired counts, as in version 3", "google/bbr v3 `bbr_loss_probe_recovery`"),
-    off("ecn_enable", "answer ECN marks", "`bbr_ecn_enable`"),
-    number("ecn_alpha_gain", "weight of a round's share of marks", 0.0625, 0.0, 1.0, "`bbr_ecn_alpha_gain`"),
-    number("ecn_alpha_init", "share of marks believed at first", 1.0, 0.0, 1.0, "`bbr_ecn_alpha_init`"),
-    number("ecn_factor", "part of that share that rate and flight are cut by", 1.0 / 3.0, 0.0, 1.0, "`bbr_ecn_factor`"),
-    number("ecn_thresh", "share of marks that says the flight was too large", 0.5, 0.0, 1.0, "`bbr_ecn_thresh`"),
-    millis("ecn_max_rtt_ms", "longest minimum RTT at which marks count; 0: any", 5.0, 0.0, 10_000.0, "`bbr_ecn_max_rtt_us`"),
+    number("loss_thresh", "share of lost packets in a flight that shows that inflight was too high", 0.02, 0.0, 0.99, "`bbr_loss_thresh`"),
+    number("beta", "largest reduction of a bound at a loss, as a share", 0.3, 0.0, 0.99, "`bbr_beta`"),
+    number(
+        "inflight_headroom",
+        "share of the long-term inflight bound left free in PROBE_CRUISE",
+        0.15,
+        0.0,
+        0.99,
+        "`bbr_inflight_headroom`",
+    ),
+    number(
+        "full_bw_thresh",
+        "growth of the bandwidth per round below which the pipe may be full",
+        1.25,
+        1.0,
+        MAX_GAIN,
+        "`bbr_full_bw_thresh`",
+    ),
+    count("full_bw_cnt", "rounds without that growth after which the pipe is full", 3.0, 1, 7, "`bbr_full_bw_cnt`"),
+    count("full_loss_cnt", "ACKs that report losses in a round that end STARTUP; 0: never", 8.0, 0, 15, "`bbr_full_loss_cnt`"),
+    millis("bw_probe_base_ms", "shortest time between two bandwidth probes", 2000.0, 10.0, 60_000.0, "`bbr_bw_probe_base_us`"),
+    millis("bw_probe_rand_ms", "largest random time added to bw_probe_base_ms", 1000.0, 0.0, 60_000.0, "`bbr_bw_probe_rand_us`"),
+    count("bw_probe_max_rounds", "most rounds between two bandwidth probes", 63.0, 1, 255, "`bbr_bw_probe_max_rounds`"),
+    count(
+        "bw_probe_rand_rounds",
+        "the rounds between two probes are fewer by a random number below this",
+        2.0,
+        1,
+        15,
+        "`bbr_bw_probe_rand_rounds`",
+    ),
+    number("bw_probe_pif_gain", "inflight that ends PROBE_UP, in BDPs", 1.25, 1.0, 2.0, "`bbr_bw_probe_pif_gain`"),
+    number("extra_acked_gain", "share of the ACK aggregation that is added to the window", 1.0, 0.0, MAX_GAIN, "`bbr_extra_acked_gain`"),
+    count("extra_acked_win_rtts", "rounds in each of the two windows of ACK aggregation", 5.0, 1, 31, "`bbr_extra_acked_win_rtts`"),
+    count(
+        "tso_rtt_shift",
+        "on short paths, bursts are larger by 64 KB, halved for every 2^this µs of RTT; 0: none",
+        9.0,
+        0,
+        15,
+        "`bbr_tso_rtt_shift`",
+    ),
+    count("pacing_margin_percent", "pacing rate below the bandwidth, in percent", 1.0, 0, 50, "`bbr_pacing_margin_percent`"),
+    off("loss_probe_recovery", "count a loss that a tail loss probe repaired, as in version 3", "google/bbr v3 `bbr_loss_probe_recovery`"),
+    off("ecn_enable", "respond to ECN marks", "`bbr_ecn_enable`"),
+    number("ecn_alpha_gain", "weight of a round in the average share of marks", 0.0625, 0.0, 1.0, "`bbr_ecn_alpha_gain`"),
+    number("ecn_alpha_init", "initial average share of marks", 1.0, 0.0, 1.0, "`bbr_ecn_alpha_init`"),
+    number(
+        "ecn_factor",
+        "reduction of rate and inflight, as a fraction of the average share of marks",
+        1.0 / 3.0,
+        0.0,
+        1.0,
+        "`bbr_ecn_factor`",
+    ),
+    number("ecn_thresh", "share of marks that shows that inflight was too high", 0.5, 0.0, 1.0, "`bbr_ecn_thresh`"),
+    millis("ecn_max_rtt_ms", "largest minimum RTT at which marks count; 0: any", 5.0, 0.0, 10_000.0, "`bbr_ecn_max_rtt_us`"),
     number(
         "ecn_reprobe_gain",
-        "after marks without loss, first step of the next probe, in long-term bounds",
+        "first step of the next probe after marks without loss, as a share of the long-term inflight bound",
         0.0,
         0.0,
         2.0,
         "`bbr_ecn_reprobe_gain`",
     ),
-    count("full_ecn_cnt", "rounds of such a share that end STARTUP; 0: never", 2.0, 0, 3, "`bbr_full_ecn_cnt`"),
+    count(
+        "full_ecn_cnt",
+        "consecutive rounds with a share of marks of at least ecn_thresh that end STARTUP; 0: never",
+        2.0,
+        0,
+        3,
+        "`bbr_full_ecn_cnt`",
+    ),
 ];
 
-/// Down to a multiple of 1/256; what is one but for its last binary digits stays one.
+/// Rounds down to a multiple of 1/256, with a tolerance for binary rounding.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the range of an option
 fn ratio(value: f64) -> u64 {
     libm::floor(value * UNIT as f64 + 1e-9) as u64
 }
 
-/// Up to one.
+/// Rounds up to a multiple of 1/256, with the same tolerance.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn gain(value: f64) -> u64 {
     libm::ceil(value * UNIT as f64 - 1e-9) as u64
@@ -250,7 +334,7 @@ fn time(seconds: f64) -> Nanos {
 }
 
 impl Params {
-    /// Version 3.
+    /// Returns the parameters of version 3.
     pub fn version_3(options: &Options) -> Self {
         let rules = if options.is_on("rules") { Rules::Linux3 } else { Rules::Draft };
         let linux = |name: &str, value: f64| match rules {
@@ -269,7 +353,7 @@ impl Params {
         }
     }
 
-    /// Version 2.
+    /// Returns the parameters of version 2.
     pub fn version_2(options: &Options) -> Self {
         let common = Self::common(Rules::Linux2, options);
         Self {
@@ -329,7 +413,7 @@ impl Params {
         }
     }
 
-    /// `part`/256 of `whole`, rounded down.
+    /// Returns `part`/256 of `whole`, rounded down.
     pub fn part(whole: u64, part: u64) -> u64 {
         u64::try_from((u128::from(whole) * u128::from(part)) >> GAIN_SHIFT).unwrap_or(u64::MAX)
     }
@@ -360,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn linuxs_values_are_defaults_that_give_way() {
+    fn linuxs_values_are_defaults_that_options_override() {
         let bbr3 = find("bbr3").expect("known");
         let draft = Params::version_3(&options(bbr3, &[]));
         assert_eq!((draft.drain_gain, draft.extra_acked_rounds), (128, 10));

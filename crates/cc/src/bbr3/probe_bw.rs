@@ -1,4 +1,4 @@
-//! `PROBE_BW`: down, cruise, refill, up (draft §5.3.3; Linux `bbr_update_cycle_phase`).
+//! `PROBE_BW`: DOWN, CRUISE, REFILL, UP (draft §5.3.3; Linux `bbr_update_cycle_phase`).
 
 use super::params::{Params, Rules};
 use super::sample::Sample;
@@ -8,35 +8,35 @@ use crate::bbr_parts::params::UNIT;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// What the ACKs that come in belong to.
+/// Phase that the arriving ACKs belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPhase {
     Init,
     Refilling,
-    /// A probe was begun; its ACKs are yet to come.
+    /// A probe has begun; its ACKs are still to come.
     ProbeStarting,
     ProbeFeedback,
-    /// It was ended; its last ACKs are yet to come.
+    /// The probe has ended; its last ACKs are still to come.
     ProbeStopping,
 }
 
-/// Where in its cycle a flow is.
+/// Position of a flow in its cycle.
 #[derive(Clone, Debug)]
 pub struct Cycle {
     random: Stream,
     pub stamp: Time,
-    /// Time from `stamp` to the next probe, and rounds since the last.
+    /// Time from `stamp` to the next probe, and rounds since the last one.
     pub wait: Nanos,
     pub rounds_since_probe: u64,
     pub ack_phase: AckPhase,
-    /// Whether samples are a probe's (`is_bw_probe_sample`).
+    /// Whether rate samples are those of a probe (`is_bw_probe_sample`).
     pub probe_samples: bool,
-    /// Whether the last probe went too high, and whether it was stopped for fear of that.
+    /// Whether inflight was too high in the last probe, and whether a precaution ended it at the bound.
     pub too_high: bool,
     pub precautionary: bool,
 }
 
-/// The kernel's count of rounds since a probe is a byte.
+/// The kernel counts the rounds since a probe in a byte.
 const MAX_ROUNDS_SINCE_PROBE: u64 = 255;
 
 impl Cycle {
@@ -57,7 +57,7 @@ impl Cycle {
         self.rounds_since_probe = (self.rounds_since_probe + 1).min(MAX_ROUNDS_SINCE_PROBE);
     }
 
-    /// `PickProbeWait`: random, so that flows do not probe together.
+    /// Draws the time to the next probe (`PickProbeWait`): random, so that flows do not probe together.
     fn pick_wait(&mut self, p: &Params) {
         self.rounds_since_probe = self.random.below(p.probe_random_rounds);
         let random = if p.probe_wait_random == Nanos::ZERO { 0 } else { self.random.below(p.probe_wait_random.0) };
@@ -66,14 +66,14 @@ impl Cycle {
 }
 
 impl Bbr3 {
-    /// `UpdateProbeBWCyclePhase`.
+    /// Moves through the cycle (`UpdateProbeBWCyclePhase`).
     pub(super) fn update_cycle(&mut self, s: &Sample, next_departure: Time) {
         if !self.full.reached() || self.adapt_long_term(s) {
             return;
         }
         let in_flight = match self.p.rules {
             Rules::Draft => s.in_flight,
-            Rules::Linux3 | Rules::Linux2 => self.flight_at_departure(s.prior_in_flight, s.now, next_departure),
+            Rules::Linux3 | Rules::Linux2 => self.inflight_at_departure(s.prior_in_flight, s.now, next_departure),
         };
         match self.state {
             State::Down => {
@@ -100,28 +100,28 @@ impl Bbr3 {
         }
     }
 
-    /// `IsTimeToProbeBW`. True: it began to.
+    /// Starts a probe if it is time (`IsTimeToProbeBW`); returns whether it did.
     fn check_time_to_probe(&mut self, s: &Sample) -> bool {
-        // Marks without loss, and they have ceased: what made them may be gone.
+        // The flow had marks without loss, and they have ceased: their cause may be gone.
         if self.p.ecn_reprobe_gain > 0 && self.ecn.is_eligible() && self.ecn.in_cycle && !self.latest.loss_in_cycle && s.open {
             let step = Params::part(self.long_term.unwrap_or(u64::from(u32::MAX)), self.p.ecn_reprobe_gain);
             self.start_refill(s.delivered_total, step.max(1).ilog2());
             return true;
         }
         let elapsed = s.now > self.cycle.stamp + self.cycle.wait;
-        if elapsed || self.cycle.rounds_since_probe >= self.p.probe_max_rounds.min(self.target_flight()) {
+        if elapsed || self.cycle.rounds_since_probe >= self.p.probe_max_rounds.min(self.target_inflight()) {
             self.start_refill(s.delivered_total, 0);
             return true;
         }
         false
     }
 
-    /// `IsTimeToCruise`.
+    /// Returns whether CRUISE should start (`IsTimeToCruise`).
     fn is_time_to_cruise(&self, in_flight: u64) -> bool {
-        self.bound_with_headroom().is_none_or(|bound| in_flight <= bound) && in_flight <= self.flight_of(self.max_bw.get())
+        self.bound_with_headroom().is_none_or(|bound| in_flight <= bound) && in_flight <= self.inflight_at(self.max_bw.get())
     }
 
-    /// `IsTimeToGoDown`.
+    /// Returns whether DOWN should start (`IsTimeToGoDown`).
     fn is_time_to_go_down(&mut self, s: &Sample, in_flight: u64) -> bool {
         let bound = self.long_term.unwrap_or(u64::MAX);
         if self.cycle.too_high && in_flight >= bound {
@@ -151,16 +151,16 @@ impl Bbr3 {
 
     pub(super) fn start_cruise(&mut self) {
         if self.p.rules != Rules::Draft
-            && let (Some(short), Some(long)) = (self.short.in_flight, self.long_term)
+            && let (Some(short), Some(long)) = (self.short_term.in_flight, self.long_term)
         {
-            self.short.in_flight = Some(short.min(long));
+            self.short_term.in_flight = Some(short.min(long));
         }
         self.transition_to(State::Cruise);
     }
 
-    /// `up_rounds`: how steep `PROBE_UP` will be at first.
+    /// Starts REFILL. `up_rounds`: initial slope of `PROBE_UP`.
     pub(super) fn start_refill(&mut self, delivered_total: Bytes, up_rounds: u32) {
-        self.short = super::signals::ShortTerm::default();
+        self.short_term = super::signals::ShortTerm::default();
         self.slope.rounds = up_rounds.min(30);
         self.slope.acked = 0;
         self.cycle.precautionary = false;
@@ -180,7 +180,7 @@ impl Bbr3 {
         self.slope.raise(self.cwnd);
     }
 
-    /// `CheckFullBWReached`.
+    /// Checks whether the pipe is full (`CheckFullBWReached`).
     pub(super) fn check_full_pipe(&mut self, s: &Sample) {
         let bw = match self.p.rules {
             Rules::Linux2 if self.full.reached() => return,
@@ -193,13 +193,13 @@ impl Bbr3 {
         if s.round_start {
             self.full.on_round(bw);
         } else if self.p.rules == Rules::Linux3 {
-            self.full.grows(bw);
+            self.full.check_growth(bw);
         }
     }
 
-    /// `CheckStartupDone`, `CheckDrainDone`.
+    /// Moves from STARTUP to DRAIN, and from DRAIN to DOWN (`CheckStartupDone`, `CheckDrainDone`).
     pub(super) fn check_drain(&mut self, s: &Sample, next_departure: Time) {
-        let full = self.flight_of(self.max_bw.get());
+        let full = self.inflight_at(self.max_bw.get());
         if self.state == State::Startup && self.full.reached() {
             self.transition_to(State::Drain);
             self.drain_start_round = self.rounds.count();
@@ -212,26 +212,26 @@ impl Bbr3 {
             return;
         }
         let drained = match self.p.rules {
-            Rules::Draft => s.in_flight <= self.flight_of(self.bw()) || self.rounds.count() > self.drain_start_round + MAX_DRAIN_ROUNDS,
-            Rules::Linux3 | Rules::Linux2 => self.flight_at_departure(s.in_flight, s.now, next_departure) <= full,
+            Rules::Draft => s.in_flight <= self.inflight_at(self.bw()) || self.rounds.count() > self.drain_start_round + MAX_DRAIN_ROUNDS,
+            Rules::Linux3 | Rules::Linux2 => self.inflight_at_departure(s.in_flight, s.now, next_departure) <= full,
         };
         if drained {
             self.start_down(s.now, s.delivered_total);
         }
     }
 
-    /// What will be in flight when the pacer lets the next packet out (`bbr_packets_in_net_at_edt`).
-    fn flight_at_departure(&self, in_flight: u64, now: Time, next_departure: Time) -> u64 {
+    /// Returns the packets in flight when the pacer releases the next packet (`bbr_packets_in_net_at_edt`).
+    fn inflight_at_departure(&self, in_flight: u64, now: Time, next_departure: Time) -> u64 {
         let delivered = self.bw().packets_in(next_departure.since(now));
         let burst = if self.state.pacing_gain(&self.p) > UNIT { self.burst_packets() } else { 0 };
         (in_flight + burst).saturating_sub(delivered)
     }
 
-    /// What a bandwidth puts in flight (`Inflight(1.0)`).
-    pub(super) fn flight_of(&self, bw: Bw) -> u64 {
+    /// Returns the inflight at gain 1 of a bandwidth (`Inflight(1.0)`).
+    pub(super) fn inflight_at(&self, bw: Bw) -> u64 {
         self.with_budget(self.bdp(bw, UNIT))
     }
 }
 
-/// DRAIN gives up after as many rounds: the bandwidth may have been overestimated (draft §5.3.2).
+/// DRAIN ends after this many rounds: the bandwidth may have been overestimated (draft §5.3.2).
 const MAX_DRAIN_ROUNDS: u64 = 3;

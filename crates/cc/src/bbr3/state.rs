@@ -1,9 +1,9 @@
-//! The states, and what may follow what (draft §5.1.1).
+//! States of versions 2 and 3, and their transitions (draft §5.1.1).
 
 use super::params::Params;
 use crate::bbr_parts::params::UNIT;
 
-/// A state; those of `PROBE_BW` have its name.
+/// A state; `Down`, `Cruise`, `Refill` and `Up` are those of `PROBE_BW`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Startup,
@@ -32,7 +32,7 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether it looks for more bandwidth: losses then say nothing about what the path can carry now (`IsProbingBW`).
+    /// Returns whether it probes for more bandwidth: losses then do not show the current capacity (`IsProbingBW`).
     pub const fn is_probing_bandwidth(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -47,11 +47,11 @@ impl State {
                 | (Self::Refill, Self::Up)
                 | (Self::ProbeRtt, Self::Startup)
         ) || (matches!(next, Self::ProbeRtt) && !matches!(self, Self::ProbeRtt))
-            // The loss that ended STARTUP was none (§5.5.11.2).
+            // The loss that ended STARTUP was spurious (§5.5.11.2).
             || (matches!(next, Self::Startup) && (matches!(self, Self::Drain) || self.is_probe_bw()))
     }
 
-    /// Rate, in bandwidths [1/256].
+    /// Returns the pacing gain, in bandwidths [1/256].
     pub const fn pacing_gain(self, p: &Params) -> u64 {
         match self {
             Self::Startup => p.startup_pacing_gain,
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// Window, in bandwidth-delay products [1/256].
+    /// Returns the window gain, in bandwidth-delay products [1/256].
     pub const fn cwnd_gain(self, p: &Params) -> u64 {
         match self {
             Self::Startup | Self::Drain => p.startup_cwnd_gain,

@@ -1,4 +1,4 @@
-//! Versions 2 and 3 as wholes: the draft's example test cases, and what the kernel's modules do otherwise.
+//! Tests of versions 2 and 3 over a whole flow: the draft's example test cases, and the differences of the kernel's modules.
 
 mod appendix_a;
 
@@ -18,7 +18,7 @@ fn given(options: &[(&str, f64)]) -> BTreeMap<String, f64> {
     options.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A path of 100 packets an RTT (28.96 Mbit/s) with room for `queue` more.
+/// Returns a flow over a path of 100 packets per RTT (28.96 Mbit/s) with room for `queue` more.
 pub(super) fn driver(name: &str, options: &[(&str, f64)], queue: u64) -> Driver {
     Driver::new(registry::build(name, &config(), &given(options)).expect("in range"), RTT, 100, queue)
 }
@@ -27,7 +27,7 @@ pub(super) fn bbr3(options: &[(&str, f64)]) -> Bbr3 {
     Bbr3::new(&config(), &Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
 }
 
-/// An ACK of a full pipe: 100 packets an RTT, one packet each, with `in_flight` after it.
+/// Returns an ACK of a full pipe: 100 packets per RTT, one packet each, with `in_flight` after it.
 pub(super) fn steady(delivered: u64, in_flight: u64) -> AckSample {
     AckSample {
         rtt: Some(RTT),
@@ -48,10 +48,10 @@ pub(super) fn steady(delivered: u64, in_flight: u64) -> AckSample {
 }
 
 #[test]
-fn every_move_between_states_is_one_of_the_diagram() {
+fn every_state_transition_is_in_the_diagram() {
     use State::{Cruise, Down, Drain, ProbeRtt, Refill, Startup, Up};
     let all = [Startup, Drain, Down, Cruise, Refill, Up, ProbeRtt];
-    let drawn = [
+    let diagram = [
         (Startup, vec![Drain, ProbeRtt]),
         (Drain, vec![Startup, Down, ProbeRtt]),
         (Down, vec![Startup, Cruise, Refill, ProbeRtt]),
@@ -60,7 +60,7 @@ fn every_move_between_states_is_one_of_the_diagram() {
         (Up, vec![Startup, Down, ProbeRtt]),
         (ProbeRtt, vec![Startup, Down]),
     ];
-    for (from, to) in drawn {
+    for (from, to) in diagram {
         let legal: Vec<_> = all.into_iter().filter(|&next| from.may_become(next)).collect();
         assert_eq!(legal, to, "from {from:?}");
     }
@@ -82,7 +82,7 @@ const TRACE_2: [u64; 30] = [
 ];
 
 #[test]
-fn all_of_them_fill_the_pipe() {
+fn all_versions_fill_the_pipe() {
     for (name, options) in [("bbr3", vec![]), ("bbr3", vec![("rules", 1.0)]), ("bbr2", vec![])] {
         for queue in [20, 100, 1000] {
             let mut d = driver(name, &options, queue);
@@ -96,7 +96,7 @@ fn all_of_them_fill_the_pipe() {
 }
 
 #[test]
-fn version_2_ends_its_probe_once_a_quarter_more_is_in_flight_and_version_3_at_a_plateau() {
+fn version_2_ends_its_probe_with_a_quarter_more_in_flight_and_version_3_at_a_plateau() {
     let mut rounds = Vec::new();
     for name in ["bbr2", "bbr3"] {
         let mut d = driver(name, &[], 1000);
@@ -109,13 +109,13 @@ fn version_2_ends_its_probe_once_a_quarter_more_is_in_flight_and_version_3_at_a_
 }
 
 #[test]
-fn cruise_and_refill_are_paced_as_they_are_set() {
+fn cruise_and_refill_use_their_pacing_gains() {
     for name in ["bbr2", "bbr3"] {
         let mut d = driver(name, &[("probe_cruise_gain", 0.9375), ("probe_refill_gain", 1.125)], 1000);
         for (state, gain) in [("probe_bw_cruise", 0.9375), ("probe_bw_refill", 1.125)] {
             d.run_until(ms(10_000), state, |d| d.state() == state);
             assert_eq!(d.value("pacing_gain"), Some(gain), "{name} in {state}");
-            let max_bw = d.value("max_bw_bps").expect("told");
+            let max_bw = d.value("max_bw_bps").expect("reported");
             let rate = d.controller.pacing_rate().expect("paces").0 as f64;
             assert!((rate / (0.99 * gain * max_bw) - 1.0).abs() < 0.01, "{name} in {state}: {rate} of {max_bw}");
         }
@@ -123,16 +123,16 @@ fn cruise_and_refill_are_paced_as_they_are_set() {
 }
 
 #[test]
-fn one_loss_of_51_packets_is_too_much_and_of_52_it_is_not() {
+fn one_loss_in_51_packets_is_too_much_and_in_52_it_is_not() {
     let b = bbr3(&[]);
     assert!(b.is_inflight_too_high(1, 51, 0, 0) && !b.is_inflight_too_high(1, 52, 0, 0));
     let lenient = bbr3(&[("loss_thresh", 0.08)]);
     assert!(!lenient.is_inflight_too_high(4, 52, 0, 0) && lenient.is_inflight_too_high(5, 52, 0, 0));
 }
 
-/// The draft's example of §5.5.10.2: the loss crosses the threshold within the packet.
+/// The draft's example of §5.5.10.2: the losses cross the threshold within the packet.
 #[test]
-fn the_flight_at_which_losses_crossed_the_threshold() {
+fn inflight_at_loss_is_where_the_losses_crossed_the_threshold() {
     let b = bbr3(&[]);
     // Budget of 99 packets: ⌈99 · 5/256⌉ = 2; one was lost before, so 1 · 256/251 = 1 packet more.
     assert_eq!(b.inflight_at_loss(100, 2), Some(100));
@@ -141,7 +141,7 @@ fn the_flight_at_which_losses_crossed_the_threshold() {
 }
 
 #[test]
-fn losses_outside_of_a_probe_cut_by_three_tenths_at_most_and_never_below_what_was_delivered() {
+fn losses_outside_of_a_probe_reduce_by_at_most_three_tenths_and_not_below_the_delivered() {
     let mut b = bbr3(&[]);
     b.on_established(Time::ZERO, Some(RTT));
     let mut delivered = 0;
@@ -150,7 +150,7 @@ fn losses_outside_of_a_probe_cut_by_three_tenths_at_most_and_never_below_what_wa
         b.on_ack(&steady(delivered, 80));
     }
     let window = b.cwnd;
-    // Two rounds of 60 packets with a loss each; the first still has the rate from before the loss in its maximum.
+    // Two rounds of 60 packets with a loss each; the maximum of the first still contains the rate before the loss.
     for _ in 0..2 {
         b.latest.note_loss(in_bytes(delivered));
         for _ in 0..60 {
@@ -160,7 +160,7 @@ fn losses_outside_of_a_probe_cut_by_three_tenths_at_most_and_never_below_what_wa
         }
     }
     let first = Params::part(window, 180).max(100);
-    assert_eq!(b.short.in_flight, Some(Params::part(first, 180).max(60)));
-    let (bw, max) = (b.short.bw.expect("bounded").0 as f64, b.max_bw.get().0 as f64);
+    assert_eq!(b.short_term.in_flight, Some(Params::part(first, 180).max(60)));
+    let (bw, max) = (b.short_term.bw.expect("bounded").0 as f64, b.max_bw.get().0 as f64);
     assert!((bw / max - 180.0 / 256.0).abs() < 0.001, "{bw} of {max}");
 }

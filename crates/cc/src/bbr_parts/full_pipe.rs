@@ -1,19 +1,19 @@
-//! The pipe is full once the bandwidth has not grown by a quarter for three rounds (`bbr_check_full_bw_reached`).
+//! Detection of a full pipe: the bandwidth has not grown by a quarter for three rounds (`bbr_check_full_bw_reached`).
 
 use super::bw::Bw;
 use super::params::GAIN_SHIFT;
 
-/// Whether the pipe is full.
+/// Estimator of whether the pipe is full.
 #[derive(Clone, Debug)]
 pub struct FullPipe {
-    /// Growth that says it is not [1/256], and the rounds without it that say it is.
+    /// Growth below which a round counts [1/256], and the number of such rounds that show a full pipe.
     growth: u64,
     rounds: u32,
     bw: Bw,
     rounds_without_growth: u32,
-    /// Found full since it was last looked at anew.
+    /// The pipe is full, as of the last restart (`full_bw_now`).
     now: bool,
-    /// Found full ever.
+    /// The pipe was full at any time (`full_bw_reached`).
     reached: bool,
 }
 
@@ -22,19 +22,19 @@ impl FullPipe {
         Self { growth, rounds, bw: Bw(0), rounds_without_growth: 0, now: false, reached: false }
     }
 
-    /// Takes a bandwidth within a round, which can only show growth; true if it does.
-    pub fn grows(&mut self, bw: Bw) -> bool {
-        let grows = u128::from(bw.0) >= (u128::from(self.bw.0) * u128::from(self.growth)) >> GAIN_SHIFT;
-        if grows && !self.now {
+    /// Processes a bandwidth within a round, which can only show growth; returns whether it does.
+    pub fn check_growth(&mut self, bw: Bw) -> bool {
+        let has_grown = u128::from(bw.0) >= (u128::from(self.bw.0) * u128::from(self.growth)) >> GAIN_SHIFT;
+        if has_grown && !self.now {
             self.bw = bw;
             self.rounds_without_growth = 0;
         }
-        grows
+        has_grown
     }
 
-    /// A round begins with this bandwidth, which the application did not limit.
+    /// Processes the bandwidth at the start of a round, if it is not application-limited.
     pub fn on_round(&mut self, bw: Bw) {
-        if self.now || self.grows(bw) {
+        if self.now || self.check_growth(bw) {
             return;
         }
         self.rounds_without_growth += 1;
@@ -42,35 +42,35 @@ impl FullPipe {
         self.reached |= self.now;
     }
 
-    /// Looks anew, from this bandwidth on. That the pipe was full once stays.
+    /// Restarts the detection from this bandwidth. Keeps `reached`.
     pub const fn restart(&mut self, bw: Bw) {
         self.bw = bw;
         self.rounds_without_growth = 0;
         self.now = false;
     }
 
-    /// Losses say that it is full.
+    /// Marks the pipe as full, because of losses.
     pub const fn set_full(&mut self) {
         self.now = true;
         self.reached = true;
     }
 
-    /// They did not: it was never full.
+    /// Marks the pipe as never full: those losses were spurious.
     pub const fn set_never_full(&mut self) {
         self.reached = false;
     }
 
-    /// Whether it was found full since it was last looked at anew.
+    /// Returns whether the pipe is full, as of the last restart.
     pub const fn now(&self) -> bool {
         self.now
     }
 
-    /// A time-out: the next bandwidth is growth again. That the pipe was full once stays.
+    /// Restarts the growth after a time-out: the next bandwidth counts as growth. Keeps `reached`.
     pub fn on_timeout(&mut self) {
         self.bw = Bw::default();
     }
 
-    /// Losses were spurious: count anew (`bbr_undo_cwnd`).
+    /// Restarts the detection after spurious losses (`bbr_undo_cwnd`).
     pub fn on_undo(&mut self) {
         self.bw = Bw::default();
         self.rounds_without_growth = 0;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_rounds_below_a_quarter_more_fill_the_pipe() {
+    fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
         let mut pipe = FullPipe::new(320, 3);
         for bw in [100, 200, 400, 500] {
             pipe.on_round(Bw(bw));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_undo_the_same_bandwidth_is_growth_once_more() {
+    fn after_an_undo_the_same_bandwidth_counts_as_growth() {
         let mut pipe = FullPipe::new(320, 3);
         for bw in [100, 100, 100] {
             pipe.on_round(Bw(bw));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_in_between_counts_anew() {
+    fn growth_restarts_the_count_of_rounds() {
         let mut pipe = FullPipe::new(320, 3);
         for bw in [400, 450, 450, 500, 550, 550] {
             pipe.on_round(Bw(bw));

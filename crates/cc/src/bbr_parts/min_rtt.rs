@@ -1,51 +1,51 @@
-//! The path's RTT without a queue: the least of a window (first half of `bbr_update_min_rtt`).
+//! Minimum RTT of a window (first half of `bbr_update_min_rtt`).
 
 use bentpipe_profile::{Nanos, Time};
 
-/// The least RTT and when it was seen.
+/// The minimum RTT and its time.
 #[derive(Clone, Debug)]
 pub struct MinRtt {
     window: Nanos,
     value: Option<Nanos>,
-    seen: Time,
+    stamp: Time,
 }
 
 impl MinRtt {
     pub const fn new(window: Nanos, now: Time) -> Self {
-        Self { window, value: None, seen: now }
+        Self { window, value: None, stamp: now }
     }
 
-    /// Takes an ACK; true if the value was too old before it.
+    /// Processes an ACK; returns true if the value had expired before it.
     pub fn on_ack(&mut self, now: Time, rtt: Option<Nanos>, ack_delayed: bool) -> bool {
-        let expired = now > self.seen + self.window;
+        let expired = now > self.stamp + self.window;
         if let Some(rtt) = rtt
             && (self.value.is_none_or(|least| rtt < least) || (expired && !ack_delayed))
         {
-            // The kernel's clock counts microseconds; a zero would be no model of anything.
+            // The kernel's clock counts microseconds; an RTT of zero would break the model.
             self.value = Some(rtt.max(Nanos::from_micros(1)));
-            self.seen = now;
+            self.stamp = now;
         }
         expired
     }
 
-    /// It was just probed: believe it for another window.
+    /// Keeps the value for another window: it was just probed.
     pub const fn refresh(&mut self, now: Time) {
-        self.seen = now;
+        self.stamp = now;
     }
 
-    /// It is this, as of now.
+    /// Sets the value as of now.
     pub const fn set(&mut self, now: Time, rtt: Nanos) {
         self.value = Some(rtt);
-        self.seen = now;
+        self.stamp = now;
     }
 
     pub const fn get(&self) -> Option<Nanos> {
         self.value
     }
 
-    /// When it was seen, or refreshed.
-    pub const fn seen(&self) -> Time {
-        self.seen
+    /// Returns the time at which the value was measured, or refreshed.
+    pub const fn stamp(&self) -> Time {
+        self.stamp
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_minimum_gives_way_unless_the_ack_was_delayed() {
+    fn an_expired_minimum_is_replaced_unless_the_ack_was_delayed() {
         let ms = Nanos::from_millis;
         let mut m = MinRtt::new(Nanos::from_secs(10), Time::ZERO);
         assert!(!m.on_ack(Time(0), Some(ms(40)), false));

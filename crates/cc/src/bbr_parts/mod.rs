@@ -1,13 +1,13 @@
-//! What the versions of BBR are made of.
+//! Parts that the versions of BBR share.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`bw`] | a bandwidth in the kernel's fixed point |
 //! | [`rounds`] | RTTs counted by packets |
-//! | [`full_pipe`] | whether the bandwidth still grows |
-//! | [`aggregation`] | how much more than the bandwidth explains is acknowledged at once |
-//! | [`min_rtt`], [`probe_rtt`] | the least RTT of a window, and the visits that refresh it |
-//! | [`params`] | the constants they share |
+//! | [`full_pipe`] | detection of a full pipe |
+//! | [`aggregation`] | ACK aggregation |
+//! | [`min_rtt`], [`probe_rtt`] | the minimum RTT of a window, and `PROBE_RTT`, which refreshes it |
+//! | [`params`] | shared constants |
 
 pub mod aggregation;
 pub mod bw;

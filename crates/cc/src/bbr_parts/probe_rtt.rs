@@ -1,24 +1,24 @@
-//! `PROBE_RTT`: four packets in flight for 200 ms and a round, so that the queue empties and the minimum RTT shows
+//! `PROBE_RTT`: four packets in flight for 200 ms and a round, so that the queue empties and the RTT falls to its minimum
 //! (second half of `bbr_update_min_rtt`, `bbr_check_probe_rtt_done`).
 
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// One visit, and which packets it slowed.
+/// State of one `PROBE_RTT`, and the range of packets that it slowed.
 #[derive(Clone, Debug)]
 pub struct ProbeRtt {
     duration: Nanos,
-    /// Set once the flight is small enough.
+    /// Set once little is in flight.
     done_at: Option<Time>,
     round_done: bool,
-    /// Packets sent while between these were delivered say nothing about the bandwidth.
+    /// Packets sent while the delivered bytes were in this range do not measure the bandwidth.
     slowed: Option<(Bytes, Bytes)>,
 }
 
-/// What an ACK changes.
+/// Result of an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Wait,
-    /// The flight is small: a round starts now.
+    /// Little is in flight: a round starts now.
     Begin,
     Done,
 }
@@ -28,13 +28,13 @@ impl ProbeRtt {
         Self { duration, done_at: None, round_done: false, slowed: None }
     }
 
-    /// Enters.
+    /// Enters `PROBE_RTT`.
     pub const fn enter(&mut self, delivered: Bytes) {
         self.done_at = None;
         self.slowed = Some((delivered, delivered));
     }
 
-    /// Takes an ACK. `small`: the flight is down to the minimum.
+    /// Processes an ACK. `small`: inflight is down to the minimum.
     pub fn on_ack(&mut self, now: Time, small: bool, round_start: bool, delivered: Bytes, in_flight: Bytes) -> Step {
         if let Some((_, until)) = &mut self.slowed {
             *until = Bytes(delivered.0.saturating_add(in_flight.0));
@@ -51,13 +51,13 @@ impl ProbeRtt {
         if self.round_done && self.time_is_up(now) { Step::Done } else { Step::Wait }
     }
 
-    /// Whether it has lasted long enough.
+    /// Returns whether it has lasted long enough.
     pub fn time_is_up(&self, now: Time) -> bool {
         self.done_at.is_some_and(|done| now > done)
     }
 
-    /// Whether a packet sent when `delivered` bytes had been delivered was slowed by the last visit. The kernel marks such packets as limited by the
-    /// application (`tp->app_limited`); the count of delivered bytes at their departure tells as much.
+    /// Returns whether `PROBE_RTT` slowed a packet sent when `delivered` bytes had been delivered. The kernel marks such packets as application-limited
+    /// (`tp->app_limited`); the count of delivered bytes when they were sent shows the same.
     pub fn slowed(&self, delivered: Bytes) -> bool {
         self.slowed.is_some_and(|(from, until)| from <= delivered && delivered <= until)
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lasts_200_ms_from_when_the_flight_is_small_and_a_round() {
+    fn it_lasts_200_ms_and_a_round_from_when_little_is_in_flight() {
         let at = |ms: u64| Time(ms * 1_000_000);
         let mut p = ProbeRtt::new(Nanos::from_millis(200));
         p.enter(Bytes(1000));

@@ -3,22 +3,22 @@
 use super::super::RateSample;
 use bentpipe_profile::Bytes;
 
-/// A round ends when a packet sent after it began is acknowledged.
+/// Counter of rounds. A round ends when a packet sent after it began is acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     count: u64,
-    /// What is sent at this count of delivered bytes ends the round (`next_rtt_delivered`).
+    /// A packet sent at this count of delivered bytes, or later, ends the round (`next_rtt_delivered`).
     end: Bytes,
     start: bool,
 }
 
 impl Rounds {
-    /// Before the first.
+    /// Creates a counter before its first round.
     pub const fn new() -> Self {
         Self { count: 0, end: Bytes::ZERO, start: false }
     }
 
-    /// Takes an ACK; true if it starts a round.
+    /// Processes an ACK; returns true if it starts a round.
     pub fn advance(&mut self, sample: Option<&RateSample>, delivered_total: Bytes) -> bool {
         self.start = sample.is_some_and(|s| s.prior_delivered >= self.end);
         if self.start {
@@ -28,12 +28,12 @@ impl Rounds {
         self.start
     }
 
-    /// A round starts now.
+    /// Starts a round now.
     pub const fn restart(&mut self, delivered_total: Bytes) {
         self.end = delivered_total;
     }
 
-    /// A time-out counts as the end of a round.
+    /// Counts a time-out as the end of a round.
     pub const fn force_start(&mut self) {
         self.start = true;
     }

@@ -1,4 +1,4 @@
-//! The curve: CUBIC's window as a function of the time since the epoch began, and Reno's beside it.
+//! CUBIC's window as a function of the time since the epoch began, and Reno's window for comparison.
 
 /// Scale of [`BETA`] (`BICTCP_BETA_SCALE`).
 pub(super) const BETA_SCALE: u64 = 1024;
@@ -8,35 +8,35 @@ pub(super) const BETA: u64 = 717;
 pub(super) const TIME_SHIFT: u32 = 10;
 /// C·2^10, C ≈ 0.4 (`bic_scale` 41, times 10; RFC 9438 §5).
 const C_SCALED: u64 = 410;
-/// 2^40 / C: what a number of packets is multiplied by to be the cube of 2^-10 s (`cube_factor`).
+/// 2^40 / C: factor from a number of packets to the cube of a time in 2^-10 s (`cube_factor`).
 const CUBE_FACTOR: u64 = (1 << (10 + 3 * TIME_SHIFT)) / C_SCALED;
-/// Eight times the packets per window that Reno's estimate needs for one more: `8·(1 + β) / (3·(1 − β))` (`beta_scale`; RFC 9438 §4.3).
+/// Eight times the packets acknowledged, in windows, per packet of Reno's estimate: `8·(1 + β) / (3·(1 − β))` (`beta_scale`; RFC 9438 §4.3).
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 
 /// Congestion avoidance since the last reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
-    /// Jiffy it began in (`epoch_start`).
+    /// Jiffy at which it began (`epoch_start`).
     pub(super) start: u64,
     /// K [2^-10 s] (`bic_K`).
     pub(super) k: u64,
     /// The plateau [packets] (`bic_origin_point`).
     pub(super) origin: u64,
-    /// Packets acknowledged not yet worth a packet to Reno (`ack_cnt`).
+    /// Packets acknowledged that have not raised Reno's estimate yet (`ack_cnt`).
     pub(super) reno_acked: u64,
     /// `W_est`, the window Reno would have [packets] (`tcp_cwnd`).
     pub(super) reno_cwnd: u64,
 }
 
 impl Epoch {
-    /// `steep`: K is a ninth.
+    /// Begins an epoch. `steep`: K is a ninth.
     pub(super) fn begin(jiffy: u64, cwnd: u64, w_max: u64, acked: u64, steep: bool) -> Self {
         let (k, origin) = if w_max <= cwnd { (0, cwnd) } else { (cube_root(CUBE_FACTOR * (w_max - cwnd)), w_max) };
         let k = if steep { k - k * 8 / 9 } else { k };
         Self { start: jiffy, k, origin, reno_acked: acked, reno_cwnd: cwnd }
     }
 
-    /// W(t) [packets], t in 2^-10 s.
+    /// Returns W(t) [packets], t in 2^-10 s.
     pub(super) fn target(&self, t: u64) -> u64 {
         let offset = u128::from(t.abs_diff(self.k));
         let delta = (u128::from(C_SCALED) * offset * offset * offset) >> (10 + 3 * TIME_SHIFT);
@@ -45,9 +45,9 @@ impl Epoch {
         if t < self.k { self.origin.saturating_sub(delta) } else { self.origin + delta }
     }
 
-    /// Advances Reno's estimate; if it is ahead of `cwnd`, what keeps up with it.
+    /// Advances Reno's estimate. If it is above `cwnd`, returns the packets to acknowledge per packet of growth that keep up with it.
     pub(super) fn reno_acks_per_packet(&mut self, cwnd: u64) -> Option<u64> {
-        // At least 1, as a window is. The kernel's loop leaves a remainder of `per` itself uncounted.
+        // At least 1, as is the window. The kernel's loop does not count a remainder of exactly `per`.
         let per = (cwnd * RENO_SCALE) >> 3;
         let grown = self.reno_acked.saturating_sub(1) / per;
         self.reno_acked -= grown * per;
@@ -56,7 +56,7 @@ impl Epoch {
     }
 }
 
-/// Integer cube root, rounded down: exact where the kernel's table and Newton step err by 0.2 % on average.
+/// Returns the integer cube root, rounded down: exact, where the kernel's table and Newton step err by 0.2 % on average.
 fn cube_root(a: u64) -> u64 {
     let mut root = 0_u64;
     for bit in (0..=21).rev() {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn renos_estimate_grows_by_a_packet_for_each_fifteen_eighths_of_a_window_but_the_last() {
+    fn renos_estimate_grows_by_a_packet_for_each_fifteen_eighths_of_a_window() {
         let mut epoch = Epoch::begin(0, 80, 0, 150, false);
         assert_eq!((epoch.reno_acks_per_packet(80), epoch.reno_cwnd), (None, 80));
         epoch.reno_acked += 151;

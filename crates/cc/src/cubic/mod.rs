@@ -2,9 +2,9 @@
 //!
 //! Source: Linux `net/ipv4/tcp_cubic.c`, 6.18 (version 2.3 of the module); the same curve as RFC 9438 with C = 410/1024 and β = 717/1024:
 //! `W(t) = C·(t − K)³ + W_max`, `K = cbrt((W_max − cwnd) / C)`, `t` from the start of the epoch plus the minimum RTT. The result is a count of packets to be
-//! acknowledged for one packet more, so everything between is integers: time in 1/1024 s, windows in packets.
-//! Differences from RFC 9438 are Linux's: classic `HyStart`, `t` on a clock of jiffies, growth bounded to one packet per two acknowledged, and a Reno estimate
-//! from packets acknowledged (§4.3) that is not bounded by the window before the loss.
+//! acknowledged per packet of growth, so all intermediate values are integers: time in 1/1024 s, windows in packets.
+//! Differences from RFC 9438 are Linux's: classic `HyStart`, `t` on a clock of jiffies, growth limited to one packet per two acknowledged, and a Reno estimate
+//! from packets acknowledged (§4.3) that is not limited by the window before the loss.
 
 mod epoch;
 
@@ -22,77 +22,77 @@ use epoch::{BETA, BETA_SCALE, Epoch, TIME_SHIFT};
 pub const ENTRY: Entry = Entry {
     name: "cubic",
     status: "as in Linux 6.18",
-    description: "a cubic function of the time since the last loss; classic HyStart",
+    description: "window as a cubic function of the time since the last loss; classic HyStart",
     citation: "RFC 9438; Ha, Rhee and Xu 2008; Linux net/ipv4/tcp_cubic.c",
     needs: Needs::Nothing,
     options: &OPTIONS,
     build: |config, options| Box::new(Cubic::new(config, options)),
 };
 
-/// CUBIC's tunables; its kin have them too.
+/// CUBIC's tunables, also those of the controllers built on it.
 pub(super) const OPTIONS: [OptionSpec; 3] = [
     OptionSpec {
         name: "hystart",
         unit: "",
-        description: "leave slow start before the queue overflows: by Linux's classic HyStart, or by HyStart++ (RFC 9406)",
+        description: "how slow start ends before the queue overflows: by Linux's classic HyStart, by HyStart++ (pp, RFC 9406), or only by a loss (off)",
         default: CLASSIC,
         allowed: Allowed::Choice(&["off", "classic", "pp"]),
         source: "`hystart`, 1",
     },
     OptionSpec::switch(
         "fast_convergence",
-        "release bandwidth when the window at a loss is below the one before",
+        "release bandwidth when the window at a loss is smaller than at the loss before",
         "`fast_convergence`; RFC 9438 §4.7",
     ),
-    OptionSpec::switch("tcp_friendliness", "never grow more slowly than Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
+    OptionSpec::switch("tcp_friendliness", "grow at least as fast as Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
 ];
 
-/// The values of `hystart`, in the order of its names.
+/// Values of `hystart`, in the order of its names.
 const CLASSIC: f64 = 1.0;
 const PLUS_PLUS: f64 = 2.0;
 
-/// How slow start is left before a loss ends it.
+/// How slow start ends before a loss.
 #[derive(Clone, Debug)]
-enum Exit {
+enum SlowStartExit {
     Never,
     Classic(HyStart),
-    /// Until the first slow start is over (RFC 9406 §4.2).
+    /// Used until the first slow start is over (RFC 9406 §4.2).
     PlusPlus(HyStartPp),
 }
 
-/// Jiffies in a second: the granularity of the epoch's clock on the reference machine (`CONFIG_HZ`, the default of `kernel/Kconfig.hz`).
+/// Jiffies per second: the granularity of the epoch's clock on the reference machine (`CONFIG_HZ`, the default of `kernel/Kconfig.hz`).
 const HZ: u64 = 250;
 const JIFFY: u64 = NANOS_PER_SEC / HZ;
-/// Fewest packets acknowledged per packet more: at most 1.5 × per RTT (`bictcp_update`, last line).
+/// Fewest packets acknowledged per packet of growth: at most 1.5 × per RTT (`bictcp_update`, last line).
 const MIN_ACKS_PER_PACKET: u64 = 2;
-/// Without a `W_max`: at least 5 % per RTT (`bictcp_update`).
+/// Most of them without a `W_max`: at least 5 % per RTT (`bictcp_update`).
 const MAX_ACKS_WITHOUT_W_MAX: u64 = 20;
-/// At or above the target: hardly any growth (`bictcp_update`).
+/// Windows acknowledged per packet of growth at or above the target (`bictcp_update`).
 const PLATEAU_WINDOWS: u64 = 100;
-/// The count stands this long while the window does not change (`HZ / 32`).
+/// Time for which the result is reused while the window does not change (`HZ / 32`).
 const HOLD_JIFFIES: u64 = HZ / 32;
 /// Fewest packets in the threshold (`bictcp_recalc_ssthresh`).
 const MIN_SSTHRESH_PACKETS: u64 = 2;
 
-/// CUBIC.
+/// CUBIC congestion control.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     mss: u32,
     window: PacketWindow,
-    exit: Exit,
+    exit: SlowStartExit,
     fast_convergence: bool,
     reno_friendly: bool,
-    /// Packets acknowledged per packet more (`cnt`).
+    /// Packets acknowledged per packet of growth (`cnt`).
     acks_per_packet: u64,
-    /// `W_max` [packets]; 0: none known.
+    /// `W_max` [packets]; 0: unknown.
     w_max: u64,
-    /// Least RTT since the last time-out (`delay_min`).
+    /// Minimum RTT since the last time-out (`delay_min`).
     min_rtt: Option<Nanos>,
     /// Window and jiffy of the last evaluation (`last_cwnd`, `last_time`).
     evaluated: (u64, u64),
     epoch: Option<Epoch>,
-    /// A handover is going on, and `SaTCP` by its code: what is lost now says little.
-    sheltered: bool,
+    /// `SaTCP` by its code, during a handover: losses are due to the handover.
+    in_handover: bool,
 }
 
 const fn jiffies(t: Time) -> u64 {
@@ -100,16 +100,16 @@ const fn jiffies(t: Time) -> u64 {
 }
 
 impl Cubic {
-    /// At the start of a connection.
+    /// Creates the controller of a new connection.
     #[must_use]
     pub fn new(config: &Config, options: &Options) -> Self {
         Self {
             mss: config.mss,
             window: PacketWindow::new(config.mss, config.initial_cwnd),
             exit: match options.get("hystart") {
-                CLASSIC => Exit::Classic(HyStart::new(config.paced)),
-                PLUS_PLUS => Exit::PlusPlus(HyStartPp::new(config.paced)),
-                _ => Exit::Never,
+                CLASSIC => SlowStartExit::Classic(HyStart::new(config.paced)),
+                PLUS_PLUS => SlowStartExit::PlusPlus(HyStartPp::new(config.paced)),
+                _ => SlowStartExit::Never,
             },
             fast_convergence: options.is_on("fast_convergence"),
             reno_friendly: options.is_on("tcp_friendliness"),
@@ -118,16 +118,16 @@ impl Cubic {
             min_rtt: None,
             evaluated: (0, 0),
             epoch: None,
-            sheltered: false,
+            in_handover: false,
         }
     }
 
-    /// Whether losses come from a handover ([`super::satcp`]): the next curve is then back at its plateau in a ninth of the time, and a time-out forgets nothing.
-    pub(super) const fn shelter(&mut self, sheltered: bool) {
-        self.sheltered = sheltered;
+    /// Sets whether losses come from a handover ([`super::satcp`]): a curve that begins then returns to its plateau in a ninth of the time, and a time-out keeps the state.
+    pub(super) const fn set_handover(&mut self, in_handover: bool) {
+        self.in_handover = in_handover;
     }
 
-    /// `bictcp_recalc_ssthresh`.
+    /// Lowers the threshold after a loss (`bictcp_recalc_ssthresh`).
     fn reduce(&mut self) {
         self.epoch = None;
         let cwnd = self.window.cwnd_packets();
@@ -135,9 +135,9 @@ impl Cubic {
         self.window.reduce((cwnd * BETA / BETA_SCALE).max(MIN_SSTHRESH_PACKETS));
     }
 
-    /// `bictcp_state` on a time-out: everything learnt is forgotten.
-    fn forget(&mut self, now: Time) {
-        if self.sheltered {
+    /// Resets the state after a time-out (`bictcp_state`).
+    fn reset(&mut self, now: Time) {
+        if self.in_handover {
             return;
         }
         self.acks_per_packet = 0;
@@ -146,13 +146,13 @@ impl Cubic {
         self.evaluated = (0, 0);
         self.epoch = None;
         match &mut self.exit {
-            Exit::Classic(hystart) => hystart.restart(now),
-            Exit::PlusPlus(_) => self.exit = Exit::Never,
-            Exit::Never => {}
+            SlowStartExit::Classic(hystart) => hystart.restart(now),
+            SlowStartExit::PlusPlus(_) => self.exit = SlowStartExit::Never,
+            SlowStartExit::Never => {}
         }
     }
 
-    /// `bictcp_update`: how many packets must be acknowledged for one packet more.
+    /// Updates the packets to acknowledge per packet of growth (`bictcp_update`).
     fn update(&mut self, now: Time, acked: u64) {
         let cwnd = self.window.cwnd_packets();
         let jiffy = jiffies(now);
@@ -162,12 +162,12 @@ impl Cubic {
         if self.evaluated.0 == cwnd && jiffy - self.evaluated.1 <= HOLD_JIFFIES {
             return;
         }
-        // Once a jiffy at most, but at once after a reduction.
+        // At most once per jiffy, but at once after a reduction.
         if self.epoch.is_none() || jiffy != self.evaluated.1 {
             self.evaluated = (cwnd, jiffy);
             let w_max = self.w_max;
-            let sheltered = self.sheltered;
-            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked, sheltered));
+            let in_handover = self.in_handover;
+            let epoch = *self.epoch.get_or_insert_with(|| Epoch::begin(jiffy, cwnd, w_max, acked, in_handover));
             // usecs_to_jiffies rounds up.
             let min_rtt_jiffies = self.min_rtt.map_or(0, |rtt| rtt.0.div_ceil(JIFFY));
             let target = epoch.target((jiffy - epoch.start + min_rtt_jiffies) * (1 << TIME_SHIFT) / HZ);
@@ -188,10 +188,10 @@ impl Cubic {
 impl Controller for Cubic {
     fn on_established(&mut self, _now: Time, _rtt: Option<Nanos>) {}
 
-    /// `cubictcp_acked`.
+    /// Updates the minimum RTT and checks for the end of slow start (`cubictcp_acked`).
     fn on_acked(&mut self, ack: &AckSample) {
         let Some(rtt) = ack.rtt else { return };
-        // Samples of the first second of an epoch may still come from the recovery before it.
+        // RTTs in the first second of an epoch may still be those of the recovery before it.
         if self.epoch.is_some_and(|epoch| jiffies(ack.now).saturating_sub(epoch.start) < HZ) {
             return;
         }
@@ -200,24 +200,24 @@ impl Controller for Cubic {
         if !self.window.in_slow_start() {
             return;
         }
-        let over = match &mut self.exit {
-            Exit::Never => false,
-            Exit::Classic(hystart) => hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd_packets()),
-            Exit::PlusPlus(hystart) => hystart.on_ack(ack, rtt),
+        let is_over = match &mut self.exit {
+            SlowStartExit::Never => false,
+            SlowStartExit::Classic(hystart) => hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd_packets()),
+            SlowStartExit::PlusPlus(hystart) => hystart.on_ack(ack, rtt),
         };
-        if over {
+        if is_over {
             self.window.leave_slow_start();
         }
     }
 
-    /// `cubictcp_cong_avoid`.
+    /// Grows the window (`cubictcp_cong_avoid`).
     fn on_ack(&mut self, ack: &AckSample) {
         if !ack.cwnd_limited {
             return;
         }
         let mut acked = clamped_packets(ack.acked, self.mss);
         if self.window.in_slow_start() {
-            if let Exit::PlusPlus(hystart) = &mut self.exit {
+            if let SlowStartExit::PlusPlus(hystart) = &mut self.exit {
                 acked = hystart.growth(acked);
             }
             acked = self.window.slow_start(acked);
@@ -232,22 +232,22 @@ impl Controller for Cubic {
         match event {
             Congestion::Loss | Congestion::Ecn => {
                 self.reduce();
-                if matches!(self.exit, Exit::PlusPlus(_)) {
-                    self.exit = Exit::Never;
+                if matches!(self.exit, SlowStartExit::PlusPlus(_)) {
+                    self.exit = SlowStartExit::Never;
                 }
             }
             Congestion::Timeout => {
                 self.reduce();
-                self.forget(now);
+                self.reset(now);
             }
             Congestion::TimeoutAgain => {
-                self.window.forget_count();
-                self.forget(now);
+                self.window.reset_count();
+                self.reset(now);
             }
             Congestion::Undo => self.window.undo(),
             Congestion::TailLoss | Congestion::RecoveryEnd => {}
             Congestion::Restart(idle) => {
-                // The curve stands still while nothing is sent (`cubictcp_cwnd_event`).
+                // The curve is frozen while nothing is sent (`cubictcp_cwnd_event`).
                 if let Some(epoch) = &mut self.epoch {
                     let idle_jiffies = jiffies(now) - jiffies(Time(now.0.saturating_sub(idle.0)));
                     epoch.start = (epoch.start + idle_jiffies).min(jiffies(now));
@@ -275,7 +275,7 @@ impl Controller for Cubic {
     fn observe(&self, probe: &mut dyn Probe) {
         probe.state(match &self.exit {
             _ if !self.window.in_slow_start() => "congestion_avoidance",
-            Exit::PlusPlus(hystart) if hystart.is_conservative() => "conservative_slow_start",
+            SlowStartExit::PlusPlus(hystart) if hystart.is_conservative() => "conservative_slow_start",
             _ => "slow_start",
         });
         probe.value("w_max_packets", self.w_max as f64);
@@ -288,13 +288,13 @@ impl Controller for Cubic {
 
 #[cfg(test)]
 impl Cubic {
-    /// K of the present epoch [2^-10 s].
+    /// Returns K of the current epoch [2^-10 s].
     pub(super) fn plateau_time(&self) -> Option<u64> {
         self.epoch.map(|epoch| epoch.k)
     }
 
-    /// Whether it remembers a window at a loss.
-    pub(super) const fn knows_plateau(&self) -> bool {
+    /// Returns whether `W_max` is known.
+    pub(super) const fn has_plateau(&self) -> bool {
         self.w_max > 0
     }
 }

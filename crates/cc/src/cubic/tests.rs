@@ -1,4 +1,4 @@
-//! CUBIC as a whole: the window it keeps.
+//! Tests of CUBIC's window over a whole flow.
 
 use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
 use super::*;
@@ -12,7 +12,7 @@ fn cubic(off: &[&str]) -> Cubic {
     Cubic::new(&config(), &Options::check(&ENTRY, &given).expect("switches"))
 }
 
-/// Window [packets] every 40 ms over a path of 100 packets an RTT and as many of queue, transmission 1000 lost: `HyStart` ends slow start.
+/// Window [packets] every 40 ms over a path of 100 packets per RTT and a queue of as many; transmission 1000 is lost. `HyStart` ends slow start.
 #[test]
 fn window_trace() {
     let mut driver = Driver::new(controller("cubic"), RTT, 100, 100);
@@ -28,7 +28,7 @@ const TRACE: [u64; 40] = [
 ];
 
 #[test]
-fn the_window_falls_to_717_of_1024_and_fast_convergence_gives_up_bandwidth() {
+fn the_window_falls_to_717_of_1024_and_fast_convergence_releases_bandwidth() {
     let mut c = cubic(&[]);
     c.set_cwnd(in_bytes(1000));
     c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
@@ -44,7 +44,7 @@ fn the_window_falls_to_717_of_1024_and_fast_convergence_gives_up_bandwidth() {
     assert_eq!(c.w_max, 800);
 }
 
-/// Drives it by hand: an ACK for two packets every two packets of a window spread over 40 ms.
+/// Feeds an ACK for two packets per two packets of a window, spread over 40 ms, and returns the window.
 fn grow(c: &mut Cubic, from: Time, span: Nanos) -> u64 {
     let mut now = from;
     while now.since(from) < span {
@@ -59,7 +59,7 @@ fn grow(c: &mut Cubic, from: Time, span: Nanos) -> u64 {
 }
 
 #[test]
-fn the_plateau_is_reached_after_k_and_left_slowly() {
+fn the_plateau_is_reached_after_k_and_exceeded_slowly() {
     let mut c = cubic(&["tcp_friendliness"]);
     c.set_cwnd(in_bytes(1000));
     c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
@@ -74,7 +74,7 @@ fn the_plateau_is_reached_after_k_and_left_slowly() {
 }
 
 #[test]
-fn growth_is_a_packet_for_two_acknowledged_at_most() {
+fn growth_is_at_most_a_packet_per_two_acknowledged() {
     let mut c = cubic(&[]);
     c.set_ssthresh(in_bytes(10));
     c.w_max = 1_000_000;
@@ -84,12 +84,12 @@ fn growth_is_a_packet_for_two_acknowledged_at_most() {
         ack.acked = in_bytes(2);
         c.on_ack(&ack);
     }
-    // 150, less what the first 4 ms of the epoch, where the curve has not risen yet, do not add.
+    // 150, less the growth missing in the first 4 ms of the epoch, in which the curve has not risen yet.
     assert!((140..=150).contains(&c.window.cwnd_packets()), "{}", c.window.cwnd_packets());
 }
 
 #[test]
-fn it_is_no_slower_than_reno_on_a_short_path() {
+fn on_a_short_path_it_is_not_slower_than_reno() {
     // Reno's estimate grows 3·(1 − β)/(1 + β) = 0.53 packets an RTT: 2.6 s or 65 RTTs for 34.
     let friendly = {
         let mut c = cubic(&[]);
@@ -110,7 +110,7 @@ fn it_is_no_slower_than_reno_on_a_short_path() {
 }
 
 #[test]
-fn while_the_window_stands_the_count_is_taken_anew_every_32_ms() {
+fn while_the_window_is_constant_the_growth_is_computed_every_32_ms() {
     let mut c = cubic(&["tcp_friendliness"]);
     c.set_cwnd(in_bytes(1000));
     c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
@@ -124,7 +124,7 @@ fn while_the_window_stands_the_count_is_taken_anew_every_32_ms() {
 }
 
 #[test]
-fn a_time_out_forgets_the_plateau() {
+fn a_time_out_resets_the_plateau() {
     let mut c = cubic(&[]);
     c.set_cwnd(in_bytes(1000));
     c.on_congestion(Time::ZERO, Congestion::Timeout, Bytes::ZERO);
@@ -132,7 +132,7 @@ fn a_time_out_forgets_the_plateau() {
 }
 
 #[test]
-fn the_curve_stands_still_while_the_line_is_idle() {
+fn the_curve_is_frozen_while_the_flow_is_idle() {
     let mut c = cubic(&[]);
     c.set_cwnd(in_bytes(1000));
     c.on_congestion(Time::ZERO, Congestion::Loss, in_bytes(1000));
@@ -144,7 +144,7 @@ fn the_curve_stands_still_while_the_line_is_idle() {
 }
 
 #[test]
-fn rtts_of_the_first_second_of_an_epoch_are_not_believed() {
+fn rtts_of_the_first_second_of_an_epoch_are_ignored() {
     let mut c = cubic(&[]);
     c.set_ssthresh(in_bytes(5));
     let mut ack = ack_at(Time(5_000_000_000));
@@ -160,9 +160,9 @@ fn rtts_of_the_first_second_of_an_epoch_are_not_believed() {
     assert_eq!(c.min_rtt, Some(Nanos::from_millis(10)));
 }
 
-/// An empty path of 100 packets an RTT with a queue of 300: the RTTs grow, so `HyStart++` slows down and leaves before a packet is lost.
+/// An empty path of 100 packets per RTT with a queue of 300: RTTs grow, so `HyStart++` slows down and ends slow start before a loss.
 #[test]
-fn hystart_pp_leaves_slow_start_by_way_of_conservative_growth() {
+fn hystart_pp_ends_slow_start_after_conservative_growth() {
     let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
     let mut driver = Driver::new(registry::build("cubic", &config(), &given).expect("in range"), RTT, 100, 300);
     let mut states = vec!["slow_start"];
@@ -178,13 +178,13 @@ fn hystart_pp_leaves_slow_start_by_way_of_conservative_growth() {
 }
 
 #[test]
-fn hystart_pp_is_for_the_first_slow_start_only() {
+fn hystart_pp_applies_to_the_first_slow_start_only() {
     let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
     let options = Options::check(&ENTRY, &given).expect("in range");
     for event in [Congestion::Loss, Congestion::Timeout] {
         let mut cubic = Cubic::new(&config(), &options);
-        assert!(matches!(cubic.exit, Exit::PlusPlus(_)));
+        assert!(matches!(cubic.exit, SlowStartExit::PlusPlus(_)));
         cubic.on_congestion(Time::ZERO, event, in_bytes(10));
-        assert!(matches!(cubic.exit, Exit::Never), "{event:?}");
+        assert!(matches!(cubic.exit, SlowStartExit::Never), "{event:?}");
     }
 }

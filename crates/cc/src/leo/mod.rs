@@ -1,13 +1,13 @@
-//! What LEO-aware controllers are made of: how they notice that their path was changed, when they expect it again, and what they believe of it since.
+//! Parts of LEO-aware controllers: detection and prediction of reconfigurations, and a model of the path since the last one.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`edges`] | one reconfiguration, seen in RTTs |
-//! | [`clock`] | period and phase of many: the learned clock |
-//! | [`watch`] | both, with announcements where there are any, as a controller asks them |
-//! | [`path`] | what the path can carry and how long it is, since it last changed |
+//! | [`detector`] | detection of one reconfiguration from RTTs |
+//! | [`clock`] | learned clock: period and phase of the reconfigurations |
+//! | [`monitor`] | both, with announcements if requested: the interface for controllers |
+//! | [`path`] | bandwidth and base RTT since the last reconfiguration |
 
 pub mod clock;
-pub mod edges;
+pub mod detector;
+pub mod monitor;
 pub mod path;
-pub mod watch;

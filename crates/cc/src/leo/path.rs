@@ -1,11 +1,11 @@
-//! What a path that is changed every few seconds can carry and how long it is: a model of the present slot, not of the last ten seconds.
+//! Model of a path that is reconfigured every few seconds: of the current slot, not of the last ten seconds.
 //!
-//! - **Its length** is the least RTT since it last changed; until that is a second old, the one before counts too if it is less, for the queue that a change leaves behind
-//!   has to drain first.
-//! - **Its bandwidth** is the greatest delivery rate of a few rounds: a beam's share of a moment ago is not there any more.
-//! - **Its flight** is what that bandwidth carries in the length and a stated time more. That time is the queue: it bridges what the capacity does within a RTT, and
-//!   is what lets the flight grow when the capacity does.
-//! - **Its losses** say that the flight is too large only where there is a queue, or where they do not end.
+//! - **Base RTT**: the minimum RTT since the last reconfiguration. In the first second, the previous base RTT counts too if it is lower, for the queue that the
+//!   reconfiguration leaves behind has to drain first.
+//! - **Bandwidth**: the greatest delivery rate of a few rounds, for the capacity of a moment ago may be gone.
+//! - **Inflight limit**: the bandwidth times the base RTT plus a target queue delay. The queue bridges changes of the capacity within an RTT, and lets the inflight
+//!   limit grow when the capacity does.
+//! - **Losses** are a sign of congestion only where there is a queue, or where they do not end.
 
 use crate::bbr_parts::bw::Bw;
 use crate::bbr_parts::params::{GAIN_SHIFT, MIN_CWND_PACKETS, UNIT};
@@ -14,51 +14,51 @@ use crate::filter::Windowed;
 use crate::{AckSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
-/// Until a slot is so old, the length of the one before counts. Chosen here: an interruption and the queue it leaves are over.
-const SETTLED: Nanos = Nanos::from_millis(1000);
-/// Losses that go on for so long, and so many rounds, are no episode. Chosen here: the longest of a hundred episodes lasts 200 ms (access model), and its repair a round.
-const EPISODE: Nanos = Nanos::from_millis(400);
-const EPISODE_ROUNDS: u32 = 3;
-/// What stays of the flight after a round of losses that count (RFC 9438 §4.6; draft-ietf-ccwg-bbr-06 §5.5.10.2, Beta), and what comes back with each round without. The latter is
-/// chosen here.
-const KEEP: u64 = UNIT * 7 / 10;
-const REGAIN: u64 = UNIT / 16;
-/// Least part of the flight. Chosen here.
-const LEAST: u64 = UNIT / 8;
-/// A queue that does not empty for so long is somebody else's. Chosen here: several of the slow fadings' moments.
-const CROWDED_FOR: Nanos = Nanos::from_millis(1500);
-/// A queue that is our own gives way when less is in flight. One that stays, for so long and so many rounds, while the flight shrinks to [`LESS`] of what it was, is the
-/// path's own length: it was changed, and nobody saw. Chosen here: a fallen capacity's queue is gone in fewer rounds.
-const STUCK: Nanos = Nanos::from_millis(1000);
-const STUCK_ROUNDS: u32 = 6;
-const LESS: u64 = UNIT * 3 / 4;
-/// The bandwidth that was is forgotten by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that came later shows within a few slots.
+/// Until a slot is this old, the previous base RTT counts too. Chosen here: by then an interruption and the queue it leaves are over.
+const SETTLING_TIME: Nanos = Nanos::from_millis(1000);
+/// Losses that last this long, and this many rounds, are no loss episode. Chosen here: the longest of a hundred episodes lasts 200 ms (access model), and its repair a round.
+const MAX_EPISODE: Nanos = Nanos::from_millis(400);
+const MAX_EPISODE_ROUNDS: u32 = 3;
+/// Factor on the inflight limit after a round with congestion losses (RFC 9438 §4.6; draft-ietf-ccwg-bbr-06 §5.5.10.2, Beta), and what each round without losses
+/// adds to it. The latter is chosen here.
+const BETA: u64 = UNIT * 7 / 10;
+const SCALE_STEP: u64 = UNIT / 16;
+/// Smallest factor on the inflight limit. Chosen here.
+const MIN_SCALE: u64 = UNIT / 8;
+/// A queue that does not empty for this long belongs to cross traffic. Chosen here: several correlation times of the slow fadings.
+const CROSS_TRAFFIC_AFTER: Nanos = Nanos::from_millis(1500);
+/// The flow's own queue drains when less is in flight. If the RTT stays high for this long and this many rounds while the inflight limit falls to [`STALE_SCALE`] of its
+/// value, the base RTT itself has grown: an undetected reconfiguration. Chosen here: the queue of a fallen capacity drains in fewer rounds.
+const STALE_AFTER: Nanos = Nanos::from_millis(1000);
+const STALE_ROUNDS: u32 = 6;
+const STALE_SCALE: u64 = UNIT * 3 / 4;
+/// The peak bandwidth decays by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that starts later shows within a few slots.
 const PEAK_SHIFT: u32 = 8;
-/// The queue grows by the root of what the bandwidth fell by, up to fourfold. Chosen here: as much as that keeps a share beside CUBIC, and little in a fade.
-const MOST_FALL: f64 = 16.0;
+/// The target queue grows with the square root of the fall of the bandwidth, up to fourfold. Chosen here: enough to keep a share beside CUBIC, and little in a fade.
+const MAX_FALL: f64 = 16.0;
 
-/// Jitter is what RTTs of so long are above the least of them, on average: the grant schedule and others' packets come and go within it, while a queue of the flow's own
-/// stays about what it is. Chosen here: twice the correlation time of the access model's wander.
+/// Jitter is the mean of the RTTs in a span of this length minus their minimum. Effects of the grant schedule and of others' packets vary within it, while the
+/// flow's own queue stays about the same. Chosen here: twice the correlation time of the access model's wander.
 const JITTER_SPAN: Nanos = Nanos::from_millis(100);
-/// Weight of a span in the average. Chosen here: a slot's worth is 150 spans, and a hump of a second should not move it much.
+/// Weight of a span in the average (right shift). Chosen here: a slot holds 150 spans, and a peak of a second should not move the average much.
 const JITTER_SHIFT: u32 = 4;
 
-/// The queue that is meant to be there.
+/// Target queue delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// This long ...
-    pub least: Nanos,
-    /// ... and so many times the jitter [1/256], for a path of much jitter is longer than the least RTT says; ...
-    pub jitters: u64,
-    /// ... or this part of the length [1/256], if that is more.
-    pub part: u64,
+    /// At least this, ...
+    pub min: Nanos,
+    /// ... plus this multiple of the jitter [1/256], for the base RTT of a path with much jitter is above its minimum RTT; ...
+    pub jitter_gain: u64,
+    /// ... or this fraction of the base RTT [1/256], if that is more.
+    pub rtt_fraction: u64,
 }
 
-/// What RTTs vary by while the queue is what it is.
+/// Variation of the RTT while the queue is about the same.
 #[derive(Clone, Copy, Debug)]
 struct Jitter {
-    from: Time,
-    least: Nanos,
+    start: Time,
+    min: Nanos,
     sum: u128,
     count: u64,
     mean: Option<Nanos>,
@@ -66,19 +66,19 @@ struct Jitter {
 
 impl Jitter {
     const fn new() -> Self {
-        Self { from: Time::ZERO, least: Nanos::MAX, sum: 0, count: 0, mean: None }
+        Self { start: Time::ZERO, min: Nanos::MAX, sum: 0, count: 0, mean: None }
     }
 
     fn on_rtt(&mut self, now: Time, rtt: Nanos) {
-        if now.since(self.from) >= JITTER_SPAN {
+        if now.since(self.start) >= JITTER_SPAN {
             if self.count > 1 {
-                let above = u64::try_from(self.sum / u128::from(self.count)).unwrap_or(u64::MAX).saturating_sub(self.least.0);
+                let above = u64::try_from(self.sum / u128::from(self.count)).unwrap_or(u64::MAX).saturating_sub(self.min.0);
                 let mean = self.mean.map_or(above, |mean| mean.0 - (mean.0 >> JITTER_SHIFT) + (above >> JITTER_SHIFT));
                 self.mean = Some(Nanos(mean));
             }
-            (self.from, self.least, self.sum, self.count) = (now, Nanos::MAX, 0, 0);
+            (self.start, self.min, self.sum, self.count) = (now, Nanos::MAX, 0, 0);
         }
-        self.least = self.least.min(rtt);
+        self.min = self.min.min(rtt);
         self.sum += u128::from(rtt.0);
         self.count += 1;
     }
@@ -88,7 +88,7 @@ impl Jitter {
     }
 }
 
-/// What is believed of the path since it last changed.
+/// Model of the path since the last reconfiguration.
 #[derive(Clone, Debug)]
 pub struct SlotPath {
     mss: u32,
@@ -97,27 +97,29 @@ pub struct SlotPath {
     rounds: Rounds,
     bw: Option<Windowed<Bw>>,
     bw_rounds: u64,
-    /// What it delivered before, slowly forgotten.
+    /// Recent peak of the bandwidth, which decays.
     peak: Bw,
     peak_at: Time,
-    began: Time,
-    least: Option<Nanos>,
-    least_before: Option<Nanos>,
-    /// Of the present round: least RTT, and what was delivered and lost before it.
-    round_least: Nanos,
-    round_from: (Bytes, Bytes),
-    /// Least RTT of the last round.
-    last_least: Nanos,
+    slot_start: Time,
+    min_rtt: Option<Nanos>,
+    /// Base RTT of the previous slot.
+    previous_base_rtt: Option<Nanos>,
+    /// Minimum RTT of the current round, and the bytes delivered and lost before it.
+    round_min_rtt: Nanos,
+    round_start_totals: (Bytes, Bytes),
+    /// Minimum RTT of the last round.
+    last_round_min_rtt: Nanos,
     lossy_since: Option<Time>,
     lossy_rounds: u32,
-    part: u64,
+    /// Factor on the inflight limit [1/256].
+    scale: u64,
     queued_since: Option<Time>,
-    /// Since when, and since how many rounds, every round met more of a queue than is meant to be there; and the flight then.
-    stuck: Option<(Time, u32, u64)>,
+    /// Time since which, and number of rounds in which, the queue is above the target; and the inflight limit at their start.
+    standing_queue: Option<(Time, u32, u64)>,
 }
 
 impl SlotPath {
-    /// A path of which nothing is known.
+    /// Creates the model of an unknown path.
     #[must_use]
     pub const fn new(mss: u32, target: Target, bw_rounds: u64) -> Self {
         Self {
@@ -129,34 +131,34 @@ impl SlotPath {
             bw_rounds,
             peak: Bw(0),
             peak_at: Time::ZERO,
-            began: Time::ZERO,
-            least: None,
-            least_before: None,
-            round_least: Nanos::MAX,
-            round_from: (Bytes::ZERO, Bytes::ZERO),
-            last_least: Nanos::MAX,
+            slot_start: Time::ZERO,
+            min_rtt: None,
+            previous_base_rtt: None,
+            round_min_rtt: Nanos::MAX,
+            round_start_totals: (Bytes::ZERO, Bytes::ZERO),
+            last_round_min_rtt: Nanos::MAX,
             lossy_since: None,
             lossy_rounds: 0,
-            part: UNIT,
+            scale: UNIT,
             queued_since: None,
-            stuck: None,
+            standing_queue: None,
         }
     }
 
-    /// The path was changed.
-    pub fn on_edge(&mut self, now: Time) {
-        self.least_before = self.length(now);
-        self.least = None;
-        self.began = now;
+    /// Starts a new slot after a reconfiguration.
+    pub fn on_reconfiguration(&mut self, now: Time) {
+        self.previous_base_rtt = self.base_rtt(now);
+        self.min_rtt = None;
+        self.slot_start = now;
         self.queued_since = None;
-        self.stuck = None;
+        self.standing_queue = None;
     }
 
-    /// Takes an ACK. `sheltered`: losses now are the change's, not the flight's; `threshold`: part lost of a round that counts [1/256].
-    pub fn on_ack(&mut self, ack: &AckSample, sheltered: bool, threshold: u64) {
+    /// Processes an ACK. `is_near`: losses now are due to a reconfiguration; `threshold`: share of a round's packets that must be lost to count [1/256].
+    pub fn on_ack(&mut self, ack: &AckSample, is_near: bool, threshold: u64) {
         if let Some(rtt) = ack.rtt.filter(|_| !ack.ack_delayed) {
-            self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
-            self.round_least = self.round_least.min(rtt);
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+            self.round_min_rtt = self.round_min_rtt.min(rtt);
             self.jitter.on_rtt(ack.now, rtt);
         }
         let round = self.rounds.advance(ack.delivery.as_ref(), ack.delivered_total);
@@ -177,16 +179,16 @@ impl SlotPath {
             self.peak_at = ack.now;
         }
         if round {
-            self.on_round(ack, sheltered, threshold);
+            self.on_round(ack, is_near, threshold);
         }
     }
 
-    fn on_round(&mut self, ack: &AckSample, sheltered: bool, threshold: u64) {
-        let delivered = ack.delivered_total.saturating_sub(self.round_from.0).0;
-        let lost = ack.lost_total.saturating_sub(self.round_from.1).0;
-        self.round_from = (ack.delivered_total, ack.lost_total);
-        self.last_least = self.round_least;
-        self.round_least = Nanos::MAX;
+    fn on_round(&mut self, ack: &AckSample, is_near: bool, threshold: u64) {
+        let delivered = ack.delivered_total.saturating_sub(self.round_start_totals.0).0;
+        let lost = ack.lost_total.saturating_sub(self.round_start_totals.1).0;
+        self.round_start_totals = (ack.delivered_total, ack.lost_total);
+        self.last_round_min_rtt = self.round_min_rtt;
+        self.round_min_rtt = Nanos::MAX;
         let lossy = u128::from(lost) << GAIN_SHIFT > u128::from(delivered + lost) * u128::from(threshold);
         if lossy {
             self.lossy_rounds += 1;
@@ -195,97 +197,102 @@ impl SlotPath {
             self.lossy_rounds = 0;
             self.lossy_since = None;
         }
-        if lossy && !sheltered && (self.has_queue(ack.now) || self.is_lasting(ack.now)) {
-            self.part = ((self.part * KEEP) >> GAIN_SHIFT).max(LEAST);
+        if lossy && !is_near && (self.has_queue(ack.now) || self.has_lasting_losses(ack.now)) {
+            self.scale = ((self.scale * BETA) >> GAIN_SHIFT).max(MIN_SCALE);
         } else if !lossy {
-            self.part = (self.part + REGAIN).min(UNIT);
+            self.scale = (self.scale + SCALE_STEP).min(UNIT);
         }
-        let cross_traffic =
-            self.length(ack.now).map_or(Nanos::MAX, |length| length + self.queue(length) + self.queue(length) + self.target.least);
-        if self.last_least == Nanos::MAX || self.last_least <= cross_traffic {
+        let cross_traffic_rtt =
+            self.base_rtt(ack.now).map_or(Nanos::MAX, |base| base + self.target_queue(base) + self.target_queue(base) + self.target.min);
+        if self.last_round_min_rtt == Nanos::MAX || self.last_round_min_rtt <= cross_traffic_rtt {
             self.queued_since = None;
         } else {
             self.queued_since.get_or_insert(ack.now);
         }
-        self.stuck = match (self.length(ack.now), self.flight(ack.now), self.stuck) {
-            (Some(length), Some(flight), stuck) if self.last_least != Nanos::MAX && self.last_least > length + self.queue(length) => {
-                let (since, rounds, before) = stuck.unwrap_or((ack.now, 0, flight));
+        self.standing_queue = match (self.base_rtt(ack.now), self.inflight_limit(ack.now), self.standing_queue) {
+            (Some(base), Some(limit), standing)
+                if self.last_round_min_rtt != Nanos::MAX && self.last_round_min_rtt > base + self.target_queue(base) =>
+            {
+                let (since, rounds, before) = standing.unwrap_or((ack.now, 0, limit));
                 Some((since, rounds + 1, before))
             }
             _ => None,
         };
     }
 
-    /// Whether the path must have been changed without anybody's seeing it.
+    /// Returns whether a reconfiguration must have happened that was not detected.
     #[must_use]
-    pub fn is_another(&self, now: Time) -> bool {
-        let Some(((since, rounds, before), flight)) = self.stuck.zip(self.flight(now)) else { return false };
-        now.since(since) > STUCK && rounds > STUCK_ROUNDS && u128::from(flight) << GAIN_SHIFT <= u128::from(before) * u128::from(LESS)
+    pub fn is_stale(&self, now: Time) -> bool {
+        let Some(((since, rounds, before), limit)) = self.standing_queue.zip(self.inflight_limit(now)) else { return false };
+        now.since(since) > STALE_AFTER
+            && rounds > STALE_ROUNDS
+            && u128::from(limit) << GAIN_SHIFT <= u128::from(before) * u128::from(STALE_SCALE)
     }
 
-    /// Whether losses now are none of the flight's making: the last round met less of a queue than is meant to be there, and they have not gone on for long.
+    /// Returns whether losses now are not congestion: the queue of the last round was below the target, and the losses have not lasted long.
     #[must_use]
-    pub fn excuses(&self, now: Time) -> bool {
-        !self.has_queue(now) && !self.is_lasting(now)
+    pub fn ignores_losses(&self, now: Time) -> bool {
+        !self.has_queue(now) && !self.has_lasting_losses(now)
     }
 
-    /// Whether somebody else fills the queue.
+    /// Returns whether cross traffic fills the queue.
     #[must_use]
-    pub fn is_crowded(&self, now: Time) -> bool {
-        self.queued_since.is_some_and(|since| now.since(since) > CROWDED_FOR)
+    pub fn has_cross_traffic(&self, now: Time) -> bool {
+        self.queued_since.is_some_and(|since| now.since(since) > CROSS_TRAFFIC_AFTER)
     }
 
     fn has_queue(&self, now: Time) -> bool {
-        let least = self.last_least.min(self.round_least);
-        self.length(now).is_none_or(|length| least != Nanos::MAX && least > length + self.queue(length))
+        let rtt = self.last_round_min_rtt.min(self.round_min_rtt);
+        self.base_rtt(now).is_none_or(|base| rtt != Nanos::MAX && rtt > base + self.target_queue(base))
     }
 
-    /// Whether the packet whose RTT this is stood behind twice the queue that is meant to be there: one of a burst, whose first ones met none.
+    /// Returns whether a packet with this RTT met more than twice the target queue: the end of a burst whose first packets met none.
     #[must_use]
-    pub fn is_deep(&self, now: Time, rtt: Nanos) -> bool {
-        self.length(now).is_some_and(|length| rtt > length + self.queue(length) + self.queue(length))
+    pub fn has_deep_queue(&self, now: Time, rtt: Nanos) -> bool {
+        self.base_rtt(now).is_some_and(|base| rtt > base + self.target_queue(base) + self.target_queue(base))
     }
 
-    fn is_lasting(&self, now: Time) -> bool {
-        self.lossy_rounds >= EPISODE_ROUNDS && self.lossy_since.is_some_and(|since| now.since(since) > EPISODE)
+    fn has_lasting_losses(&self, now: Time) -> bool {
+        self.lossy_rounds >= MAX_EPISODE_ROUNDS && self.lossy_since.is_some_and(|since| now.since(since) > MAX_EPISODE)
     }
 
-    /// The path's RTT without a queue, if it is known.
+    /// Returns the base RTT, if it is known.
     #[must_use]
-    pub fn length(&self, now: Time) -> Option<Nanos> {
-        match (self.least, self.least_before) {
-            (Some(least), Some(before)) if now.since(self.began) < SETTLED => Some(least.min(before)),
-            (least, before) => least.or(before),
+    pub fn base_rtt(&self, now: Time) -> Option<Nanos> {
+        match (self.min_rtt, self.previous_base_rtt) {
+            (Some(min), Some(previous)) if now.since(self.slot_start) < SETTLING_TIME => Some(min.min(previous)),
+            (min, previous) => min.or(previous),
         }
     }
 
-    /// The queue that is meant to be there.
-    fn queue(&self, length: Nanos) -> Nanos {
-        let part = |of: Nanos, part: u64| Nanos(u64::try_from((u128::from(of.0) * u128::from(part)) >> GAIN_SHIFT).unwrap_or(u64::MAX));
-        let queue = self.target.least + part(self.jitter.get(), self.target.jitters);
-        // A flow that got less of late, on its own or beside another, keeps more: were the queue the same time for all, who has little would stay with it.
-        let fall = (self.peak.0 as f64 / self.bw().unwrap_or_default().0.max(1) as f64).clamp(1.0, MOST_FALL);
-        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX).max(part(length, self.target.part))
+    /// Returns the target queue delay.
+    fn target_queue(&self, base_rtt: Nanos) -> Nanos {
+        let scaled =
+            |of: Nanos, factor: u64| Nanos(u64::try_from((u128::from(of.0) * u128::from(factor)) >> GAIN_SHIFT).unwrap_or(u64::MAX));
+        let queue = self.target.min + scaled(self.jitter.get(), self.target.jitter_gain);
+        // A flow whose bandwidth fell, on its own or beside another flow, keeps a longer queue. With equal queue delays a flow with a small share would keep it small.
+        let fall = (self.peak.0 as f64 / self.bw().unwrap_or_default().0.max(1) as f64).clamp(1.0, MAX_FALL);
+        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX).max(scaled(base_rtt, self.target.rtt_fraction))
     }
 
-    /// What it delivers.
+    /// Returns the bandwidth.
     #[must_use]
     pub fn bw(&self) -> Option<Bw> {
         self.bw.as_ref().map(Windowed::get)
     }
 
-    /// What may be in flight.
+    /// Returns the packets that may be in flight.
     #[must_use]
-    pub fn flight(&self, now: Time) -> Option<u64> {
-        let length = self.length(now)?;
+    pub fn inflight_limit(&self, now: Time) -> Option<u64> {
+        let base = self.base_rtt(now)?;
         let bw = self.bw()?;
-        let full = bw.bdp(length + self.queue(length), UNIT);
-        Some(((u128::from(full) * u128::from(self.part)) >> GAIN_SHIFT).try_into().unwrap_or(u64::MAX).max(MIN_CWND_PACKETS))
+        let full = bw.bdp(base + self.target_queue(base), UNIT);
+        Some(((u128::from(full) * u128::from(self.scale)) >> GAIN_SHIFT).try_into().unwrap_or(u64::MAX).max(MIN_CWND_PACKETS))
     }
 
-    /// Whether the sender repairs losses that it noticed by a time-out: then no model is to be trusted.
+    /// Returns whether the sender repairs losses after a time-out: then no model applies.
     #[must_use]
-    pub fn is_lost(ack: &AckSample) -> bool {
+    pub fn is_in_rto_recovery(ack: &AckSample) -> bool {
         ack.recovery == RecoveryState::Loss
     }
 }
@@ -298,11 +305,11 @@ mod tests {
 
     const THRESHOLD: u64 = UNIT * 2 / 100;
 
-    fn path(least_ms: u64, jitters: u64) -> SlotPath {
-        SlotPath::new(MSS, Target { least: Nanos::from_millis(least_ms), jitters: jitters * UNIT, part: 0 }, 4)
+    fn path(min_ms: u64, jitters: u64) -> SlotPath {
+        SlotPath::new(MSS, Target { min: Nanos::from_millis(min_ms), jitter_gain: jitters * UNIT, rtt_fraction: 0 }, 4)
     }
 
-    /// A packet per millisecond, RTTs in turn, so many of a hundred lost, from `from_ms` on for `ms`.
+    /// Feeds an ACK per millisecond from `from_ms` on for `ms`, with the RTTs in turn and so many of a hundred packets lost.
     fn feed(path: &mut SlotPath, (from_ms, ms): (u64, u64), rtts_ms: &[u64], lost_percent: u64) {
         for at in from_ms..from_ms + ms {
             let rtt = rtts_ms[usize::try_from(at).expect("small") % rtts_ms.len()];
@@ -324,32 +331,32 @@ mod tests {
     }
 
     #[test]
-    fn the_flight_is_the_bandwidth_over_the_length_and_the_queue() {
+    fn the_inflight_limit_is_the_bandwidth_times_base_rtt_and_target_queue() {
         let mut p = path(25, 0);
         feed(&mut p, (1000, 500), &[40], 0);
-        assert_eq!(p.flight(Time(1_500_000_000)), Some(65));
-        // Every other packet 10 ms late: 5 ms of jitter.
+        assert_eq!(p.inflight_limit(Time(1_500_000_000)), Some(65));
+        // Every other packet is 10 ms late: 5 ms of jitter.
         let mut p = path(25, 2);
         feed(&mut p, (1000, 5000), &[40, 50], 0);
-        assert_eq!(p.flight(Time(6_000_000_000)), Some(75));
+        assert_eq!(p.inflight_limit(Time(6_000_000_000)), Some(75));
     }
 
     #[test]
-    fn after_a_change_the_length_is_the_new_paths_once_the_old_queue_is_over() {
+    fn after_a_reconfiguration_the_base_rtt_is_the_new_paths_once_the_old_queue_is_drained() {
         let mut p = path(25, 0);
         feed(&mut p, (1000, 500), &[40], 0);
-        p.on_edge(Time(1_500_000_000));
+        p.on_reconfiguration(Time(1_500_000_000));
         feed(&mut p, (1500, 900), &[60], 0);
-        assert_eq!(p.length(Time(2_400_000_000)), Some(Nanos::from_millis(40)));
+        assert_eq!(p.base_rtt(Time(2_400_000_000)), Some(Nanos::from_millis(40)));
         feed(&mut p, (2400, 200), &[60], 0);
-        assert_eq!(p.length(Time(2_600_000_000)), Some(Nanos::from_millis(60)));
+        assert_eq!(p.base_rtt(Time(2_600_000_000)), Some(Nanos::from_millis(60)));
     }
 
     #[test]
-    fn a_round_trip_that_stays_long_while_the_flight_shrinks_is_another_paths() {
+    fn an_rtt_that_stays_high_while_the_inflight_limit_falls_is_an_undetected_reconfiguration() {
         let mut p = path(25, 0);
         feed(&mut p, (1000, 500), &[40], 0);
-        // 80 ms longer, and the flight of before, over the new RTT, delivers a third.
+        // The RTT is 80 ms higher; with the same packets in flight, the path delivers a third.
         let slower = |p: &mut SlotPath, (from_ms, ms): (u64, u64), spacing: u64| {
             for at in (from_ms..from_ms + ms).step_by(usize::try_from(spacing).expect("small")) {
                 let delivery = RateSample {
@@ -368,35 +375,35 @@ mod tests {
             }
         };
         slower(&mut p, (1500, 700), 1);
-        assert!(!p.is_another(Time(2_200_000_000)), "too soon");
+        assert!(!p.is_stale(Time(2_200_000_000)), "too soon");
         slower(&mut p, (2200, 1500), 3);
-        assert!(p.is_another(Time(3_700_000_000)));
-        p.on_edge(Time(3_700_000_000));
+        assert!(p.is_stale(Time(3_700_000_000)));
+        p.on_reconfiguration(Time(3_700_000_000));
         slower(&mut p, (3700, 1200), 3);
-        assert_eq!(p.length(Time(4_900_000_000)), Some(Nanos::from_millis(120)));
-        assert!(!p.is_another(Time(4_900_000_000)));
+        assert_eq!(p.base_rtt(Time(4_900_000_000)), Some(Nanos::from_millis(120)));
+        assert!(!p.is_stale(Time(4_900_000_000)));
     }
 
     #[test]
-    fn losses_count_beside_a_queue_and_where_they_go_on() {
-        let full = |rtt, ms| {
+    fn losses_count_beside_a_queue_and_when_they_last() {
+        let state = |rtt, ms| {
             let mut p = path(25, 0);
             feed(&mut p, (1000, 500), &[40], 0);
             feed(&mut p, (1500, ms), &[rtt], 10);
-            (p.excuses(Time((1500 + ms) * 1_000_000)), p.part < UNIT)
+            (p.ignores_losses(Time((1500 + ms) * 1_000_000)), p.scale < UNIT)
         };
-        assert_eq!(full(50, 200), (true, false));
-        assert_eq!(full(80, 300), (false, true));
-        assert_eq!(full(50, 1000), (false, true));
+        assert_eq!(state(50, 200), (true, false));
+        assert_eq!(state(80, 300), (false, true));
+        assert_eq!(state(50, 1000), (false, true));
     }
 
     #[test]
-    fn a_queue_that_stays_is_somebody_elses() {
+    fn a_queue_that_stays_belongs_to_cross_traffic() {
         let mut p = path(25, 0);
         feed(&mut p, (1000, 500), &[40], 0);
         feed(&mut p, (1500, 1000), &[140], 0);
-        assert!(!p.is_crowded(Time(2_500_000_000)));
+        assert!(!p.has_cross_traffic(Time(2_500_000_000)));
         feed(&mut p, (2500, 2000), &[140], 0);
-        assert!(p.is_crowded(Time(4_500_000_000)));
+        assert!(p.has_cross_traffic(Time(4_500_000_000)));
     }
 }
