@@ -1,6 +1,6 @@
 //! Every constant of the access model: unit, value, source. [`AccessParams::default`] is the frozen table.
 //!
-//! *Fitted* constants come from `python -m bentpipe.validation.access_model DATA --steps N` on named windows of named pings and days of a dish (that
+//! *Fitted* constants come from `python tools/access_model DATA --steps N` on named windows of named pings and days of a dish (that
 //! folder's README says which, and how far the search went); no site has its own. Constants of capacity are not fitted: each carries its source.
 //! Data sets are named by
 //! repository: *Victoria* is `clarkzjw/LEOLiveStreaming` (pings of December 2024), *Seattle* `clarkzjw/mmsys24-starlink-livestreaming-data`
@@ -69,7 +69,7 @@ pub struct DelayParams {
     /// cross traffic, over seconds and slots.
     pub queue: QueueParams,
     /// How waiting grows and shrinks over seconds.
-    pub unrest: UnrestParams,
+    pub unrest: WaitFactorParams,
     /// Reconfiguration at slot edges.
     pub interruption: InterruptionParams,
 }
@@ -82,7 +82,7 @@ impl Default for DelayParams {
             grants: GrantParams::default(),
             wander: WanderParams::default(),
             queue: QueueParams::default(),
-            unrest: UnrestParams::default(),
+            unrest: WaitFactorParams::default(),
             interruption: InterruptionParams::default(),
         }
     }
@@ -162,10 +162,10 @@ impl Default for QueueParams {
     }
 }
 
-/// See [`super::unrest`].
+/// See [`super::wait_factor`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct UnrestParams {
+pub struct WaitFactorParams {
     /// σ of its logarithm. Fitted.
     pub log_sigma: f64,
     /// Correlation time [s]. Fitted.
@@ -176,7 +176,7 @@ pub struct UnrestParams {
     pub edge_time_s: f64,
 }
 
-impl Default for UnrestParams {
+impl Default for WaitFactorParams {
     fn default() -> Self {
         Self { log_sigma: 0.307, time_s: 0.313, edge_excess: 0.659, edge_time_s: 0.536 }
     }
@@ -428,8 +428,8 @@ impl AccessParams {
     }
 }
 
-fn within(name: &'static str, found: f64, range: std::ops::RangeInclusive<f64>, wanted: &'static str) -> Result<(), AccessError> {
-    if range.contains(&found) { Ok(()) } else { Err(AccessError::Parameter { name, found, wanted }) }
+fn within(name: &'static str, found: f64, range: std::ops::RangeInclusive<f64>, expected: &'static str) -> Result<(), AccessError> {
+    if range.contains(&found) { Ok(()) } else { Err(AccessError::Parameter { name, found, expected }) }
 }
 
 #[cfg(test)]
@@ -472,6 +472,6 @@ mod tests {
         let mut table = AccessParams::default();
         table.delay.grants.up_wait_ms = f64::NAN;
         let error = table.check().unwrap_err().to_string();
-        assert_eq!(error, "access parameter grants.up_wait_ms is NaN; wanted 0 to 2000 ms");
+        assert_eq!(error, "access parameter grants.up_wait_ms is NaN; expected 0 to 2000 ms");
     }
 }

@@ -12,8 +12,7 @@ from pathlib import Path
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.access_model import parts
 from bentpipe.validation.access_model.classifier import LIMIT, Told
-from bentpipe.validation.access_model.fit import FITTED
-from bentpipe.validation.access_model.model import Params, frozen_params, get
+from bentpipe.validation.access_model.model import FITTED, Params, frozen_params, get
 from bentpipe.validation.access_model.parts import FULL, QUICK, SHIPPED, SITE_OWN, Apart, Drawn, Raced
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank

@@ -6,7 +6,7 @@ Where windows of a session are at hand, the model is given the level they have, 
 slots differ from one another, nor what they look like inside.
 
 A load is tried with the offset that puts the median slot where the fitted ones have it, and of all loads that one is
-taken whose slots are nearest to the fitted ones, by the fit's own distance (`fit.Slots.energy`).
+taken whose slots are nearest to the fitted ones, by the fit's own distance (`slot_distance.Slots.energy`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from bentpipe.validation.access_model.classifier import Windows
 from bentpipe.validation.access_model.features import COARSE, slot_features
-from bentpipe.validation.access_model.fit import Slots
 from bentpipe.validation.access_model.model import Params, at_site, get, model_windows
 from bentpipe.validation.access_model.pings import Floats, Site
+from bentpipe.validation.access_model.slot_distance import Slots
 
 #: ln of the loads over the table's that are tried: from 2.5 to 5 times the model's own spread between Profiles.
 LOG_LOADS = tuple(round(0.1 * k, 1) for k in range(-4, 9))

@@ -24,6 +24,23 @@ STARTS = 12
 _SPAN_S = WINDOW_S + SLOT_S
 
 
+#: What the fit changes, as paths into the table. All are positive and searched by their logarithms.
+FITTED = (
+    "delay.load_power",
+    "load.profile_log_sigma",
+    "load.slot_log_sigma",
+    "delay.site_offset_ms",
+    "delay.grants.up_wait_ms",
+    "delay.grants.down_wait_ms",
+    "delay.wander.mean_ms",
+    "delay.wander.relative_sigma",
+    "delay.queue.mean_ms",
+    "delay.queue.raised_probability",
+    "delay.queue.raised_mean_ms",
+    "delay.queue.hump_rate_per_s",
+)
+
+
 def frozen_params() -> Params:
     """The table of parameters the product uses."""
     return default_parameters()

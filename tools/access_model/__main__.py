@@ -1,4 +1,4 @@
-"""Fit the delay parameters again: ``python -m bentpipe.validation.access_model DATA --steps 500``.
+"""Fit the access model's delay parameters: ``python tools/access_model DATA --steps 500``.
 
 Prints the parameters that would be frozen (`crates/orbit/src/access/params.rs`).
 """
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from fit import Target, fit
 
 from bentpipe.errors import UserError
-from bentpipe.validation.access_model.fit import FITTED, Target, fit
-from bentpipe.validation.access_model.model import frozen_params, get
+from bentpipe.validation.access_model.model import FITTED, frozen_params, get
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.slot_means import load
 
@@ -24,7 +24,7 @@ def main(
     """Search from the frozen parameters and print what was found."""
     sites, days = load_sites(data), load(data)
     if sites is None or days is None:
-        raise UserError(f"{data}: a ping campaign is missing; see the README beside this module")
+        raise UserError(f"{data}: a ping campaign is missing; see python/bentpipe/validation/access_model/README.md")
 
     def report(step: int, best: float) -> None:
         if step % 50 == 49:

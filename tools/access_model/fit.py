@@ -18,35 +18,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from bentpipe.validation.access_model import slot_means
 from bentpipe.validation.access_model.features import slot_features
-from bentpipe.validation.access_model.model import Params, get, model_windows, put, reduced
+from bentpipe.validation.access_model.model import FITTED, Params, get, model_windows, put, reduced
 from bentpipe.validation.access_model.pings import Floats, Site
+from bentpipe.validation.access_model.slot_distance import Slots
 from bentpipe.validation.access_model.slot_means import Block, Days
 from bentpipe.validation.access_model.statistics import Summary, distances, pairs
 
-#: What the fit changes, as paths into the table. All are positive and searched by their logarithms.
-FITTED = (
-    "delay.load_power",
-    "load.profile_log_sigma",
-    "load.slot_log_sigma",
-    "delay.site_offset_ms",
-    "delay.grants.up_wait_ms",
-    "delay.grants.down_wait_ms",
-    "delay.wander.mean_ms",
-    "delay.wander.relative_sigma",
-    "delay.queue.mean_ms",
-    "delay.queue.raised_probability",
-    "delay.queue.raised_mean_ms",
-    "delay.queue.hump_rate_per_s",
-)
-
-#: Weight of the slots' energy distance by all features together; each feature by itself has 1.
-_TOGETHER = 5.0
 #: Windows and blocks of the model at each step of the search. With 16 the search fits its own seeds: others gave twice
 #: the loss.
 WINDOWS, BLOCKS = 60, 36
@@ -76,39 +58,6 @@ def energy(model: Sequence[Summary], real: Sequence[Summary]) -> Floats:
     within = _mean_pair(_bounded(distances(model, model), scale)) + _mean_pair(_bounded(distances(real, real), scale))
     found: Floats = 2 * mean_cross - within
     return found
-
-
-@dataclass(frozen=True)
-class Slots:
-    """Real slots by their features: shape (slots, features), and the features' scales."""
-
-    x: Floats
-    scale: Floats
-
-    @classmethod
-    def of(cls, x: Floats) -> Slots:
-        """With the median distance between two slots as each feature's scale."""
-        one, other = np.triu_indices(len(x), 1)
-        return cls(x, np.maximum(np.nanmedian(np.abs(x[one] - x[other]), 0), 1e-6))
-
-    @cached_property
-    def within(self) -> tuple[Floats, float]:
-        """Mean bounded distance between two of them: by each feature, by all together."""
-        return self._mean(self.x, self.x)
-
-    def energy(self, model: Floats) -> float:
-        """The bounded energy distance: the sum over features, and `_TOGETHER` times that of all together."""
-        across, ours = self._mean(model, self.x), self._mean(model, model)
-        each = float(np.nansum(2 * across[0] - ours[0] - self.within[0]))
-        return each + _TOGETHER * (2 * across[1] - ours[1] - self.within[1])
-
-    def _mean(self, a: Floats, b: Floats) -> tuple[Floats, float]:
-        d = np.abs(a[:, None] - b[None])
-        d /= d + self.scale
-        # Without pairs of a slot with itself, which are zero.
-        share = 1.0 if a is not b else len(a) / (len(a) - 1)
-        each: Floats = share * np.nanmean(d, (0, 1))
-        return each, share * float(np.sqrt(np.nanmean(d * d, 2)).mean())
 
 
 @dataclass(frozen=True)
