@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether every comparison is within its tolerance. A check that compared nothing fails, unless it was skipped."""
+        """Whether every comparison is within its tolerance; one that compared nothing fails, unless it was skipped."""
         return bool(self.skipped) or (bool(self.rows) and all(row.within is not False for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
