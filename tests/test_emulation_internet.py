@@ -374,7 +374,7 @@ def test_the_gateways_controller_sends_to_the_program(through, controller):
 def test_a_controller_that_the_kernel_lacks_is_one_line(outside, path):
     done = bentpipe("run", path, "--gateway-cc", "no-such", "--", "true", before=outside)
     assert done.returncode == 2
-    assert "--gateway-cc no-such: there is none of that name" in done.stderr
+    assert "--gateway-cc no-such: the kernel does not have it" in done.stderr
     assert "Traceback" not in done.stderr
 
 

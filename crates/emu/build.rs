@@ -1,11 +1,11 @@
-//! `BENTPIPE_EMULATOR`: by what code an emulated Run came about, for [`BUILD`](../src/lib.rs). The simulator's senders and receivers, the readers and the orbits
-//! have no part in one: a Run on the kernel stays good when those change.
+//! `BENTPIPE_EMULATOR`: the version of the emulator's code, for [`BUILD`](../src/lib.rs). It covers only the crates that an emulation runs, so an
+//! emulated Run stays valid when the simulator's transport, the readers or the orbits change.
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// This crate and those it stands on; a dependency counts by the lock file.
+/// Sources of this crate and its workspace dependencies; the lock file stands for other dependencies.
 const SOURCES: [&str; 4] = ["src", "../link/src", "../profile/src", "../../Cargo.lock"];
 
 fn main() -> io::Result<()> {
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     for source in SOURCES {
         println!("cargo:rerun-if-changed={source}");
         let path = here.join(source);
-        // A packaged crate has neither neighbours nor a lock file of its own.
+        // A packaged crate has neither the other crates nor a lock file.
         if path.exists() {
             collect(&path, &mut files)?;
         }
@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
         hash.update(format!("{}\0{}\0", name.display(), content.len()));
         hash.update(content);
     }
-    // A relay that is not optimised is later.
+    // The build profile counts: an unoptimised relay is later.
     hash.update(env::var("PROFILE").unwrap_or_default());
     let first: [u8; 8] = hash.finalize()[..8].try_into().map_err(io::Error::other)?;
     println!("cargo:rustc-env=BENTPIPE_EMULATOR={:016x}", u64::from_be_bytes(first));

@@ -1,4 +1,4 @@
-//! The machine's monotonic clock as the Profile's time.
+//! Profile time from the machine's monotonic clock.
 
 use crate::error::{EmuError, system};
 use bentpipe_profile::{Nanos, Time};
@@ -12,31 +12,31 @@ use std::time::Duration;
 /// Profile time, advancing with `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// What the machine's clock read when the Profile's was at `base`.
+    /// The machine's clock at Profile time `base`.
     anchor_ns: u64,
     base: Time,
 }
 
 impl Clock {
-    /// Profile time is `base` until `lead` from now, and then goes.
+    /// Creates a clock that reads `base` until `lead` from now, and then advances.
     #[must_use]
     pub fn starting_at(base: Time, lead: Nanos) -> Self {
         Self { anchor_ns: monotonic_ns() + lead.0, base }
     }
 
-    /// The Profile's time at which it began.
+    /// The Profile time at the start.
     #[must_use]
     pub const fn base(&self) -> Time {
         self.base
     }
 
-    /// The Profile's time.
+    /// The Profile time now.
     #[must_use]
     pub fn now(&self) -> Time {
         self.base + Nanos(monotonic_ns().saturating_sub(self.anchor_ns))
     }
 
-    /// Sleeps until the Profile's time is `at`.
+    /// Sleeps until Profile time `at`.
     pub fn sleep_until(&self, at: Time) {
         thread::sleep(Duration::from(self.machine(at)).saturating_sub(Duration::from_nanos(monotonic_ns())));
     }
@@ -46,27 +46,27 @@ impl Clock {
     }
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// `CLOCK_MONOTONIC` [ns].
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC)
 }
 
-#[allow(clippy::cast_sign_loss)] // both clocks that are asked are past zero
+#[allow(clippy::cast_sign_loss)] // both clocks are positive
 fn nanoseconds(clock: ClockId) -> u64 {
-    // They exist on every Linux; 0 would only make the Profile begin at the machine's boot.
+    // Both clocks exist on every Linux.
     clock_gettime(clock).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
-/// How far the machine's wall clock has gone off the one that the Profile's follows: who sets it moves it, and so does a machine that slept, since
-/// `CLOCK_MONOTONIC` stands still meanwhile. (What NTP does little by little moves both alike.)
+/// Drift of the machine's wall clock from `CLOCK_MONOTONIC`, which the Profile's clock follows. Setting the clock causes it, and so does suspend, which
+/// stops `CLOCK_MONOTONIC`. NTP's slewing changes both clocks alike.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClockDrift {
     initial: ClockOffset,
     largest: Nanos,
 }
 
-/// Of the wall clock to the other [ns]; two readings are never of one moment, so there is a least and a most.
+/// Bounds of the wall clock's offset from the monotonic one [ns]: the two cannot be read at the same instant.
 #[derive(Clone, Copy, Debug)]
 struct ClockOffset {
     min: i128,
@@ -74,18 +74,18 @@ struct ClockOffset {
 }
 
 impl WallClockDrift {
-    /// As it stands now.
+    /// Starts from the current offset.
     #[must_use]
     pub fn now() -> Self {
         Self { initial: ClockOffset::now(), largest: Nanos(0) }
     }
 
-    /// Called now and then.
+    /// Measures the drift. Call it regularly.
     pub fn update(&mut self) {
         self.largest = self.largest.max(self.initial.min_difference(ClockOffset::now()));
     }
 
-    /// The largest that was surely seen.
+    /// The largest drift measured, as a lower bound.
     #[must_use]
     pub const fn largest(&self) -> Nanos {
         self.largest
@@ -99,21 +99,21 @@ impl ClockOffset {
         Self { min: wall - i128::from(monotonic_ns()), max: wall - i128::from(before) }
     }
 
-    /// How far apart they are at least, whenever within its two readings each was.
+    /// Smallest difference that both pairs of bounds allow.
     fn min_difference(self, other: Self) -> Nanos {
         Nanos(u64::try_from((other.min - self.max).max(self.min - other.max)).unwrap_or(0))
     }
 }
 
-/// A timer on absolute times: being late for one deadline never moves the next. Its precision is the kernel's high-resolution timer's; the 50 µs
-/// slack of `epoll_wait` and `nanosleep` does not apply to it.
+/// A timer for absolute times, so that lateness does not accumulate. It has the precision of the kernel's high-resolution timers, without the 50 µs
+/// slack of `epoll_wait` and `nanosleep`.
 pub struct Timer {
     timer: TimerFd,
     set_for: Option<Time>,
 }
 
 impl Timer {
-    /// One that is not set.
+    /// Creates a disarmed timer.
     ///
     /// # Errors
     /// No descriptor left.
@@ -123,7 +123,7 @@ impl Timer {
         Ok(Self { timer, set_for: None })
     }
 
-    /// Rings at `at`; earlier settings are void.
+    /// Arms the timer for `at`, or disarms it, in place of the earlier setting.
     ///
     /// # Errors
     /// What the kernel says.
@@ -139,10 +139,10 @@ impl Timer {
         .map_err(system("timerfd_settime"))
     }
 
-    /// It rang: ready to be set again.
+    /// Clears an expiry, so that the timer can be armed again.
     pub fn acknowledge(&mut self) {
         self.set_for = None;
-        let _ = self.timer.wait(); // EAGAIN where it had not
+        let _ = self.timer.wait(); // EAGAIN: not expired
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_no_reading_explains_is_a_step() {
+    fn only_a_difference_beyond_both_bounds_is_drift() {
         let initial = ClockOffset { min: 100, max: 130 };
         let difference = |min, max| initial.min_difference(ClockOffset { min, max }).0;
         assert_eq!([difference(120, 500), difference(90, 100), difference(100, 130)], [0, 0, 0]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_left_alone_has_none() {
+    fn an_undisturbed_machine_has_no_drift() {
         let mut drift = WallClockDrift::now();
         drift.update();
         assert!(drift.largest() < Nanos::from_millis(1), "{drift:?}");

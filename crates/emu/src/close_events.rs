@@ -1,7 +1,7 @@
-//! Sockets of a namespace at the moment they go: the kernel's last record of each.
+//! Close events: the kernel's last record of each socket of a namespace.
 //!
-//! `inet_diag` tells its listeners of every TCP socket that it frees (`sock_diag_broadcast_destroy` in Linux' `net/core/sock_diag.c`): a message as
-//! in the socket table, with `TCP_INFO`, without the name of the controller.
+//! `inet_diag` multicasts every TCP socket that the kernel frees (`sock_diag_broadcast_destroy` in Linux' `net/core/sock_diag.c`): a message as in the
+//! socket table, with `TCP_INFO`, without the name of the congestion controller.
 
 use crate::diag::{TcpState, tcp_state};
 use crate::error::{EmuError, system};
@@ -15,10 +15,10 @@ use std::io::ErrorKind;
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` (Linux' `include/uapi/linux/sock_diag.h`).
 const GROUPS: [u32; 2] = [1, 3];
 
-/// Room for what comes between two looks [bytes]: a message takes some 1 to 2 kB of it, so several thousand. Chosen here.
+/// Receive buffer for the events between two samples [bytes]: several thousand messages of about 1 to 2 kB. Chosen here.
 const ROOM: usize = 8 << 20;
 
-/// Closes in the namespace in which it was opened, since then.
+/// Close events of one namespace, since it was opened.
 pub struct CloseEvents {
     socket: Socket,
     buffer: Vec<u8>,
@@ -26,14 +26,14 @@ pub struct CloseEvents {
 }
 
 impl CloseEvents {
-    /// Listens in the calling thread's namespace.
+    /// Subscribes to the events of the calling thread's namespace.
     ///
     /// # Errors
-    /// [`EmuError::System`], where this kernel does not tell.
+    /// [`EmuError::System`], where this kernel does not send them.
     pub fn listen() -> Result<Self, EmuError> {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG).map_err(system("NETLINK_SOCK_DIAG"))?;
         socket.bind_auto().map_err(system("bind of the netlink socket"))?;
-        // Beyond the machine's limit only root of the machine has it; else as much as there may be.
+        // Only root of the machine may exceed its limit; otherwise the kernel gives as much as it allows.
         if setsockopt(&socket, sockopt::RcvBufForce, &ROOM).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &ROOM).map_err(system("room of the netlink socket"))?;
         }
@@ -44,7 +44,7 @@ impl CloseEvents {
         Ok(Self { socket, buffer: vec![0; 1 << 16], missed: 0 })
     }
 
-    /// What has closed since the last look, in its order.
+    /// Passes each event since the last call to `each`, in order.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -73,7 +73,7 @@ impl CloseEvents {
         }
     }
 
-    /// How often closes were lost, since there was no room for them, or could not be read.
+    /// How often events were lost because the buffer was full, or could not be parsed.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed

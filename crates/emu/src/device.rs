@@ -1,8 +1,8 @@
-//! The device of one namespace that the relay reads and writes: whole IP packets in, whole IP packets out.
+//! The relay's device in one namespace: whole IP packets in, whole IP packets out.
 //!
-//! A TUN device, or where that cannot be had a veth pair ([`crate::veth`]). The kernel may hand over one buffer for a burst of segments, as it does to a
-//! network card; it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction every packet goes in
-//! alone, when it is due, but for what is due at once ([`crate::gro`]).
+//! It is a TUN device, or a veth pair ([`crate::veth`]) where TUN is unavailable. The kernel may hand over a burst of segments in one buffer, as to a
+//! network card (GSO); it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction each packet is
+//! written alone when it is due, except packets due at nearly the same time ([`crate::gro`]).
 
 use crate::error::{EmuError, system};
 use crate::gateway::replies::too_big;
@@ -19,10 +19,10 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 /// Room for a TUN device's virtio header in front of each packet.
 const HEADROOM: usize = HEADER;
 
-/// `VIRTIO_NET_HDR_F_DATA_VALID` (virtio 1.2, 5.1.6): its checksum is right. A kernel may look nevertheless, as Linux' TUN does.
+/// `VIRTIO_NET_HDR_F_DATA_VALID` (virtio 1.2, 5.1.6): the checksum is valid. A kernel may verify it nevertheless, as Linux' TUN does.
 const CHECKED: u8 = 2;
 
-/// A packet with room in front of it.
+/// A packet with headroom.
 pub struct Buffer {
     bytes: Vec<u8>,
     length: usize,
@@ -36,20 +36,20 @@ impl Buffer {
         &self.bytes[HEADROOM..HEADROOM + self.length]
     }
 
-    /// Whether its transport's checksum was made by the relay: then it is right, and else what its sender wrote.
+    /// Whether the relay computed the transport checksum. If not, the checksum is the sender's, right or wrong.
     #[must_use]
     pub const fn is_checksum_computed(&self) -> bool {
         self.is_checksum_computed
     }
 
-    /// To be rewritten, with its checksums.
+    /// The IP packet, to rewrite it. The caller updates its checksums.
     #[must_use]
     pub fn packet_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADROOM..HEADROOM + self.length]
     }
 }
 
-/// What a device is.
+/// Kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -64,14 +64,14 @@ enum Backend {
     Veth(Veth),
 }
 
-/// What came to a device and does not enter the path.
+/// Counters of input that does not enter the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RejectedPackets {
     /// Packets larger than the path's MTU.
     pub too_large: u64,
-    /// Buffers that could not be taken apart, or did not fit where the kernel puts them.
+    /// Buffers that could not be split, or did not fit the ring's frames.
     pub malformed: u64,
-    /// Frames that were no IP.
+    /// Frames that are not IP.
     pub other: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct Device {
     end: &'static str,
     backend: Backend,
     mtu: u16,
-    /// In whose name the sender of what is too large is told.
+    /// Source addresses of ICMP "packet too big" messages.
     routers: Addresses,
     parts: SplitBuffers,
     spare_buffers: Vec<Vec<u8>>,
@@ -88,23 +88,23 @@ pub struct Device {
     reported_drops: u64,
 }
 
-/// One read of a device.
+/// Result of one read.
 enum Read {
     Nothing,
     Packets(Split),
-    /// A frame that is no IP.
+    /// A frame that is not IP.
     Other,
     Malformed,
-    /// With what its sender is to be told.
+    /// With the ICMP message for its sender.
     TooLarge(Option<Vec<u8>>),
 }
 
 impl Device {
-    /// Creates the device `name` in the calling thread's network namespace, that of the host `end`; it carries packets of up to `mtu` bytes, and
-    /// says in the name of `routers` which are larger.
+    /// Creates the device `name` in the calling thread's network namespace, which belongs to the host `end`. It carries packets of up to `mtu` bytes and
+    /// answers larger ones with ICMP from `routers`.
     ///
     /// # Errors
-    /// [`EmuError::Device`]: neither kind can be had.
+    /// [`EmuError::Device`]: neither kind can be created.
     pub fn create(end: &'static str, name: &'static str, mtu: u16, routers: Addresses) -> Result<Self, EmuError> {
         let backend = match tun(name) {
             Ok(tun) => Backend::Tun { tun, aggregate: vec![0; HEADER + LARGEST] },
@@ -125,7 +125,7 @@ impl Device {
         })
     }
 
-    /// Which it is.
+    /// The kind of device.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self.backend {
@@ -134,7 +134,7 @@ impl Device {
         }
     }
 
-    /// Why the kernel does not finish before the relay gets it what the relay cannot; `None`: it does.
+    /// Why unsupported offloads could not be disabled; `None`: they are disabled.
     #[must_use]
     pub fn offload_refused(&self) -> Option<&str> {
         match &self.backend {
@@ -143,7 +143,7 @@ impl Device {
         }
     }
 
-    /// Where it counts what the relay was too late for, if its interface does not.
+    /// Counter of packets that the relay read too late, if the interface's own counters lack them.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -154,15 +154,15 @@ impl Device {
         }
     }
 
-    /// The next packets: one, or the parts of one aggregate. False: there are none now.
+    /// Reads the next packets: one, or the segments of one aggregate. False: none are waiting.
     ///
     /// # Errors
-    /// What the kernel says, other than that there is nothing.
+    /// [`EmuError::DeviceGone`], [`EmuError::System`].
     pub fn receive(&mut self, mut each: impl FnMut(Buffer)) -> Result<bool, EmuError> {
         let parts = match self.read()? {
             Read::Nothing => return Ok(false),
             Read::Packets(parts) => parts,
-            // Not the device's fault but the packet's: none of ours, and the next may be good.
+            // The fault is the packet's, not the device's: the next one may be good.
             Read::Other => {
                 self.rejected.other += 1;
                 return Ok(true);
@@ -215,19 +215,19 @@ impl Device {
         })
     }
 
-    /// What came so far and did not enter the path.
+    /// Counters of input that did not enter the path.
     #[must_use]
     pub const fn rejected(&self) -> RejectedPackets {
         self.rejected
     }
 
-    /// Packets that the device lost as they were handed to it, and said so: its own counters have them, too.
+    /// Packets that the device dropped with an error (`ENOBUFS`). Its own counters include them.
     #[must_use]
     pub const fn reported_drops(&self) -> u64 {
         self.reported_drops
     }
 
-    /// A packet that came another way. `None`: it is larger than the device's MTU.
+    /// Copies a packet from another source into a buffer. `None`: it is larger than the device's MTU.
     pub fn wrap(&mut self, packet: &[u8]) -> Option<Buffer> {
         let mtu = usize::from(self.mtu);
         if packet.len() > mtu {
@@ -235,13 +235,13 @@ impl Device {
         }
         let mut bytes = self.spare_buffers.pop().unwrap_or_else(|| vec![0; HEADROOM + mtu]);
         bytes[HEADROOM..HEADROOM + packet.len()].copy_from_slice(packet);
-        Some(buffer_with_headroom(bytes, packet.len(), true)) // the relay's own, or the gateway's
+        Some(buffer_with_headroom(bytes, packet.len(), true)) // made by the relay or the gateway
     }
 
-    /// Hands a packet to the kernel. False: the kernel did not take it (it drops what has no receiver, is malformed, or finds the device down).
+    /// Writes a packet to the kernel. False: the kernel rejected it (malformed, or the device is down).
     ///
     /// # Errors
-    /// What the kernel says of the device rather than of the packet.
+    /// [`EmuError::System`]: an error of the device rather than of the packet.
     pub fn send(&mut self, buffer: &Buffer) -> Result<bool, EmuError> {
         let sent = match &self.backend {
             Backend::Tun { tun, .. } => tun.send(&buffer.bytes[..HEADROOM + buffer.length]).map(drop),
@@ -250,13 +250,13 @@ impl Device {
         self.is_accepted(sent, 1)
     }
 
-    /// Whether [`Self::send_burst`] does something.
+    /// Whether the device supports [`Self::send_burst`].
     #[must_use]
     pub const fn accepts_bursts(&self) -> bool {
         matches!(self.backend, Backend::Tun { .. })
     }
 
-    /// Hands what has been joined to the kernel, all or nothing, and empties it. `None`: there is nothing.
+    /// Writes the coalesced packets to the kernel, all or none, and empties the buffer. `None`: it was empty.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -267,7 +267,7 @@ impl Device {
         self.is_accepted(sent, packets).map(Some)
     }
 
-    /// Whether the kernel took `packets`, of what it says.
+    /// Whether the kernel accepted `packets`, by the result of the write.
     fn is_accepted(&mut self, sent: io::Result<()>, packets: u32) -> Result<bool, EmuError> {
         match sent {
             Ok(()) => Ok(true),
@@ -282,7 +282,7 @@ impl Device {
         }
     }
 
-    /// Takes back the room of a packet that is gone.
+    /// Keeps the memory of a finished packet for reuse.
     pub fn recycle(&mut self, buffer: Buffer) {
         if self.spare_buffers.len() < 4096 {
             self.spare_buffers.push(buffer.bytes);
@@ -316,7 +316,7 @@ impl AsFd for Device {
     }
 }
 
-/// Of a read: a device that is gone (`EBADFD` of a TUN, `ENXIO` of a packet socket), or down (`EIO`, `ENETDOWN`), is its user's doing.
+/// Maps a read error. A device that is gone (`EBADFD` of a TUN, `ENXIO` of a packet socket) or down (`EIO`, `ENETDOWN`) is the user's doing.
 fn failed(end: &'static str, reason: io::Error) -> EmuError {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBADFD | Errno::ENXIO | Errno::ENODEV | Errno::EIO | Errno::ENETDOWN) => EmuError::DeviceGone { end, reason },

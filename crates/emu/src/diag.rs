@@ -1,4 +1,4 @@
-//! Sockets of a namespace as the kernel sees them (`inet_diag`, `TCP_INFO`).
+//! The kernel's socket table of a namespace (`inet_diag`, `TCP_INFO`).
 
 use crate::error::{EmuError, system};
 use crate::gateway::proxy::PORT;
@@ -16,46 +16,46 @@ const NETLINK_HEADER: usize = 16;
 /// Type of the message that ends a dump (include/uapi/linux/netlink.h).
 const NLMSG_DONE: u16 = 3;
 
-/// A TCP connection's state at one end.
+/// A TCP connection's state at one endpoint.
 #[derive(Clone, Debug)]
 pub struct TcpState {
-    /// This end.
+    /// This endpoint.
     pub local: SocketAddr,
-    /// The other.
+    /// The other endpoint.
     pub remote: SocketAddr,
-    /// The socket's own number in the kernel (`idiag_cookie`): another connection between the same ends has another.
+    /// The socket's unique number in the kernel (`idiag_cookie`): a later connection between the same endpoints has another.
     pub cookie: [u8; 8],
-    /// Congestion controller; empty where the kernel does not say it.
+    /// Congestion controller; empty where the kernel does not report it.
     pub controller: String,
-    /// The kernel's own record (`include/uapi/linux/tcp.h`).
+    /// The kernel's record (`include/uapi/linux/tcp.h`).
     pub info: TcpInfo,
-    /// Whether its program has closed it, or ended, and it only sees to the rest. One that its program has not accepted yet is none.
+    /// Whether its program has closed it, or ended, while data may still be in flight. False before its program accepts it.
     pub is_orphan: bool,
 }
 
-/// What waits for packets from elsewhere.
+/// Kinds of sockets that wait for packets of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListeningSockets {
     /// A listening TCP socket, other than the gateway's.
     pub tcp: bool,
-    /// A UDP socket without a peer: a server's, or of any program that asked something.
+    /// A UDP socket without a peer: of a server, or of a program that sent a request.
     pub udp: bool,
-    /// A listening TCP socket on the loopback, where nobody else gets to.
+    /// A listening TCP socket on the loopback, which other hosts cannot reach.
     pub loopback: bool,
 }
 
-/// The socket tables of the namespace in which it was opened.
+/// Socket tables of one namespace.
 pub struct Diag {
     socket: Socket,
     buffer: Vec<u8>,
-    /// Of the last request: what answers another is of no use any more.
+    /// Sequence number of the last request; replies to others are ignored.
     sequence: u32,
-    /// Messages that could not be read.
+    /// Messages that could not be parsed.
     unreadable: u64,
 }
 
 impl Diag {
-    /// Opens it in the calling thread's namespace.
+    /// Opens the tables of the calling thread's namespace.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -66,13 +66,13 @@ impl Diag {
         Ok(Self { socket, buffer: vec![0; 1 << 16], sequence: 0, unreadable: 0 })
     }
 
-    /// Messages of the kernel that could not be read so far: connections that are in no sample.
+    /// Messages that could not be parsed so far: these connections are in no sample.
     #[must_use]
     pub const fn unreadable(&self) -> u64 {
         self.unreadable
     }
 
-    /// Every connection that has left its handshake and not yet vanished.
+    /// Every connection between its handshake and its end.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -90,7 +90,7 @@ impl Diag {
         Ok(connections)
     }
 
-    /// What waits for packets from elsewhere: not on the loopback.
+    /// Kinds of listening sockets, without the gateway's.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -145,17 +145,17 @@ impl Diag {
     }
 }
 
-/// What the kernel said to a request.
+/// One message of the kernel's reply.
 enum DumpReply {
     Socket(Box<InetResponse>),
     End,
     Refused(i32),
     Unreadable,
-    /// It is not for this request, or says nothing.
+    /// A reply to another request, or an empty message.
     Nothing,
 }
 
-/// The messages of a datagram, each as long as it says; what is cut short is one, too.
+/// Splits a datagram into messages by their length fields; a truncated one is the last.
 fn messages(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = datagram.first_chunk().map_or(0, |&length| u32::from_ne_bytes(length) as usize);
@@ -166,14 +166,14 @@ fn messages(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// By the kernel's code, 0 or below. One that has no such table, of IPv6 or of a protocol whose module is not there, has no sockets in it.
+/// Result of a dump by the kernel's code, 0 or below. A missing table, of IPv6 or of a protocol whose module is not loaded, counts as empty.
 const fn end_of_dump(code: i32) -> DumpReply {
     if code >= 0 || code == -nix::libc::ENOENT { DumpReply::End } else { DumpReply::Refused(-code) }
 }
 
 fn read(message: &[u8], sequence: u32) -> DumpReply {
     let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) else {
-        // The last one ends the dump, whatever is in it: nothing comes behind it, and who waits for more waits for ever.
+        // The last message ends the dump even if it is malformed: waiting for more would block for ever.
         return if is_last(message, sequence) { DumpReply::End } else { DumpReply::Unreadable };
     };
     if message.header.sequence_number != sequence {
@@ -188,12 +188,12 @@ fn read(message: &[u8], sequence: u32) -> DumpReply {
     }
 }
 
-/// By its header alone (`struct nlmsghdr`: length, type, flags, sequence number).
+/// Whether a message ends the dump, by its header alone (`struct nlmsghdr`: length, type, flags, sequence number).
 fn is_last(message: &[u8], sequence: u32) -> bool {
     message.get(4..6) == Some(&NLMSG_DONE.to_ne_bytes()[..]) && message.get(8..12) == Some(&sequence.to_ne_bytes()[..])
 }
 
-/// A message of the socket table, or of a close; `None`: it has no `TCP_INFO`.
+/// Parses a record of the socket table or of a close event; `None`: it has no `TCP_INFO`.
 #[must_use]
 pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     let id = response.header.socket_id;
@@ -211,7 +211,7 @@ pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     Some(TcpState { local, remote, cookie: id.cookie, controller, info: info?, is_orphan })
 }
 
-/// An IPv4 address in IPv6 clothes is one of IPv4: that is what its packets carry.
+/// Converts an IPv4-mapped IPv6 address to IPv4, as in its packets.
 fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
@@ -239,20 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_another_request_is_not_this_ones_end() {
+    fn a_reply_to_another_request_does_not_end_the_dump() {
         let done = |sequence| bytes(sequence, NetlinkPayload::Done(DoneMessage::default()));
         assert!(matches!(read(&done(7), 7), DumpReply::End));
         assert!(matches!(read(&done(6), 7), DumpReply::Nothing));
     }
 
     #[test]
-    fn a_table_that_is_not_there_is_empty_and_a_refusal_is_told() {
+    fn a_missing_table_is_empty_and_other_errors_are_returned() {
         assert!(matches!(read(&bytes(7, refusal(-nix::libc::ENOENT)), 7), DumpReply::End));
         assert!(matches!(read(&bytes(7, refusal(-nix::libc::EBUSY)), 7), DumpReply::Refused(nix::libc::EBUSY)));
     }
 
     #[test]
-    fn what_cannot_be_read_is_counted_and_what_follows_is_read() {
+    fn a_malformed_message_is_counted_and_the_next_is_read() {
         let mut datagram = bytes(7, NetlinkPayload::Noop);
         datagram[4..6].copy_from_slice(&20_u16.to_ne_bytes()); // SOCK_DIAG_BY_FAMILY, without a body
         datagram.extend(bytes(7, NetlinkPayload::Done(DoneMessage::default())));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_message_without_a_body_ends_the_dump_too() {
+    fn a_last_message_without_a_body_ends_the_dump() {
         let mut done = bytes(7, NetlinkPayload::Done(DoneMessage::default()));
         done.truncate(NETLINK_HEADER);
         done[..4].copy_from_slice(&16_u32.to_ne_bytes());
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_of_one_message(datagram in prop::collection::vec(any::<u8>(), 0..300), length in 0_u32..80) {
+        fn every_byte_belongs_to_one_message(datagram in prop::collection::vec(any::<u8>(), 0..300), length in 0_u32..80) {
             let mut datagram = datagram;
             datagram.splice(..datagram.len().min(4), length.to_ne_bytes());
             let parts: Vec<_> = messages(&datagram).collect();

@@ -1,13 +1,13 @@
-//! Explicit congestion notification in an IP header (RFC 3168 §5): what a packet says, and the mark that the path writes into it.
+//! Explicit congestion notification (RFC 3168 §5): reads a packet's codepoint and writes the path's CE mark.
 
 use bentpipe_link::Ecn;
 
-/// The two bits, set to what a router writes (`CE`).
+/// The codepoint CE, which is also the mask of the two bits.
 const CE: u8 = 0b11;
-/// Where they begin in the second byte of IPv6: traffic class, behind half a byte of it and before the flow label (RFC 8200 §3).
+/// Position of the bits in the second byte of IPv6: end of the traffic class, before the flow label (RFC 8200 §3).
 const V6_SHIFT: u8 = 4;
 
-/// What a packet's header says. What is not IP takes no part.
+/// A packet's ECN codepoint; `NotEct` if it is not IP.
 #[must_use]
 pub fn codepoint(packet: &[u8]) -> Ecn {
     let bits = match packet {
@@ -22,7 +22,7 @@ pub fn codepoint(packet: &[u8]) -> Ecn {
     }
 }
 
-/// Marks a packet that can be marked; the checksum of an IPv4 header follows (RFC 1624, equation 3). TCP's and UDP's do not cover it.
+/// Sets CE in an ECN-capable packet and updates the IPv4 header checksum (RFC 1624, equation 3). TCP's and UDP's checksums do not cover the field.
 pub fn mark(packet: &mut [u8]) {
     if codepoint(packet) != Ecn::Ect {
         return;
@@ -61,17 +61,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mark_changes_two_bits_and_keeps_the_checksum_right(rest in prop::collection::vec(any::<u8>(), 18..40), ecn in 0_u8..4) {
+        fn a_mark_changes_two_bits_and_keeps_the_checksum_valid(rest in prop::collection::vec(any::<u8>(), 18..40), ecn in 0_u8..4) {
             let before = v4(&rest, ecn);
             let mut after = before.clone();
             mark(&mut after);
             prop_assert_eq!(after[1], if ecn == 0 { before[1] } else { before[1] | CE });
-            prop_assert_eq!(!checksum(&after, 0), 0, "the sum over a right header is all ones");
+            prop_assert_eq!(!checksum(&after, 0), 0, "the sum over a valid header is all ones");
             prop_assert_eq!((&after[2..10], &after[12..]), (&before[2..10], &before[12..]));
         }
 
         #[test]
-        fn ipv6_has_them_in_its_traffic_class(head in prop::collection::vec(any::<u8>(), 40..60), ecn in 0_u8..4) {
+        fn ipv6_carries_ecn_in_its_traffic_class(head in prop::collection::vec(any::<u8>(), 40..60), ecn in 0_u8..4) {
             let mut packet = head.clone();
             (packet[0], packet[1]) = (0x60 | (head[0] & 15), (head[1] & 0xcf) | (ecn << 4));
             let before = packet.clone();
@@ -82,7 +82,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_packet_stays_as_it_is(mut bytes in prop::collection::vec(any::<u8>(), 0..12)) {
+        fn bytes_that_are_no_packet_are_unchanged(mut bytes in prop::collection::vec(any::<u8>(), 0..12)) {
             if bytes.first().is_none_or(|first| first >> 4 != 6) {
                 let before = bytes.clone();
                 mark(&mut bytes);

@@ -1,21 +1,21 @@
-//! One end of a flow through its sockets' lives. Ends and ports that are used again are the same flow: its counters go on where they were.
+//! One endpoint of a flow over all its sockets. Connections that reuse addresses and ports count as one flow, whose counters continue.
 
 use crate::diag::TcpState;
 use netlink_packet_sock_diag::inet::nlas::TcpInfo;
 
-/// Where a socket is.
+/// State of an endpoint's newest socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SocketState {
-    /// There was none.
+    /// No socket yet.
     #[default]
     None,
-    /// In the socket table, at the last look.
+    /// In the socket table at the last sample.
     Open,
-    /// No longer there, and no close was told.
+    /// No longer in the table, without a close event.
     Missing,
-    /// The kernel told its close.
+    /// Closed, with a close event.
     Closed,
-    /// It was reset from this side, which clears its counters (`tcp_disconnect` in Linux' `net/ipv4/tcp.c`): they are as at the last look.
+    /// Reset from this side, which clears its counters (`tcp_disconnect` in Linux' `net/ipv4/tcp.c`); the last sample's are used.
     Reset,
 }
 
@@ -23,17 +23,17 @@ enum SocketState {
 #[derive(Debug, Default)]
 pub struct Endpoint {
     state: SocketState,
-    /// The newest socket's.
+    /// The newest socket's record.
     last: Option<TcpState>,
     controller: String,
-    /// Of all sockets before that.
+    /// Totals of all earlier sockets.
     earlier: Totals,
 }
 
-/// What the sockets of an end counted together.
+/// Sums of the counters of an endpoint's sockets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Bytes that the other end has acknowledged. The kernel counts a SYN and a FIN as one each.
+    /// Bytes acknowledged by the other end. The kernel counts a SYN and a FIN as one each.
     pub acked: u64,
     /// In-order bytes received, with one for a FIN.
     pub received: u64,
@@ -43,27 +43,27 @@ pub struct Totals {
     pub marks: u64,
     /// Time with something to send or in flight.
     pub busy_s: f64,
-    /// Part of that for the receiver's window.
+    /// Part of that limited by the receive window.
     pub receiver_limited_s: f64,
-    /// Part of that for the send buffer.
+    /// Part of that limited by the send buffer.
     pub buffer_limited_s: f64,
 }
 
 impl Endpoint {
-    /// Before a look at the socket table: what is not found there has gone.
+    /// Marks the socket as missing, before a dump of the socket table.
     pub fn mark_unseen(&mut self) {
         if self.state == SocketState::Open {
             self.state = SocketState::Missing;
         }
     }
 
-    /// A socket that is in the table.
+    /// Records a socket from the table.
     pub fn record_open(&mut self, state: TcpState) {
         self.update(state);
         self.state = SocketState::Open;
     }
 
-    /// A socket that the kernel has freed.
+    /// Records a close event.
     pub fn record_close(&mut self, state: TcpState) {
         if carried_nothing(&state.info) && self.is_same_socket(&state) {
             self.state = SocketState::Reset;
@@ -84,19 +84,19 @@ impl Endpoint {
         self.last = Some(state);
     }
 
-    /// Whether `state` is its newest socket's.
+    /// Whether `state` belongs to the newest socket.
     #[must_use]
     pub fn is_same_socket(&self, state: &TcpState) -> bool {
         self.last.as_ref().is_some_and(|last| last.cookie == state.cookie)
     }
 
-    /// Whether what it counts is the last word, or the newest.
+    /// Whether the counters are final or current: the socket is open, or its close event arrived.
     #[must_use]
     pub const fn has_current_counters(&self) -> bool {
         matches!(self.state, SocketState::Open | SocketState::Closed)
     }
 
-    /// Whether its newest socket is over: the kernel told of its close, or its program has closed it and at most the FIN is on its way.
+    /// Whether the newest socket is closed: its close event arrived, or its program has closed it and at most the FIN is unacknowledged.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let is_orphaned = |last: &TcpState| last.is_orphan && last.info.unacked <= 1 && last.info.notsent_bytes == 0;
@@ -107,7 +107,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a socket has gone without its close.
+    /// Whether the newest socket has gone without a close event.
     #[must_use]
     pub fn is_missing_close(&self) -> bool {
         self.state == SocketState::Missing
@@ -119,13 +119,13 @@ impl Endpoint {
         self.last.as_ref().map(|last| &last.info)
     }
 
-    /// The newest socket's controller; `None`: it closed before it was seen.
+    /// The newest socket's congestion controller; `None`: it closed before it was sampled.
     #[must_use]
     pub fn controller(&self) -> Option<&str> {
         Some(self.controller.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Over all its sockets.
+    /// Sums over all its sockets.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = self.earlier.clone();
@@ -146,7 +146,7 @@ impl Totals {
     }
 }
 
-/// Whether a socket that closed was never answered, or was reset from its own side.
+/// Whether a closed socket carried no data: it was never answered, or was reset from its own side.
 #[must_use]
 pub const fn carried_nothing(info: &TcpInfo) -> bool {
     info.bytes_acked == 0 && info.bytes_received == 0

@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to: its addresses, protocol and ports.
+//! Flow classification: by addresses, protocol and ports.
 
 use crate::fragments::{Fragments, PacketId};
 use crate::gateway::rewrite::TCP;
@@ -6,32 +6,31 @@ use bentpipe_profile::{Direction, Nanos, Time, keyed_u64};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Places for flows that the elements tell apart at one time, the shared one included. A delay histogram costs 10 kB a hop and direction.
+/// Flow slots in the link elements, the shared one included. A delay histogram costs 10 kB per hop and direction.
 pub const MAX_SLOTS: usize = 256;
 
-/// The place of all flows that have none of their own.
+/// The slot of all flows without a slot of their own.
 #[allow(clippy::cast_possible_truncation)] // 255
 const SHARED_SLOT: u32 = MAX_SLOTS as u32 - 1;
 
-/// Flows that have numbers, and so samples, rows in `links` and a summary, in one run; what comes later counts with the others. Chosen here: a few
+/// Most flows with a number, and so with samples, rows in `links` and a summary, in one run; later flows share one number. Chosen here: a few
 /// hundred bytes each.
 pub const MAX_NUMBERED: usize = 4096;
 
-/// The number of all flows that have none of their own.
+/// The number of all flows without a number of their own.
 #[allow(clippy::cast_possible_truncation)] // 4096
 pub const UNNUMBERED_FLOWS: u32 = MAX_NUMBERED as u32;
 
-/// Packets, both ways, from which on a flow other than TCP's counts as one. A look-up of a name is two, with a retry four. Chosen here.
+/// Packets, in both directions, after which a non-TCP flow gets a number. A DNS query is two, with a retry four. Chosen here.
 const MIN_PACKETS: u32 = 16;
 
-/// Flows that are counted up to then; beyond it counting begins anew. Chosen here.
+/// Most flows counted towards [`MIN_PACKETS`]; beyond it all counts restart. Chosen here.
 const MAX_CANDIDATES: usize = 4096;
 
-/// How long a flow must have been silent before another may have its place: longer than a window of `links`, and than packets stay inside but for
-/// the longest queues. Chosen here.
+/// Idle time after which a flow's slot may be reused: longer than a window of `links`, and than packets stay on all but the slowest paths. Chosen here.
 const IDLE_TIME: Nanos = Nanos::from_secs(10);
 
-/// When a flow's packets came to the path.
+/// Times at which a flow's packets entered the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first.
@@ -40,19 +39,19 @@ pub struct Span {
     pub last: Time,
 }
 
-/// The ends and protocol of a flow, client first whichever way a packet goes.
+/// Endpoints and protocol of a flow, client first in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
-    /// In the client's namespace. Port 0 where the protocol has none.
+    /// Endpoint in the client's namespace. Port 0 where the protocol has none.
     pub client: SocketAddr,
-    /// On the other side of the path.
+    /// Endpoint on the other side of the path.
     pub server: SocketAddr,
     /// IP protocol number.
     pub protocol: u8,
 }
 
 impl FlowKey {
-    /// What queues tell flows apart by: the same from the first packet of a flow to its last, whatever place and number it has.
+    /// Hash by which queues separate flows. It does not depend on the flow's slot or number.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // words of it
     pub fn hash(&self) -> u32 {
@@ -67,21 +66,21 @@ impl FlowKey {
     }
 }
 
-/// What an IP packet's header says.
+/// Fields of an IP packet's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Sender. Port 0 where the protocol has none, or the packet is no first fragment.
+    /// Sender. Port 0 where the protocol has none, or in a later fragment.
     pub source: SocketAddr,
     /// Receiver.
     pub destination: SocketAddr,
-    /// IP protocol number; of IPv6, the first header's, or the one's behind the fragment header.
+    /// IP protocol number; in IPv6, of the first header, or of the header after the fragment header.
     pub protocol: u8,
-    /// Of a fragment: what its packet is called, and whether it is the first.
+    /// Of a fragment: its packet's identification, and whether it is the first.
     pub fragment: Option<(u32, bool)>,
 }
 
 impl Header {
-    /// From the first bytes of a packet; `None`: not IP, or cut short.
+    /// Parses the first bytes of a packet; `None`: not IP, or truncated.
     #[must_use]
     pub fn read(packet: &[u8]) -> Option<Self> {
         let (source, destination, protocol, transport, fragment): (IpAddr, IpAddr, u8, usize, _) = match packet.first()? >> 4 {
@@ -114,7 +113,7 @@ impl Header {
         Some(Self { source: (source, from).into(), destination: (destination, to).into(), protocol, fragment })
     }
 
-    /// Whether it stays on the link (RFC 5771 §4, RFC 4291 §2.7): no router forwards it, so neither does the path.
+    /// Whether the destination is link-local multicast (RFC 5771 §4, RFC 4291 §2.7), which no router forwards.
     #[must_use]
     pub fn is_link_local_multicast(&self) -> bool {
         match self.destination.ip() {
@@ -123,7 +122,7 @@ impl Header {
         }
     }
 
-    /// Its flow, if it goes `direction`.
+    /// The flow of a packet in `direction`.
     #[must_use]
     pub const fn key(&self, direction: Direction) -> FlowKey {
         let (client, server) = match direction {
@@ -148,19 +147,19 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     <[u8; 16]>::try_from(bytes).ok().map(Into::into)
 }
 
-/// Which flows there are, and which of them have a place of their own among those that the elements tell apart. What it keeps is bounded.
+/// Flow numbers, and the assignment of flows to the elements' slots. Its memory is bounded.
 ///
-/// A flow of TCP is one from its first packet on; any other from its [`MIN_PACKETS`]th, since look-ups of names are many and short. A flow without a
-/// place waits until another has been silent for [`IDLE_TIME`]; meanwhile it shares the last place with all that have none.
+/// A TCP flow gets a number at its first packet, any other at its [`MIN_PACKETS`]th, since DNS queries are many and short. A flow without a slot gets
+/// one when another has been idle for [`IDLE_TIME`]; meanwhile it uses the shared slot.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     numbers: BTreeMap<FlowKey, u32>,
     slots: BTreeMap<FlowKey, u32>,
     owners: Vec<Owner>,
-    /// Packets of flows that have no number yet.
+    /// Packet counts of flows without a number.
     candidates: BTreeMap<FlowKey, u32>,
     last: Option<(FlowKey, u32)>,
-    /// Of each number.
+    /// By flow number.
     spans: Vec<Span>,
     unnumbered: u64,
     fragments: Fragments,
@@ -174,7 +173,7 @@ struct Owner {
 }
 
 impl FlowTable {
-    /// The flow of a packet that goes `direction`; of a fragment, that of the packet which it is a part of.
+    /// The flow of a packet in `direction`; of a fragment, its whole packet's flow.
     pub fn key(&mut self, header: &Header, direction: Direction) -> FlowKey {
         let Some((identification, first)) = header.fragment else { return header.key(direction) };
         let Header { mut source, mut destination, protocol, .. } = *header;
@@ -185,7 +184,7 @@ impl FlowTable {
         Header { source, destination, ..*header }.key(direction)
     }
 
-    /// The place of a flow that has a packet `now`, and its number if it is new.
+    /// Returns the slot of a flow with a packet at `now`, and the flow's number if it is new.
     #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS and MOST_NUMBERED
     pub fn slot(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
         let known = self.last.filter(|(last, _)| *last == key).map(|(_, slot)| slot).or_else(|| self.slots.get(&key).copied());
@@ -223,19 +222,19 @@ impl FlowTable {
         (slot, new)
     }
 
-    /// The number of the flow that has a place; [`UNNUMBERED_FLOWS`] of the shared one.
+    /// The number of the flow in a slot; [`UNNUMBERED_FLOWS`] for the shared slot.
     #[must_use]
     pub fn number(&self, slot: u32) -> u32 {
         self.owners.get(slot as usize).map_or(UNNUMBERED_FLOWS, |owner| owner.number)
     }
 
-    /// When the packets of each flow came, by number; of a flow other than TCP's from the one on that made it count as a flow.
+    /// First and last packet of each flow, by number; a non-TCP flow's first packet is the one that gave it a number.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// Packets of TCP flows that came when there were [`MAX_NUMBERED`] flows already.
+    /// Packets of TCP flows that began after [`MAX_NUMBERED`] flows.
     #[must_use]
     pub const fn unnumbered(&self) -> u64 {
         self.unnumbered
@@ -243,7 +242,7 @@ impl FlowTable {
 
     fn has_enough_packets(&mut self, key: FlowKey) -> bool {
         if self.candidates.len() >= MAX_CANDIDATES {
-            self.candidates.clear(); // those that go on are counted anew
+            self.candidates.clear(); // flows that continue are counted from zero
         }
         let count = self.candidates.entry(key).or_default();
         *count += 1;
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_are_one_flow() {
+    fn both_directions_belong_to_one_flow() {
         let up = Header::read(&udp4(1000, 53)).unwrap();
         let mut reply = udp4(53, 1000);
         reply[12..20].copy_from_slice(&[10, 0, 0, 2, 10, 0, 0, 1]);
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_of_the_whole_key() {
+    fn the_hash_depends_on_every_field_of_the_key() {
         let base = key(17, 1000);
         let [client, server] = [base.client, base.server];
         let others = [
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_routers_do_not_forward() {
+    fn link_local_multicast_is_recognised() {
         let mut packet = udp4(5353, 5353);
         packet[16..20].copy_from_slice(&[224, 0, 0, 251]);
         assert!(Header::read(&packet).unwrap().is_link_local_multicast());
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_of_names_take_no_numbers() {
+    fn dns_queries_get_no_numbers() {
         let mut table = FlowTable::default();
         for port in 0..300 {
             for _ in 0..2 {
@@ -370,18 +369,18 @@ mod tests {
     }
 
     #[test]
-    fn of_connections_beyond_the_most_packets_are_counted() {
+    fn packets_of_connections_beyond_the_limit_are_counted() {
         let mut table = FlowTable::default();
         for port in 0..MAX_NUMBERED + 3 {
             table.slot(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
         }
         assert_eq!(table.unnumbered(), 3);
         table.slot(key(17, 53), Time(9000));
-        assert_eq!(table.unnumbered(), 3, "look-ups of names have no numbers anyway");
+        assert_eq!(table.unnumbered(), 3, "DNS queries never get numbers");
     }
 
     #[test]
-    fn a_long_flow_of_udp_has_a_number() {
+    fn a_long_udp_flow_gets_a_number() {
         let mut table = FlowTable::default();
         let count: Vec<_> = (0..MIN_PACKETS + 5).map(|t| table.slot(key(17, 443), Time(u64::from(t)))).collect();
         let is_enough = MIN_PACKETS as usize - 1;
@@ -391,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_flow_gives_its_place_but_not_its_number_away() {
+    fn an_idle_flow_loses_its_slot_but_keeps_its_number() {
         let mut table = FlowTable::default();
         let most = u16::try_from(SHARED_SLOT).unwrap();
         for port in 0..most {
@@ -413,14 +412,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_packet_is_too_strange(packet in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_parse_or_are_rejected(packet in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(header) = Header::read(&packet) {
                 prop_assert!(packet.len() >= 20);
                 prop_assert!(matches!(packet[0] >> 4, 4 | 6), "{header:?}");
             }
         }
 
-        /// Whatever comes: bounded, one place per flow, one flow per place, and no flow has two numbers.
+        /// For any packets: bounded, one slot per flow, one flow per slot, and no flow has two numbers.
         #[test]
         fn the_table_is_bounded_and_consistent(packets in prop::collection::vec((0_u16..9000, any::<bool>(), 0_u64..100_000_000), 1..3000)) {
             let mut table = FlowTable::default();

@@ -1,13 +1,13 @@
-//! Which flow the later fragments of a packet belong to: only the first has ports.
+//! Ports of later fragments: only a packet's first fragment has them.
 
 use bentpipe_profile::Direction;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Fragmented packets that are remembered. A kernel sends the fragments of one in a row, and a path with several hops mixes those of a few. Chosen here.
+/// Most fragmented packets tracked. A kernel sends a packet's fragments in a row, and a path of several hops interleaves those of a few. Chosen here.
 const MAX_PACKETS: usize = 1024;
 
-/// What the fragments of one packet have in common (RFC 791 §3.2, RFC 8200 §4.5).
+/// Fields common to the fragments of one packet (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketId {
     /// Sender.
@@ -16,11 +16,11 @@ pub struct PacketId {
     pub destination: IpAddr,
     /// IP protocol number of the whole packet.
     pub protocol: u8,
-    /// What the sender called it.
+    /// The packet's identification field.
     pub identification: u32,
 }
 
-/// See the module. What it keeps is bounded.
+/// See the module. Its memory is bounded.
 #[derive(Debug, Default)]
 pub struct Fragments {
     ports: BTreeMap<(usize, PacketId), [u16; 2]>,
@@ -28,8 +28,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// The ports of a fragment that goes `direction`: its own, which are the packet's, if it is the first, else those that the first had; 0 if that
-    /// was not seen.
+    /// Returns the ports of a fragment in `direction`: `own` in the first fragment, the first's in a later one; 0 if the first was not seen.
     pub fn ports(&mut self, direction: Direction, id: PacketId, own: Option<[u16; 2]>) -> [u16; 2] {
         let key = (direction as usize, id);
         let Some(own) = own else { return self.ports.get(&key).copied().unwrap_or_default() };
@@ -63,11 +62,11 @@ mod tests {
         assert_eq!(fragments.ports(Direction::Up, id(2), None), [2000, 53]);
         assert_eq!(fragments.ports(Direction::Down, id(1), None), [0, 0], "another packet");
         fragments.ports(Direction::Up, id(1), Some([1001, 53]));
-        assert_eq!(fragments.ports(Direction::Up, id(1), None), [1001, 53], "numbers are used again");
+        assert_eq!(fragments.ports(Direction::Up, id(1), None), [1001, 53], "a reused identification");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_tracked_packets_are_bounded() {
         let mut fragments = Fragments::default();
         for n in 0..3 * u32::try_from(MAX_PACKETS).unwrap() {
             fragments.ports(Direction::Up, id(n), Some([1, 2]));

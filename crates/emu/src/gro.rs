@@ -1,12 +1,12 @@
-//! Packets of one TCP connection that leave the path together, as one buffer for the receiver's kernel.
+//! Receive offload (GRO): coalesces segments of one TCP connection that leave the path together into one buffer for the receiver's kernel.
 //!
-//! A network card hands over what came within its interrupt moderation in one piece (GRO, LRO), and a kernel that gets a packet at a time from a path
-//! of gigabits spends all its time on that. So what is due within [`MAX_SPAN`] goes in together, with a header in front that says how long its
-//! segments are (virtio 1.2, 5.1.6); the kernel's own receive counters see one. On a path below 1.2 Gbit/s no two full packets are due so close, unless the
-//! path itself lets them go together (a grant).
+//! A network card delivers the packets of one interrupt-moderation interval in one buffer (GRO, LRO). A kernel that gets packets one at a time cannot
+//! keep up at gigabit rates. So segments due within [`MAX_SPAN`] are written as one buffer with a virtio header that gives the segment size (virtio 1.2,
+//! 5.1.6); the kernel's receive counters count one packet. On a path below 1.2 Gbit/s no two full packets are due so close, unless the path releases them
+//! together (a grant).
 //!
-//! As the kernel's `tcp_gro_receive`, it joins only what could be taken apart again exactly: the next bytes of the same connection, in order, with the
-//! same acknowledgement, window, options and marks.
+//! As in the kernel's `tcp_gro_receive`, only segments that can be split again exactly are coalesced: the next bytes of the same connection, in order,
+//! with the same acknowledgement, window, options and marks.
 
 use crate::gateway::rewrite::TCP;
 use crate::segments::{HEADER, NEEDS_CHECKSUM};
@@ -17,7 +17,7 @@ use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VirtioNetHdr, c
 /// this is less than what 1500 bytes take at 1.2 Gbit/s, above any single Starlink path.
 pub const MAX_SPAN: Nanos = Nanos::from_micros(10);
 
-/// Longest IP packet that a length field can tell.
+/// Largest value of IP's length field [bytes].
 const MAX_PACKET: usize = 65_535;
 
 /// `MF` and the fragment offset (RFC 791).
@@ -29,18 +29,18 @@ const RESERVED: u8 = 15;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 
-/// Places of TCP's header.
+/// Byte offsets in the TCP header.
 const SEQUENCE: usize = 4;
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 
-/// What a packet must be to be joined to others.
+/// Header fields of a TCP segment that may be coalesced.
 #[derive(Clone, Copy)]
 struct Segment {
     v6: bool,
     /// Bytes of the IP header.
     network: usize,
-    /// Of both headers.
+    /// Bytes of both headers.
     headers: usize,
     sequence: u32,
     payload: usize,
@@ -63,7 +63,7 @@ impl Segment {
         let tcp = packet.get(network..)?;
         let headers = network + usize::from(*tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(FLAGS)?;
-        // ECE, CWR and the rest are for one segment alone.
+        // Segments with ECE, CWR or other flags are never coalesced.
         let is_plain = flags & !PSH == ACK && tcp[12] & RESERVED == 0;
         let sequence = u32::from_be_bytes(*tcp.get(SEQUENCE..)?.first_chunk()?);
         (is_plain && headers >= network + 20 && packet.len() > headers).then(|| Self {
@@ -77,15 +77,15 @@ impl Segment {
     }
 }
 
-/// A buffer that grows. Empty, or the first packet as it came, or several with the headers of one.
+/// A growing buffer: empty, one unchanged packet, or several payloads behind one packet's headers.
 pub struct GroBuffer {
     bytes: Vec<u8>,
     first: Option<(Segment, Time)>,
-    /// Packets in it.
+    /// Number of packets.
     count: u32,
-    /// The sequence number that comes next.
+    /// The next expected sequence number.
     next: u32,
-    /// Nothing can follow a short or a pushed segment.
+    /// Set after a short or a pushed segment, which must be the last.
     is_full: bool,
 }
 
@@ -96,8 +96,8 @@ impl Default for GroBuffer {
 }
 
 impl GroBuffer {
-    /// Takes `packet`, due at `due`, in if it can be with what is here; after it, the packet belongs to the buffer. An empty buffer takes whatever others
-    /// may follow.
+    /// Appends `packet`, due at `due`, if it can follow the buffer's packets. An empty buffer accepts any segment that may be coalesced. False: not
+    /// appended.
     pub fn append(&mut self, packet: &[u8], due: Time) -> bool {
         let Some(segment) = Segment::of(packet) else { return false };
         let Some((first, since)) = self.first else {
@@ -128,19 +128,19 @@ impl GroBuffer {
         self.is_full = segment.has_push || segment.payload < full;
     }
 
-    /// Whether nothing is in it.
+    /// Whether it has no packets.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Packets in it.
+    /// Number of packets.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Empties it: the virtio header and what is behind it, for the kernel. `alone` is the header of a packet by itself.
+    /// Returns the virtio header and the packet for the kernel, and empties the buffer. `single_flags` are the virtio flags of a single packet.
     pub fn finish(&mut self, single_flags: u8) -> Option<&[u8]> {
         let (first, _) = self.first.take()?;
         if self.count == 1 {
@@ -151,7 +151,7 @@ impl GroBuffer {
         Some(&self.bytes)
     }
 
-    /// The headers of one packet that is as long as all of them.
+    /// Writes the headers of one packet with all payloads.
     #[allow(clippy::cast_possible_truncation)] // all below LONGEST
     fn write_headers(&mut self, first: Segment) -> Option<()> {
         let (virtio, packet) = self.bytes.split_first_chunk_mut::<HEADER>()?;
@@ -164,7 +164,7 @@ impl GroBuffer {
             let sum = !checksum(&packet[..first.network], 0);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());
         }
-        // What is left to the kernel begins with the sum of the pseudo-header (RFC 9293, 3.1).
+        // A partial checksum starts with the sum of the pseudo-header (RFC 9293, 3.1).
         let addresses = if first.v6 { &packet[8..40] } else { &packet[12..20] };
         let pseudo = checksum(addresses, u64::from(TCP) + (length - first.network) as u64);
         let at = first.network + CHECKSUM;
@@ -181,8 +181,8 @@ impl GroBuffer {
     }
 }
 
-/// Whether two packets differ in nothing but what a kernel that takes a buffer apart writes itself: lengths, the IPv4 identification, sequence number,
-/// PSH, checksums.
+/// Whether two packets' headers differ only in fields that a kernel rewrites when it splits a buffer: lengths, the IPv4 identification, sequence
+/// number, PSH, checksums.
 fn same_headers(ours: &[u8], theirs: &[u8], first: Segment, second: Segment) -> bool {
     if (first.v6, first.network, first.headers) != (second.v6, second.network, second.headers) {
         return false;

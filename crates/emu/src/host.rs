@@ -1,4 +1,4 @@
-//! An end host: a thread in a network namespace of its own, with a device of the relay's. What is made or started by its thread lives there.
+//! An end host: a thread in its own network namespace, with one of the relay's devices. Sockets and processes made by the thread live there.
 
 use crate::device::{Device, Kind};
 use crate::error::EmuError;
@@ -22,7 +22,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with its device up and addressed; `everywhere`: whether all destinations are behind the path, or its peer alone.
+    /// Starts a host and configures its device. `has_default_route`: whether all destinations are behind the path, or its peer alone.
     ///
     /// # Errors
     /// [`EmuError::Isolation`], [`EmuError::Device`], [`EmuError::Interface`].
@@ -34,7 +34,7 @@ impl Host {
         let (device, qdisc) = host.run(move || -> Result<(Device, String), EmuError> {
             enter_network_namespace()?;
             let device = Device::create(end, DEVICE, mtu, router(addresses.v4.octets()[2]))?;
-            // Ping without privileges, for every group that there may be here.
+            // Unprivileged ping, for the only group inside.
             try_set_sysctl("ipv4/ping_group_range", &format!("{0} {0}", nix::unistd::getegid()));
             try_set_sysctl(&format!("ipv6/conf/{DEVICE}/router_solicitations"), "0");
             let qdisc = configure(end, (DEVICE, device.kind()), addresses, mtu, has_default_route)?;
@@ -47,17 +47,17 @@ impl Host {
         Ok((host, device))
     }
 
-    /// Does `job` in the host's namespace and waits for it.
+    /// Runs `job` in the host's namespace and waits for it.
     ///
     /// # Panics
-    /// Where the host's thread is gone, which only a panic in it brings about.
+    /// If the host's thread has panicked.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = channel();
         self.jobs.send(Box::new(move || drop(done.send(job())))).expect("the host's thread lives as long as the host");
         result.recv().expect("the host's thread answers")
     }
 
-    /// Packets that the device lost without the relay's knowing, so far. To be asked once, while the relay has the device.
+    /// Packets that the device has dropped without an error to the relay. Call it once, while the relay has the device.
     ///
     /// # Errors
     /// [`EmuError::Interface`], [`EmuError::System`].
@@ -68,19 +68,19 @@ impl Host {
         Ok(Dropped { unread: interface.unread + overflow, ..interface })
     }
 
-    /// Why its kernel may hand over packets that the relay cannot take apart; `None`: it does not.
+    /// Why unsupported offloads could not be disabled; `None`: they are disabled.
     #[must_use]
     pub fn offload_refused(&self) -> Option<&str> {
         self.offload_refused.as_deref()
     }
 
-    /// What the device queues in, as the kernel calls it.
+    /// The device's queueing discipline, by its kernel name.
     #[must_use]
     pub fn qdisc(&self) -> &str {
         &self.qdisc
     }
 
-    /// What the device is.
+    /// The kind of device.
     #[must_use]
     pub const fn device(&self) -> Kind {
         self.device
@@ -93,16 +93,15 @@ impl Host {
     }
 }
 
-/// Places in a host's table of connections; the kernel looks through all of them each time that it is asked what connections there are, ten times a
-/// second. That of the machine has hundreds of thousands (262,144 at 24 GiB), of which four looks take 2 ms. Chosen here: four for each connection that
-/// gets a number ([`crate::flows`]).
+/// Buckets of a host's TCP hash table. Each dump of the socket table walks all of them, ten times a second. The machine's own table has hundreds of
+/// thousands (262,144 at 24 GiB), where four walks take 2 ms. Chosen here: four for each numbered connection ([`crate::flows`]).
 const EHASH_ENTRIES: &str = "16384";
 
-/// What the kernel derives from the size of that table (`tcp_set_hashinfo` in `net/ipv4/tcp_ipv4.c`), so that it stays what it is elsewhere.
+/// Settings that the kernel derives from the table's size (`tcp_set_hashinfo` in `net/ipv4/tcp_ipv4.c`); they are restored to the usual values.
 const DERIVED: [&str; 2] = ["ipv4/tcp_max_tw_buckets", "ipv4/tcp_max_syn_backlog"];
 
-/// Puts the calling thread into a network namespace of its own, with a small table of connections where the kernel has that (Linux 6.1): the setting is
-/// one of the namespace in which the new one is made, so there is another in between.
+/// Moves the calling thread to a new network namespace, with a small TCP hash table where the kernel supports that (Linux 6.1). The setting belongs to
+/// the parent namespace, so there is an intermediate one.
 fn enter_network_namespace() -> Result<(), EmuError> {
     let enter = || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| EmuError::Isolation {
@@ -127,12 +126,12 @@ fn enter_network_namespace() -> Result<(), EmuError> {
 /// Name of the device in both namespaces.
 pub const DEVICE: &str = "bentpipe";
 
-/// Writes a network setting of the calling thread's namespace; one that this kernel does not have, or does not let us change, stays as it is.
+/// Writes a network setting of the calling thread's namespace; ignores a setting that is missing or read-only.
 pub fn try_set_sysctl(name: &str, value: &str) {
     let _ = set_sysctl(name, value);
 }
 
-/// The same of one without which the hosts would not be what was asked for.
+/// Writes a network setting of the calling thread's namespace, which the request needs.
 ///
 /// # Errors
 /// [`EmuError::Isolation`].
@@ -141,7 +140,6 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<(), EmuError> {
     fs::write(&place, value).map_err(|e| EmuError::Isolation {
         operation: "settings of the hosts",
         reason: format!("{place} = {value}: {e}"),
-        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of its own"
-            .to_owned(),
+        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of its own".to_owned(),
     })
 }

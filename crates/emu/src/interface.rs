@@ -1,4 +1,4 @@
-//! Addresses, routes and counters of a host's device, through rtnetlink.
+//! Addresses, routes and counters of a host's device, by rtnetlink.
 
 use crate::device::Kind;
 use crate::error::{EmuError, system};
@@ -12,17 +12,17 @@ use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Packets that a TUN device may hold for the relay. With the default of 500, bursts were lost silently at 500 Mbit/s.
+/// Queue length of a TUN device [packets]. With the default of 500, bursts were dropped silently at 500 Mbit/s.
 const QUEUE_PACKETS: u32 = 20_000;
 
-/// What a TUN device queues in before its ring: in order, and nothing but a full ring drops. The host's default (`net.core.default_qdisc`) may be one that
-/// schedules flows, drops early or paces, and so be part of the path.
+/// Queueing discipline of a TUN device: in order, drops only when its ring is full. The machine's default (`net.core.default_qdisc`) may schedule flows,
+/// drop early or pace, and so change the path.
 const TUN_QDISC: &str = "pfifo_fast";
 
-/// Least MTU for IPv6 (RFC 8200 §5).
+/// Smallest MTU for IPv6 (RFC 8200 §5) [bytes].
 pub const IPV6_MTU: u16 = 1280;
 
-/// Of one end of the path.
+/// Addresses of one end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// In a /24.
@@ -31,7 +31,7 @@ pub struct Addresses {
     pub v6: Ipv6Addr,
 }
 
-/// Both ends' addresses. The shared address space (RFC 6598) is what terminals see of the provider; `depth` keeps nested emulations apart.
+/// Addresses of client and server, from the shared address space (RFC 6598), as terminals see the provider. `depth` separates nested emulations.
 #[must_use]
 pub fn addresses(depth: u8) -> (Addresses, Addresses) {
     let end = |host: u8| Addresses {
@@ -41,13 +41,13 @@ pub fn addresses(depth: u8) -> (Addresses, Addresses) {
     (end(2), end(1))
 }
 
-/// Who says, in the path's name, that a packet is too large for it: an address that nobody has, in the networks of both ends.
+/// Source addresses of the path's ICMP "packet too big" messages: unused addresses in the networks of both ends.
 #[must_use]
 pub fn router(depth: u8) -> Addresses {
     Addresses { v4: Ipv4Addr::new(100, 64, depth, 254), v6: Ipv6Addr::new(0xfd62, 0x656e, 0x7470, u16::from(depth), 0, 0, 0, 254) }
 }
 
-/// The least depth that the calling thread's namespace does not use itself: inside an emulation, the next one.
+/// The smallest depth that the calling thread's namespace does not use: inside an emulation, the next one.
 ///
 /// # Errors
 /// [`EmuError::System`].
@@ -118,7 +118,7 @@ async fn queue_in_order(mut handle: Handle, device: u32) -> Result<(), rtnetlink
     Ok(())
 }
 
-/// Makes the calling thread's namespace say at once that it has no way to `addresses`, of its own network though they are.
+/// Adds unreachable routes to `addresses` in the calling thread's namespace, so that connections fail at once, although they are in its network.
 ///
 /// # Errors
 /// [`EmuError::Interface`].
@@ -133,25 +133,24 @@ pub fn reject_destination(end: &'static str, addresses: Addresses) -> Result<(),
     })
 }
 
-/// Packets that a device lost.
+/// Packets that a device dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Before the relay could read them.
     pub unread: u64,
-    /// After the relay had written them: of a veth pair, which passes packets on by way of a queue of the processor's (`net.core.netdev_max_backlog`) rather
-    /// than at once.
+    /// After the relay wrote them. Only a veth pair does this: it passes packets through a per-processor queue (`net.core.netdev_max_backlog`).
     pub written: u64,
 }
 
 impl Dropped {
-    /// All but those that the kernel told the relay of (`ENOBUFS`), as newer kernels do: the relay counts them as not taken.
+    /// All drops without those that the kernel reported to the relay (`ENOBUFS`), as newer kernels do: the relay counts these as `kernel_rejected`.
     #[must_use]
     pub const fn unreported(&self, reported: u64) -> u64 {
         self.unread + self.written.saturating_sub(reported)
     }
 }
 
-/// What `device` counted.
+/// Reads the drop counters of `device`.
 ///
 /// # Errors
 /// [`EmuError::Interface`].
@@ -169,13 +168,13 @@ pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<Dropped, E
     })
 }
 
-/// The index of the device `name`; 0, which no device has: there is none.
+/// The index of the device `name`; 0 if there is none.
 pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
     let link = handle.link().get().match_name(name.to_owned()).execute().try_next().await?;
     Ok(link.map_or(0, |l| l.header.index))
 }
 
-/// Asks the calling thread's namespace.
+/// Runs `request_fn` with a netlink connection to the calling thread's namespace.
 pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
     end: &'static str,
     request_fn: impl FnOnce(Handle) -> F,
@@ -194,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_relay_was_told_of_is_counted_once() {
+    fn drops_reported_to_the_relay_are_counted_once() {
         let dropped = Dropped { unread: 2, written: 10 };
         assert_eq!([0, 7, 12].map(|reported| dropped.unreported(reported)), [12, 5, 2]);
     }

@@ -1,7 +1,7 @@
-//! Namespaces: a kernel network of one's own, without root where the kernel allows it.
+//! Namespaces: an isolated kernel network, without root where the kernel allows it.
 //!
 //! In order: [`isolate`] in a process with one thread; then a fork, whose child is process 1 of the new PID namespace, so that nothing outlives
-//! it; there, [`set_up_init`].
+//! it; and in the child, [`set_up_init`].
 
 use crate::error::{EmuError, system};
 use caps::{CapSet, Capability};
@@ -16,26 +16,26 @@ use std::io::Write as _;
 /// Whether a user namespace was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// The process may make namespaces as it is.
+    /// The process may make namespaces with its own rights.
     Own,
-    /// In a user namespace of its own, with its own uid and gid mapped to themselves.
+    /// The process is in a new user namespace, with its uid and gid mapped to themselves.
     UserNamespace,
 }
 
-/// Leaves the machine's mount and PID namespaces (children only, of the latter), if need be by a user namespace. Files and uid stay as they are.
+/// Leaves the machine's mount and PID namespaces (the latter for children only), in a user namespace if necessary. Files and uid are unchanged.
 ///
 /// # Errors
-/// [`EmuError::Isolation`] with what to do about it.
+/// [`EmuError::Isolation`] with a remedy.
 pub fn isolate() -> Result<Privilege, EmuError> {
     let namespaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    // Root of the machine needs no user namespace; root of a container may not be allowed, then the other way is tried.
+    // Root of the machine needs no user namespace. Root of a container may be refused, and then uses one.
     let privilege = if geteuid().is_root() && unshare(namespaces).is_ok() {
         Privilege::Own
     } else {
         user_namespace(namespaces)?;
         Privilege::UserNamespace
     };
-    // Nothing mounted here may show outside.
+    // Mounts inside must not propagate outside.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .map_err(|e| isolation("private mounts", e.desc()))?;
     Ok(privilege)
@@ -54,7 +54,7 @@ fn isolation(operation: &'static str, reason: &str) -> EmuError {
     EmuError::Isolation { operation, reason: reason.to_owned(), hint: remedy() }
 }
 
-/// What keeps user namespaces away, as far as the machine tells, and the way out.
+/// The remedy for refused user namespaces, by the machine's settings.
 fn remedy() -> String {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned());
     if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
@@ -72,12 +72,12 @@ fn remedy() -> String {
     }
 }
 
-/// What a program inside may do beyond what its user may outside; all of it counts only within the emulation's network. To listen on ports below 1024,
-/// as servers do; raw and packet sockets, as `ping` and `tcpdump` need; and to change its own network (`ip`, `tc`, `tcpdump`'s promiscuous mode).
+/// Capabilities of a program inside; they are valid only in the emulation's network. Listening on ports below 1024, as servers do; raw and packet
+/// sockets, as `ping` and `tcpdump` need; changing its own network (`ip`, `tc`, `tcpdump`'s promiscuous mode).
 const PROGRAM_CAPABILITIES: [Capability; 3] = [Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN];
 
-/// In process 1 of the namespaces: dies with its parent, has its own `/proc`, and hands what of its capabilities is for them to the programs that it
-/// starts ([`PROGRAM_CAPABILITIES`]).
+/// Sets up process 1 of the namespaces: it dies with its parent, mounts its own `/proc`, and passes [`PROGRAM_CAPABILITIES`] on to the programs that it
+/// starts.
 ///
 /// # Errors
 /// [`EmuError::System`].
@@ -85,8 +85,12 @@ pub fn set_up_init(privilege: Privilege) -> Result<(), EmuError> {
     set_pdeathsig(Signal::SIGKILL).map_err(system("PR_SET_PDEATHSIG"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     if let Err(e) = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>) {
-        // Containers with masked /proc forbid it. Programs then see the outer processes' numbers; the path is the same.
-        let _ = writeln!(std::io::stderr(), "bentpipe: warning: no /proc of its own ({}): tools that look at processes may err", e.desc());
+        // Containers with a masked /proc forbid it. Programs then see the PIDs outside; the path is the same.
+        let _ = writeln!(
+            std::io::stderr(),
+            "bentpipe: warning: /proc cannot be mounted ({}): tools that read processes may show those outside",
+            e.desc()
+        );
     }
     if privilege == Privilege::UserNamespace {
         let failed = |e: caps::errors::CapsError| EmuError::System { operation: "ambient capabilities", source: std::io::Error::other(e) };

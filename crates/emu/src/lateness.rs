@@ -1,9 +1,9 @@
-//! How late things were: quantiles, and how many were later than the bound by which a Run is judged.
+//! Lateness: quantiles, and a count above the bound that decides whether a Run is valid.
 
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::Nanos;
 
-/// What is later than this counts as late. `LATENESS_BOUND_MS` of `bentpipe.execution.emulation` is the same.
+/// Lateness above which an event counts as late. The same as `bentpipe.execution.emulation.lateness.BOUND_MS`.
 pub const BOUND: Nanos = Nanos(1_000_000);
 
 /// See the module.
@@ -14,31 +14,31 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// One more.
+    /// Records one event.
     pub fn record(&mut self, late: Nanos) {
         self.histogram.record(late);
         self.late += u64::from(late > BOUND);
     }
 
-    /// How many there were.
+    /// Number of events.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.histogram.n()
     }
 
-    /// How many were later than [`BOUND`].
+    /// Number of events later than [`BOUND`].
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// A quantile [ms]; `None`: there were none.
+    /// The quantile `num`/`den` [ms]; `None`: no events.
     #[must_use]
     pub fn quantile_ms(&self, num: u64, den: u64) -> Option<f64> {
         (self.n() > 0).then(|| self.histogram.quantile_ms(num, den))
     }
 
-    /// The largest [ms]; `None`: there were none.
+    /// The largest [ms]; `None`: no events.
     #[must_use]
     pub fn max_ms(&self) -> Option<f64> {
         (self.n() > 0).then(|| self.histogram.max_ms())
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_later_than_the_bound_is_counted_exactly() {
+    fn events_above_the_bound_are_counted_exactly() {
         let mut lateness = Lateness::default();
         assert_eq!((lateness.n(), lateness.late(), lateness.quantile_ms(1, 2), lateness.max_ms()), (0, 0, None, None));
         for late in [0, BOUND.0 - 1, BOUND.0, BOUND.0 + 1, 20 * BOUND.0] {

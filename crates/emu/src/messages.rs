@@ -1,7 +1,7 @@
-//! What the parent hears: one JSON object a line, each with a `kind`. It is written as it happens, so what came before a sudden end is kept.
+//! Messages to the parent: one JSON object a line, each with a `kind`. Each is written at once, so a sudden end loses nothing written before it.
 //!
-//! A thread of its own writes, so that a parent which stands still (Ctrl-Z) stops neither the looks at the sockets nor the end of the program. Of the tables
-//! so much waits for it as [`MAX_QUEUED_BYTES`] has room for; the rest is lost and counted.
+//! A separate thread writes, so that a stopped parent (Ctrl-Z) blocks neither the sampling nor the end of the program. At most [`MAX_QUEUED_BYTES`]
+//! of table rows wait for it; further rows are dropped and counted.
 
 use crate::capture::CaptureReport;
 use crate::error::{EmuError, system};

@@ -1,4 +1,4 @@
-//! The name `server`: an `/etc/hosts` of the emulation's own, mounted over the machine's inside the namespace only.
+//! The host name `server`: a modified `/etc/hosts`, mounted over the machine's inside the namespace only.
 
 use crate::error::{EmuError, system};
 use crate::interface::Addresses;
@@ -10,8 +10,8 @@ use std::{env, io};
 
 const HOSTS: &str = "/etc/hosts";
 
-/// Makes `server` resolve to `server`; `v6`: also to its address of IPv6. Where the machine has no `/etc/hosts` there is nothing to mount over, and
-/// the address must do.
+/// Makes the name `server` resolve to `server`'s IPv4 address, and with `v6` to its IPv6 address. Without an `/etc/hosts` there is nothing to mount
+/// over, and only the address works.
 ///
 /// # Errors
 /// [`EmuError::System`].
@@ -21,7 +21,7 @@ pub fn name_server(server: Addresses, v6: bool) -> Result<(), EmuError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(system("read of /etc/hosts")(e)),
     };
-    // The first match counts: ours goes before what the machine, or an outer emulation, has; that may be text of any encoding.
+    // The first match counts, so the new lines come before the machine's or an outer emulation's. The old text may have any encoding.
     let mut text = format!("{} server\n", server.v4).into_bytes();
     if v6 {
         text.extend(format!("{} server\n", server.v6).into_bytes());
@@ -30,17 +30,16 @@ pub fn name_server(server: Addresses, v6: bool) -> Result<(), EmuError> {
     mount_over(HOSTS, &text)
 }
 
-/// The folder for temporary files; else one that there is on nearly every machine, since `TMPDIR` may name what is gone.
+/// The folder for temporary files, or another that nearly every machine has, since `TMPDIR` may not exist.
 fn folder() -> Option<PathBuf> {
     let places = [env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/run".into(), "/mnt".into()];
     places.into_iter().find(|place| place.is_dir() && place != Path::new("/"))
 }
 
-/// Gives the file at `path` another content, inside the namespace only. It lies in a file system of its own that vanishes with the mount: the
-/// machine is left nothing, and unlike an unlinked file it can be mounted over again by an emulation inside this one.
+/// Replaces the content of the file at `path`, inside the namespace only. The new file is in a tmpfs that vanishes with the mount: nothing stays on the
+/// machine, and unlike an unlinked file it can be mounted over by a nested emulation.
 ///
-/// That file system stands, for the moment that it takes, over the folder for temporary files: so nothing need be made there that a sudden end would
-/// leave behind.
+/// The tmpfs is mounted over the folder for temporary files for a moment, so that a sudden end leaves no file behind.
 ///
 /// # Errors
 /// [`EmuError::System`].

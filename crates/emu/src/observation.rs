@@ -1,4 +1,4 @@
-//! What a program's TCP came to: bytes as the kernel counted them at the sockets, time as the relay saw the packets.
+//! Results of a program's TCP flows: bytes from the sockets' counters, times from the relay's packets.
 
 use crate::flows::Span;
 use crate::result::FlowResult;
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 /// See the module.
 pub struct Observation<'a> {
-    /// What the sockets counted.
+    /// Counters of the sockets.
     pub sampler: &'a Sampler,
-    /// When the packets of each flow came, by number.
+    /// First and last packet of each flow, by number.
     pub spans: &'a [Span],
-    /// When the emulation began.
+    /// Start of the emulation.
     pub start: Time,
 }
 
 impl Observation<'_> {
     fn flows(&self) -> impl Iterator<Item = (u32, &ObservedFlow, Span)> {
-        // The relay numbers a flow by its first packet, so each number has a span; a flow without one would be a single instant.
+        // The relay numbers a flow at its first packet, so each number has a span. The default is an instant.
         let instant = Span { first: self.start, last: self.start };
         self.sampler
             .observed()
@@ -27,7 +27,7 @@ impl Observation<'_> {
             .map(move |(&number, flow)| (number, flow, self.spans.get(number as usize).copied().unwrap_or(instant)))
     }
 
-    /// As an Experiment has them, on the path with this `role`.
+    /// The flows as an Experiment's, on the path with this `role`.
     #[must_use]
     pub fn specs(&self, role: &str) -> Vec<FlowSpec> {
         let since = |at: Time| Time(at.since(self.start).0);
@@ -41,12 +41,12 @@ impl Observation<'_> {
             application: Application::Bytes(Bytes(flow.delivered_bytes)),
             sender: None,
             receiver: None,
-            ecn: EcnMode::Off, // not seen from outside
+            ecn: EcnMode::Off, // unknown outside the socket
         });
         flows.collect()
     }
 
-    /// As the summary wants them, in the same order.
+    /// The flows' results, in the order of [`Self::specs`].
     #[must_use]
     pub fn results(&self) -> Vec<FlowResult> {
         let flows = self.flows().map(|(number, flow, span)| FlowResult {

@@ -1,5 +1,5 @@
-//! What a kernel may leave to the near end of a veth pair: whole bursts of TCP and ordinary checksums, as to a TUN device. A veth pair also offers what
-//! nobody behind it could finish: tunnels, SCTP, lists of packets, VLAN tags.
+//! Offload features of a veth pair's near end. TCP segmentation and plain checksums stay on, as for a TUN device. The pair also offers features that the
+//! relay cannot complete: tunnels, SCTP, GSO lists, VLAN tags; these are switched off.
 
 use netlink_packet_core::{
     DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -12,7 +12,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::fmt::Debug;
 use std::io;
 
-/// `net/ethtool/common.c`. Bursts of UDP too: kernels before 6.2 cannot describe them in a virtio header.
+/// Features to switch off (`net/ethtool/common.c`). UDP segmentation too: kernels before 6.2 cannot describe it in a virtio header.
 const DISABLED_FEATURES: [&str; 12] = [
     "tx-udp-segmentation",
     "tx-gre-segmentation",
@@ -40,10 +40,10 @@ const BITSET_BIT_NAME: u16 = 2;
 /// `include/uapi/linux/netlink.h`.
 const NLMSG_ERROR: u16 = 2;
 
-/// Makes the kernel finish all but TCP itself before it hands packets to `device`, of the calling thread's namespace.
+/// Switches off [`DISABLED_FEATURES`] of `device` in the calling thread's namespace.
 ///
 /// # Errors
-/// What the kernel says. One that cannot be asked (before 5.7) or refuses may hand over what the relay then counts as malformed.
+/// The kernel's error. A kernel without the interface (before 5.7), or one that refuses, may hand over buffers that the relay counts as malformed.
 pub fn disable_unsupported(device: &str) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_GENERIC)?;
     socket.bind_auto()?;
@@ -61,7 +61,7 @@ pub fn disable_unsupported(device: &str) -> io::Result<()> {
     let header = GenlHeader { cmd: features.command(), version: features.version() };
     send(&socket, GenlMessage::new(header, features, id.ok_or(io::ErrorKind::Unsupported)?), NLM_F_ACK)?;
     loop {
-        // What changed, and that it did; or that it is refused.
+        // The list of changes and an acknowledgement, or an error.
         let (answer, _) = socket.recv_from_full()?;
         if let Some(verdict) = verdict(&answer) {
             return verdict;
@@ -69,7 +69,7 @@ pub fn disable_unsupported(device: &str) -> io::Result<()> {
     }
 }
 
-/// What an answer says of the request; `None`: it is about something else.
+/// Result of the request from a reply; `None`: the reply is something else.
 fn verdict(answer: &[u8]) -> Option<io::Result<()>> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     let Ok(message) = NetlinkBuffer::new_checked(answer) else { return Some(Err(broken())) };
@@ -84,7 +84,7 @@ fn verdict(answer: &[u8]) -> Option<io::Result<()>> {
     })
 }
 
-/// The kernel does as asked before this returns.
+/// Sends a request. The kernel executes it before this returns.
 fn send<F: Debug>(socket: &Socket, message: GenlMessage<F>, flags: u16) -> io::Result<()>
 where
     GenlMessage<F>: NetlinkSerializable,
@@ -98,14 +98,14 @@ where
     socket.send(&bytes, 0).map(drop)
 }
 
-/// [`DISABLED_FEATURES`], of the device of this name.
+/// The request to switch off [`DISABLED_FEATURES`] of the device with this name.
 #[derive(Debug)]
 struct Features(String);
 
 impl Features {
     fn attributes(&self) -> Vec<DefaultNla> {
         let text = |kind, text: &str| DefaultNla::new(kind, [text.as_bytes(), &[0]].concat());
-        // A bit that is named without its value flag is to be off.
+        // A bit named without its value flag is switched off.
         let bits: Vec<_> = DISABLED_FEATURES.iter().map(|name| nest(BITSET_BITS_BIT, &[text(BITSET_BIT_NAME, name)])).collect();
         vec![nest(FEATURES_HEADER, &[text(HEADER_DEV_NAME, &self.0)]), nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)])]
     }
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message as the kernel sends it: its header, and what follows.
+    /// A netlink message with its header.
     fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(16 + payload.len()).unwrap();
         [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], payload].concat()
     }
 
     #[test]
-    fn a_refusal_is_told_from_an_acknowledgement() {
+    fn an_error_is_distinguished_from_an_acknowledgement() {
         let reply = |code: i32| verdict(&message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat()));
         assert!(reply(0).unwrap().is_ok());
         assert_eq!(reply(-95).unwrap().unwrap_err().raw_os_error(), Some(95));
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_read(answer in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_replies_do_not_panic(answer in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = verdict(&answer);
         }
     }

@@ -1,4 +1,4 @@
-//! Passages through the Profile: the one that packets enter now, and earlier ones that still hold packets (`--at-end loop`).
+//! Passages: repetitions of the Profile (`--at-end loop`). Packets enter the current passage; earlier ones may still hold packets.
 
 use bentpipe_link::Network;
 use bentpipe_link::windows::record_window;
@@ -7,14 +7,14 @@ use bentpipe_profile::{Nanos, Profile, Time};
 
 /// One passage.
 pub struct Passage {
-    /// The elements, with the packets in them.
+    /// The link elements with their packets.
     pub network: Network,
-    /// Relay time less Profile time.
+    /// Relay time minus Profile time.
     pub shift: Nanos,
 }
 
 impl Passage {
-    /// The Profile's time at the relay's `now`.
+    /// Profile time at the relay's `now`.
     pub const fn time(&self, now: Time) -> Time {
         Time(now.0 - self.shift.0)
     }
@@ -26,35 +26,35 @@ impl Passage {
 
 /// See the module.
 pub struct Passages {
-    /// The one that packets enter.
+    /// The passage that packets enter.
     pub current: Passage,
     earlier: Vec<Passage>,
 }
 
 impl Passages {
-    /// The first passage.
+    /// Starts with the first passage.
     pub const fn new(network: Network) -> Self {
         Self { current: Passage { network, shift: Nanos(0) }, earlier: Vec::new() }
     }
 
-    /// Packets enter `network` from now on.
+    /// Starts a new passage: packets enter `network` from now on.
     pub fn restart(&mut self, network: Network, shift: Nanos) {
         let before = std::mem::replace(&mut self.current, Passage { network, shift });
         self.earlier.push(before);
         self.take_stats();
     }
 
-    /// How many hold packets, or take them.
+    /// Number of passages that hold packets or accept them.
     pub const fn count(&self) -> usize {
         self.earlier.len() + 1
     }
 
-    /// One of them, the earliest first.
+    /// A passage by index, the earliest first.
     pub fn get_mut(&mut self, number: usize) -> &mut Passage {
         if number < self.earlier.len() { &mut self.earlier[number] } else { &mut self.current }
     }
 
-    /// Ends the earlier passages that hold no packets any more.
+    /// Removes earlier passages without packets.
     pub fn end_drained(&mut self) {
         if self.earlier.iter().any(|passage| passage.network.packets() == 0) {
             self.take_stats();
@@ -62,17 +62,17 @@ impl Passages {
         }
     }
 
-    /// When something is due next.
+    /// Next due time in any passage.
     pub fn wake_at(&self) -> Option<Time> {
         self.earlier.iter().chain([&self.current]).filter_map(Passage::wake_at).min()
     }
 
-    /// Packets inside.
+    /// Packets in all passages.
     pub fn packets(&self) -> usize {
         self.earlier.iter().chain([&self.current]).map(|passage| passage.network.packets()).sum()
     }
 
-    /// Writes the rows of the window that ends at the relay's `at`, of all passages together.
+    /// Writes the `links` rows of the window that ends at the relay's `at`, summed over all passages.
     pub fn record_window(&mut self, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
         self.take_stats();
         let time = self.current.time(at);
@@ -127,9 +127,9 @@ mod tests {
         passages.end_drained();
     }
 
-    /// Two packets enter before the Profile begins anew and leave after it, one in the window of the change and one later.
+    /// Two packets enter before the restart and leave after it, one in the restart's window and one later.
     #[test]
-    fn what_an_earlier_passage_delivers_is_in_the_links() {
+    fn links_include_packets_of_earlier_passages() {
         let profile = profile();
         let network = || Network::new(&[&profile], Streams::new(1)).unwrap();
         let packet = |at: u64| Packet::new(Time(at * MS), 0, Direction::Up, 0, 100, 0);

@@ -1,4 +1,4 @@
-//! Programs inside: started in a host's namespace, waited for, told to stop.
+//! Processes inside the emulation: start them in a host's namespace, reap them, signal them.
 
 use crate::descriptors::restore_limit;
 use crate::error::EmuError;
@@ -20,16 +20,16 @@ use std::thread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
-    /// By itself.
+    /// With this exit code.
     Code(i32),
-    /// By a signal.
+    /// By this signal.
     Signal(i32),
 }
 
 impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            // What a shell says of what it cannot start (POSIX.1-2024, Shell & Utilities 2.8.2).
+            // Exit codes of a shell that cannot start a command (POSIX.1-2024, Shell & Utilities 2.8.2).
             Self::Code(code @ 126) => write!(f, "exit code {code}: found, but cannot be executed"),
             Self::Code(code @ 127) => write!(f, "exit code {code}: not found"),
             Self::Code(code) => write!(f, "exit code {code}"),
@@ -49,10 +49,10 @@ pub fn start(host: &Host, command: &[OsString], reaper: &ChildReaper) -> Result<
     spawn(host, child, &program.to_string_lossy(), reaper).map(|(pid, _)| pid)
 }
 
-/// Starts `child`, which errors call `name`.
+/// Starts `child`; `name` is its name in errors.
 pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &ChildReaper) -> Result<(Pid, Child), EmuError> {
     let failed = |reason: String| EmuError::Spawn { program: name.to_owned(), reason };
-    // By the kernel's own words: io::Error would add its number.
+    // The kernel's message alone: io::Error would append its number.
     let describe = |e: std::io::Error| e.raw_os_error().map_or_else(|| e.to_string(), |code| Errno::from_raw(code).desc().to_owned());
     restore_limit(&mut child);
     let starting = Arc::clone(&reaper.starting);
@@ -62,18 +62,18 @@ pub(crate) fn spawn(host: &Host, mut child: Command, name: &str, reaper: &ChildR
     Ok((Pid::from_raw(id), started))
 }
 
-/// Starts a child while the reaper keeps away: of one that could not be executed it is `spawn` that waits for the end.
+/// Starts a child while the reaper is paused: `spawn` itself reaps a child that could not be executed.
 fn start_child(starting: &Mutex<()>, child: &mut Command) -> io::Result<Child> {
     let _guard = starting.lock().unwrap_or_else(PoisonError::into_inner);
     child.spawn()
 }
 
-/// Asks a program to end.
+/// Sends SIGTERM to a process.
 pub fn terminate(pid: Pid) {
-    let _ = kill(pid, Signal::SIGTERM); // ESRCH: it has
+    let _ = kill(pid, Signal::SIGTERM); // ESRCH: it has ended
 }
 
-/// Waits for every child, our own and those that lost their parent inside, as process 1 must.
+/// Reaps every child, including orphans in the PID namespace, as process 1 must.
 pub struct ChildReaper {
     started: Sender<()>,
     /// Held while a child is started.
@@ -81,7 +81,7 @@ pub struct ChildReaper {
 }
 
 impl ChildReaper {
-    /// Each ending is told to `each`.
+    /// Starts the reaper's thread, which calls `on_exit` for each ended child.
     ///
     /// # Errors
     /// No thread left.
@@ -91,18 +91,18 @@ impl ChildReaper {
         let held = Arc::clone(&starting);
         let reap = move |pid| {
             let _guard = held.lock().unwrap_or_else(PoisonError::into_inner);
-            waitpid(pid, Some(WaitPidFlag::WNOHANG)) // ECHILD: who started it has
+            waitpid(pid, Some(WaitPidFlag::WNOHANG)) // ECHILD: `spawn` has reaped it
         };
         let reap_forever = move || {
             loop {
-                // Looked at only: it may be one that is waited for by who starts it.
+                // WNOWAIT: `spawn` may have to reap this child itself.
                 match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
                     Ok(ended) => match ended.pid().map(&reap) {
                         Some(Ok(WaitStatus::Exited(pid, code))) => on_exit(pid, ExitReason::Code(code)),
                         Some(Ok(WaitStatus::Signaled(pid, signal, _))) => on_exit(pid, ExitReason::Signal(signal as i32)),
                         _ => {}
                     },
-                    // No children. Others become ours only from a child, before it ends itself: so until one is started, there are none.
+                    // No children. Orphans come only from a living child, so there are none until one is started.
                     Err(Errno::ECHILD) if child_started.recv().is_err() => break,
                     _ => {}
                 }
@@ -113,9 +113,9 @@ impl ChildReaper {
         Ok(Self { started, starting })
     }
 
-    /// A child was started.
+    /// Tells the reaper that a child was started.
     pub(crate) fn notify_started(&self) {
-        let _ = self.started.send(()); // it waits for as long as we live
+        let _ = self.started.send(()); // the reaper's thread lives as long as the process
     }
 }
 
@@ -125,16 +125,16 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn endings_in_words() {
+    fn exit_reasons_are_described() {
         assert_eq!(ExitReason::Code(3).to_string(), "exit code 3");
         assert_eq!(ExitReason::Code(127).to_string(), "exit code 127: not found");
         assert_eq!(ExitReason::Signal(9).to_string(), "killed by signal 9");
     }
 
-    /// One test: there can be one reaper in a process. `spawn` itself waits for a child that could not be executed, and panics if somebody else has.
+    /// A single test, since a process can have one reaper only. `spawn` itself reaps a child that could not be executed, and panics if it was reaped.
     #[test]
     #[allow(clippy::zombie_processes)] // the reaper waits for them
-    fn every_child_is_told_once_whenever_it_is_started_but_for_those_that_never_were() {
+    fn every_started_child_is_reported_once_and_failed_spawns_never() {
         let (sender, endings) = channel();
         let reaper = ChildReaper::start(move |pid, ending| sender.send((pid, ending)).unwrap()).unwrap();
         let start = |program: &str, arguments: &[&str]| {
@@ -148,13 +148,13 @@ mod tests {
             (pid.as_raw().cast_unsigned(), ending)
         };
         for code in 0..5 {
-            thread::sleep(Duration::from_millis(10)); // it sleeps by now: there are no children
+            thread::sleep(Duration::from_millis(10)); // the reaper sleeps now: there are no children
             let child = start("/bin/sh", &["-c", &format!("exit {code}")]).unwrap();
             reaper.notify_started();
             assert_eq!(next_exit(), (child.id(), ExitReason::Code(code)));
         }
         let other = start("/bin/sleep", &["60"]).unwrap();
-        reaper.notify_started(); // so that it waits all the time
+        reaper.notify_started(); // so that it keeps waiting
         for _ in 0..300 {
             assert_eq!(start("/no/such/program", &[]).unwrap_err().kind(), io::ErrorKind::NotFound);
         }

@@ -1,8 +1,8 @@
-//! The flows of an Experiment over the kernel's own TCP: one socket at each end, the controller set before it connects.
+//! The flows of an Experiment over the kernel's TCP: one socket at each end, with the congestion controller set before it connects.
 //!
-//! The sender works as iperf3's does: it waits until the socket is writable, and then writes until that would block, at most [`MAX_WRITES`] pieces. How an
-//! application writes decides what the send buffer means: `tcp_sendmsg_locked` looks at its limit only where a new skb begins, so one that blocks in
-//! `write` fills an open window past it (seen: 20 MB in a buffer of 4), and one that tries again on a timer does not wait until a third is free.
+//! The sender works like iperf3's: it waits until the socket is writable, then writes at most [`MAX_WRITES`] chunks, or until a write would block. The
+//! way of writing decides the effect of the send buffer: `tcp_sendmsg_locked` checks its limit only at a new skb, so a sender that blocks in `write`
+//! fills an open window beyond it (measured: 20 MB in a buffer of 4), and one that polls on a timer does not wait until a third is free.
 
 use crate::clock::Clock;
 use crate::error::{EmuError, system};
@@ -21,47 +21,47 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Flow i's receiver listens here plus i.
+/// Port of flow 0's receiver; flow i's is this plus i.
 pub const FIRST_PORT: u16 = 5201;
 
-/// One write or read [bytes]: iperf3's for TCP.
+/// Size of one write or read [bytes], as iperf3's for TCP.
 const CHUNK: usize = 1 << 17;
 
-/// Most pieces written between two looks at whether the socket is writable (iperf3's `multisend`).
+/// Most chunks written between two polls (iperf3's `multisend`).
 const MAX_WRITES: usize = 10;
 
-/// How often a sender that waits for room looks at the clock.
+/// Interval at which a blocked sender checks the clock.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the ends of a flow say while it runs.
+/// Progress of a running flow.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Read by the receiving application so far.
+    /// Bytes read by the receiving application so far.
     pub received_bytes: AtomicU64,
-    /// When the receiver saw the end, as Profile time [ns] plus one; 0: not yet.
+    /// When the receiver read the end of the stream, as Profile time [ns] plus one; 0: not yet.
     completed: AtomicU64,
-    /// Why its sender ended before it was to.
+    /// Why its sender failed.
     failed: OnceLock<String>,
 }
 
 impl Progress {
-    /// Why its sender ended before it was to. A path that answers nothing is no failure: the flow then carries nothing.
+    /// Why its sender failed. A connection that times out is no failure: the flow carries nothing.
     #[must_use]
     pub fn failed(&self) -> Option<&str> {
         self.failed.get().map(String::as_str)
     }
 
-    /// When everything had arrived.
+    /// When all data had arrived.
     #[must_use]
     pub fn completed(&self) -> Option<Time> {
         self.completed.load(Ordering::Relaxed).checked_sub(1).map(Time)
     }
 }
 
-/// Starts both ends; `addresses` are the client's and the server's. The sender waits for its time by itself; errors of a running flow end it.
+/// Starts both ends of a flow; `addresses` are the client's and the server's. The sender waits for its start time; an error ends a running flow.
 ///
 /// # Errors
-/// A port that cannot be had.
+/// A port that is in use.
 pub fn start(
     hosts: [&Host; 2],
     addresses: [IpAddr; 2],
@@ -157,7 +157,7 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
         }
     }
     socket.shutdown(std::net::Shutdown::Write)?;
-    // The socket's life is its row in the socket table: closed when the other end has read everything, or with the process.
+    // Keep the socket in the socket table until the other end has read everything, or the process ends.
     socket.set_nonblocking(false)?;
     let _ = (&socket).read(&mut [0]);
     Ok(())

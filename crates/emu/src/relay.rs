@@ -1,12 +1,12 @@
-//! The event loop: packets from one TUN device go through the Profile's elements and out of the other, in real time.
+//! The event loop: it reads packets from one device, passes them through the Profile's link elements, and writes them to the other, in real time.
 //!
 //! ```text
 //!   client's kernel ── TUN ──▶ Network (up)   ──▶ TUN ── server's kernel
 //!                   ◀── TUN ── Network (down) ◀── TUN ──
 //! ```
-//! What is not for the server itself goes to the [`Gateway`] there, and comes from it.
-//! The elements decide by *logical* time: a packet that is handed on late departs, for everything behind it, when it should have. So lateness is
-//! measured, packet by packet, and never adds up.
+//! The [`Gateway`] at the server's end takes packets for other destinations and returns their replies.
+//!
+//! The elements use *logical* time: later elements see a late packet at its due time. So lateness is measured per packet and does not accumulate.
 
 use crate::capture::{Content, Tap};
 use crate::clock::{Clock, Timer, WallClockDrift};
@@ -31,64 +31,64 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Reads from one device before the other gets its turn and what is due is handed on.
+/// Most reads from one device before the relay delivers due packets and reads the other.
 const BATCH: usize = 16;
 
-/// Names of what wakes the relay, after the devices' 0 and 1.
+/// Epoll tokens, after the devices' 0 and 1.
 const TIMER: u64 = 2;
 const GATEWAY: u64 = 3;
 
-/// What the relay has to tell while it runs.
+/// Message from the relay to the session.
 pub enum RelayEvent {
-    /// A flow that has a number of its own was seen for the first time.
+    /// First packet of a flow that has its own number.
     Flow(FlowKey, u32),
-    /// The gateway takes a connection: what it is for the client, and for the server's kernel.
+    /// The gateway split a connection: its two sets of addresses and ports.
     Split {
-        /// As the client has it.
+        /// As the client sees it.
         client: FlowKey,
-        /// As the server's kernel has it.
+        /// As the server's kernel sees it.
         server: FlowKey,
     },
-    /// A window of the `links` table.
+    /// Rows of one window of the `links` table.
     Window(Box<Links>),
-    /// The Profile is over and was asked to stop then.
+    /// The Profile is over (`--at-end stop`).
     ProfileEnded,
-    /// The relay ends: when the packets of each flow came, by number.
+    /// The relay ends: first and last packet of each flow, by number.
     Spans(Vec<Span>),
 }
 
-/// What the relay measured of itself.
+/// The relay's counters and its measurements of its own lateness.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RelayReport {
-    /// Packets handed on.
+    /// Packets delivered.
     pub delivered: u64,
-    /// Packets lost in the elements.
+    /// Packets dropped by link elements.
     pub lost: u64,
-    /// Packets that found no route.
+    /// Packets dropped because there was no route.
     pub refused: u64,
-    /// The same by direction.
+    /// `refused` by direction.
     #[serde(skip)]
     pub no_route: NoRoute,
-    /// Packets still inside at the end.
+    /// Packets still on the path at the end.
     pub held: u64,
-    /// Packets that a kernel did not take.
+    /// Packets that the receiving kernel rejected.
     pub kernel_rejected: u64,
-    /// … of them, those that a device lost and told of, by device.
+    /// Those of them that a device dropped with an error (`ENOBUFS`), by device.
     #[serde(skip)]
     pub reported_drops: [u64; 2],
-    /// Packets that were no IP, or stay on their link (multicast): never on the path, as no router forwards them.
+    /// Packets that are not IP or are link-local multicast: no router forwards them, and neither does the path.
     pub not_forwarded: u64,
-    /// Packets larger than the path's MTU: not on the path, and their senders told so (ICMP).
+    /// Packets larger than the path's MTU: dropped before the path, and their senders informed by ICMP.
     pub too_large: u64,
-    /// What a kernel handed over and could not be taken apart: lost before the path.
+    /// Buffers that could not be split into packets: dropped before the path.
     pub malformed: u64,
-    /// Packets that were handed on in one buffer with the one before, since both were due within 10 µs.
+    /// Packets delivered in one buffer with the packet before, since both were due within 10 µs.
     pub coalesced: u64,
-    /// Packets of which is known how long after their logical time they were handed on.
+    /// Packets with a measured lateness.
     pub lateness_n: u64,
-    /// … and how many of them it was by more than [`crate::lateness::BOUND`].
+    /// Those of them that were later than [`crate::lateness::BOUND`].
     pub late: u64,
-    /// How long after their logical time packets were handed on, median [ms]; `None`: there were none.
+    /// Time between a packet's logical time and its delivery, median [ms]; `None`: no packets.
     pub lateness_p50_ms: Option<f64>,
     /// 99th percentile.
     pub lateness_p99_ms: Option<f64>,
@@ -96,35 +96,34 @@ pub struct RelayReport {
     pub lateness_p999_ms: Option<f64>,
     /// Largest.
     pub lateness_max_ms: Option<f64>,
-    /// How long packets may have waited in a device's queue before the relay took them in: since its look before, which found the queue empty, but for
-    /// the time that it slept (a packet that came then woke it: `wakeup_p99_ms`). An upper bound, 99th percentile of reads; `None`: there were none.
+    /// Upper bound of the time that packets waited in a device's queue before the relay read them, 99th percentile of reads [ms]: time since the queue
+    /// was last found empty, without the time that the relay slept (a packet that arrives then wakes it: `wakeup_p99_ms`). `None`: no reads.
     pub ingress_wait_p99_ms: Option<f64>,
-    /// How often an alarm rang.
+    /// Timer wake-ups.
     pub wakeups: u64,
-    /// … and how often by more than [`crate::lateness::BOUND`] after its time.
+    /// Those of them that were later than [`crate::lateness::BOUND`].
     pub wakeups_late: u64,
-    /// How long after the time it was set for an alarm found the relay awake, 99th percentile: what a packet that wakes it waits, too. `None`: none
-    /// rang.
+    /// Time between a timer's expiry and the relay's wake-up, 99th percentile [ms]; a packet that wakes the relay waits as long. `None`: no wake-ups.
     pub wakeup_p99_ms: Option<f64>,
-    /// Packets of TCP connections that had no number any more: the path carried them, and no flow of the summary has their bytes.
+    /// Packets of TCP connections beyond the largest flow number: the path carried them, but no flow of the summary includes their bytes.
     pub unnumbered: u64,
-    /// How often the Profile began anew.
+    /// Restarts of the Profile.
     pub loops: u64,
-    /// How far the machine's wall clock went off the Profile's since the beginning, at most [ms]; `None`: the Profile was not to follow it.
+    /// Largest drift of the machine's wall clock from the Profile's clock [ms]; `None`: the Profile does not follow the wall clock.
     pub wall_clock_off_ms: Option<f64>,
-    /// Whether the kernel let the relay run before everything else (`SCHED_FIFO`), which takes root.
+    /// Whether the kernel granted `SCHED_FIFO`, which requires root.
     pub realtime: bool,
 }
 
-/// What leaves the path together.
+/// Packets that leave the path at nearly the same time.
 #[derive(Default)]
 struct Burst {
     buffer: GroBuffer,
-    /// The packets in it: when each was due, and for the capture as it left.
+    /// Its packets, each with its due time and its bytes for the capture.
     packets: Vec<(Packet, Time, Option<Content>)>,
 }
 
-/// Where packets' time went, to whom it is told.
+/// Passes the network's stage records to the capture.
 fn report_stages(tap: &mut Option<Tap>, network: &mut Network) {
     if let Some(tap) = tap {
         network.take_stages().for_each(|stage| tap.record_stage(&stage));
@@ -137,7 +136,7 @@ pub struct Relay {
     wall_drift: WallClockDrift,
     timer: Timer,
     epoll: Epoll,
-    /// By the direction of what comes out of them: the client's, the server's.
+    /// Indexed by the direction of the packets read from it: the client's, the server's.
     devices: [Device; 2],
     gateway: Option<Gateway>,
     profile: Arc<Profile>,
@@ -158,7 +157,7 @@ pub struct Relay {
     scheduling: Scheduling,
     ingress_wait: DelayHistogram,
     wakeup: Lateness,
-    /// When each device was last found empty, later by what the relay has slept since.
+    /// When each device was last found empty, plus the relay's sleep since then.
     empty_since: [Time; 2],
     report: RelayReport,
     tap: Option<Tap>,
@@ -167,7 +166,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay over `profile`; `streams` are the per-packet draws.
+    /// Creates a relay over `profile`; `streams` provide the per-packet draws.
     ///
     /// # Errors
     /// A Profile that is no network, or no descriptor left.
@@ -219,13 +218,13 @@ impl Relay {
         })
     }
 
-    /// Tells `tap` of every packet.
+    /// Captures every packet with `tap`.
     pub fn capture(&mut self, tap: Tap) {
         self.passages.current.network.record_stages();
         self.tap = Some(tap);
     }
 
-    /// Relays until `stop` is set (looked at twice a second, and whenever something happens), by `clock`: from the Profile's time at which it began.
+    /// Relays from the clock's base until `stop` is set; `stop` is checked at every event and at least twice a second.
     ///
     /// # Errors
     /// A device that fails.
@@ -235,7 +234,7 @@ impl Relay {
         self.start = clock.base();
         self.next_window = self.start + LINK_WINDOW;
         self.empty_since = [self.start; 2];
-        self.passages.current.network.run_until(self.start, &mut Vec::new()); // routes and events before the run
+        self.passages.current.network.run_until(self.start, &mut Vec::new()); // apply routes and events before the start
         self.scheduling.enable(self.clock.now())?;
         self.report.realtime = self.scheduling.allows_realtime();
         let mut events = [EpollEvent::empty(); 4];
@@ -275,7 +274,7 @@ impl Relay {
                     self.timer.acknowledge();
                     self.wakeup.record(self.clock.now().since(wake));
                 }
-                // What came meanwhile woke it; what came before, since the queues were found empty, has waited so long.
+                // A packet that arrived during the sleep ended it. A packet from before the sleep has waited that much longer.
                 let asleep = self.clock.now().since(slept);
                 self.empty_since = self.empty_since.map(|empty| empty + asleep);
                 if is_ready(GATEWAY) {
@@ -289,14 +288,14 @@ impl Relay {
         Ok(self.report())
     }
 
-    /// Packets from the device at the beginning of `direction` into the network. False: there were none.
+    /// Moves packets from the device at the start of `direction` into the network. False: none were waiting.
     fn read_device(&mut self, direction: Direction, on_event: &mut impl FnMut(RelayEvent)) -> Result<bool, EmuError> {
         let mut received = std::mem::take(&mut self.received);
         if !self.devices[direction as usize].receive(|buffer| received.push(buffer))? {
             self.received = received;
             return Ok(false);
         }
-        // After the read: a time from before it would let a packet arrive before it was sent, and the path be shorter than it is.
+        // After the read: an earlier time could precede the packet's sending and shorten the path.
         let now = self.clock.now();
         self.ingress_wait.record(now.since(self.empty_since[direction as usize]));
         self.advance(now)?;
@@ -339,7 +338,7 @@ impl Relay {
         }
     }
 
-    /// What the gateway wants. False: nothing.
+    /// Performs the gateway's actions. False: there were none.
     fn run_gateway(&mut self, on_event: &mut impl FnMut(RelayEvent)) -> Result<bool, EmuError> {
         let mut any = false;
         for _ in 0..BATCH {
@@ -386,7 +385,7 @@ impl Relay {
         }
     }
 
-    /// Everything that is due by `now`.
+    /// Runs all passages to `now` and delivers due packets.
     fn advance(&mut self, now: Time) -> Result<(), EmuError> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for number in 0..self.passages.count() {
@@ -401,7 +400,7 @@ impl Relay {
         Ok(())
     }
 
-    /// What left the network; nothing that enters from here on does so before `now`.
+    /// Delivers or drops packets that left the network. Later packets enter at `now` or after.
     fn deliver(&mut self, outcomes: &mut Vec<(Outcome, Packet)>, shift: Nanos, now: Time) -> Result<(), EmuError> {
         let may_coalesce = outcomes.len() > 1;
         for (outcome, packet) in outcomes.drain(..) {
@@ -419,13 +418,13 @@ impl Relay {
         Direction::BOTH.into_iter().try_for_each(|direction| self.flush_burst(direction, now))
     }
 
-    /// To the kernel, or the gateway, at its end of the path; with `several` perhaps not before what comes next.
+    /// Delivers a packet to the kernel or the gateway at its end of the path. With `may_coalesce` it may wait for the next packet of this call.
     fn deliver_packet(&mut self, packet: Packet, due: Time, may_coalesce: bool, now: Time) -> Result<(), EmuError> {
         let Some(buffer) = &mut self.bodies[packet.body as usize] else { return Ok(()) };
         if packet.ecn == Ecn::Ce {
             ecn::mark(buffer.packet_mut());
         }
-        // As it leaves the path: the gateway may write other addresses into it.
+        // Copied before the gateway, which may rewrite its addresses.
         let captured = self.tap.as_mut().and_then(|tap| tap.copy(packet.body, buffer.packet()));
         let way_out = self.gateway.as_mut().filter(|_| packet.direction == Direction::Up);
         if way_out.is_some_and(|gateway| gateway.outbound(buffer.packet_mut()) == Disposition::Consumed) {
@@ -433,7 +432,7 @@ impl Relay {
             return Ok(());
         }
         let device = packet.direction.reverse() as usize;
-        // A joined packet's checksum is made anew: one that its sender got wrong must stay so.
+        // Coalescing recomputes the checksum, and a sender's wrong checksum must stay wrong.
         if may_coalesce && buffer.is_checksum_computed() && self.devices[device].accepts_bursts() {
             for _ in 0..2 {
                 let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
@@ -445,7 +444,7 @@ impl Relay {
                 if burst.buffer.is_empty() {
                     break;
                 }
-                self.flush_burst(packet.direction, now)?; // what is before it goes first
+                self.flush_burst(packet.direction, now)?; // earlier packets go first
             }
         }
         let Some(buffer) = &self.bodies[packet.body as usize] else { return Ok(()) };
@@ -454,7 +453,7 @@ impl Relay {
         Ok(())
     }
 
-    /// What has been joined for the kernel at the end of `direction`.
+    /// Writes the coalesced packets to the kernel at the end of `direction`.
     fn flush_burst(&mut self, direction: Direction, now: Time) -> Result<(), EmuError> {
         let burst = &mut self.bursts[direction as usize];
         if burst.buffer.is_empty() {
@@ -493,7 +492,7 @@ impl Relay {
         Time(self.profile.duration().0) + self.passages.current.shift
     }
 
-    /// Windows of the `links` table, and the Profile's end.
+    /// Writes a due window of the `links` table and handles the Profile's end.
     fn check_deadlines(&mut self, now: Time, on_event: &mut impl FnMut(RelayEvent)) -> Result<(), EmuError> {
         if now >= self.next_window {
             self.window(self.next_window, on_event);
@@ -514,7 +513,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The Profile anew, where the machine's clock says. What is inside goes on through the last passage's elements, so for one queue's length there are two.
+    /// Restarts the Profile, at the time that its clock rule gives. Packets on the path finish in the old passage's elements.
     fn restart(&mut self) -> Result<(), EmuError> {
         let end = self.profile_end();
         let at = self.begin.restart_at(end);
@@ -534,7 +533,7 @@ impl Relay {
         let mut links = Links::default();
         let t_s = at.since(self.start).as_secs_f64();
         self.passages.record_window(&self.profile, &self.role, at, t_s, &mut links);
-        // The elements know places; the tables have flows.
+        // The elements count by slot; the tables by flow number.
         for flow in &mut links.flow {
             *flow = u32::try_from(*flow).map_or(*flow, |slot| i64::from(self.flows.number(slot)));
         }

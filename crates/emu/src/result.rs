@@ -1,49 +1,48 @@
-//! What a run comes to. The emulator keeps no samples, so that its memory does not grow with the run: it says at the end what it knows of each flow,
-//! and whoever has the samples makes the summary.
+//! Result of an emulation. The emulator stores no samples, so that its memory does not grow with the run. At the end it sends what it knows of each
+//! flow; the parent, which has the samples, makes the summary.
 
 use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{FlowFacts, NoRoute, Samples, Summary};
 use serde::{Deserialize, Serialize};
 
-/// What the emulator says at the end.
+/// The emulator's part of the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EmulationResult {
-    /// What was done.
+    /// The Experiment.
     pub experiment: Experiment,
-    /// Its flows, in its order.
+    /// Its flows, in the Experiment's order.
     pub flows: Vec<FlowResult>,
-    /// The Profile's time at which it began.
+    /// Profile time at the start.
     pub start: Time,
-    /// … and ended.
+    /// Profile time at the end.
     pub end: Time,
     /// Packets delivered.
     pub packets: u64,
-    /// Packets that found no route.
+    /// Packets dropped because there was no route.
     #[serde(default)]
     pub no_route: NoRoute,
 }
 
-/// One flow. Fields as in [`FlowFacts`].
+/// Result of one flow. Fields as in [`FlowFacts`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // see there
 pub struct FlowResult {
-    /// Its number in the tables as they were sent; `None`: it was never seen. In the Run it has its place in the Experiment.
+    /// Its number in the tables as sent; `None`: no packet. In the Run its number is its index in the Experiment.
     pub number: Option<u32>,
     pub start: Time,
     pub stop: Time,
     pub completed: Option<Time>,
     pub delivered_bytes: u64,
-    /// Whether these are all its bytes: its sockets were seen until they closed, or until the end.
+    /// Whether `delivered_bytes` is complete: its sockets were observed until they closed, or until the end.
     pub is_complete: bool,
     pub retransmits: u64,
-    /// Marks echoed, as the sender's kernel counts them.
+    /// CE marks echoed, as the sender's kernel counts them.
     pub marks: u64,
 }
 
 impl EmulationResult {
-    /// The summary. `samples` have the flows as the Experiment numbers them; of the RTTs the smoothed ones count, as the kernel keeps no
-    /// others.
+    /// Makes the summary. `samples` number flows as the Experiment does; RTTs are the smoothed ones, since the kernel stores no others.
     #[must_use]
     pub fn summary(&self, samples: &Samples) -> Summary {
         let facts: Vec<FlowFacts> = (0_u64..)
@@ -70,7 +69,7 @@ impl EmulationResult {
         summary.no_route = self.no_route;
         for (flow, summary) in self.flows.iter().zip(&mut summary.flows) {
             if !flow.is_complete || flow.stop <= flow.start {
-                // Bytes or time are not known; NaN becomes null.
+                // Bytes or duration unknown; NaN becomes null.
                 (summary.goodput_bps, summary.whole_run_bps) = (f64::NAN, f64::NAN);
             }
         }
@@ -78,7 +77,7 @@ impl EmulationResult {
     }
 }
 
-/// Of sorted values; NaN if there are none.
+/// A quantile of sorted values; NaN if there are none.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (sorted.len().saturating_sub(1) as f64 * q) as usize;

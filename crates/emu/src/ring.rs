@@ -1,7 +1,7 @@
-//! What a packet socket received, in memory that is shared with the kernel (`PACKET_RX_RING`, `TPACKET_V2`;
+//! Receive ring of a packet socket, in memory shared with the kernel (`PACKET_RX_RING`, `TPACKET_V2`;
 //! `Documentation/networking/packet_mmap.rst`).
 //!
-//! Without it the socket would hold what `net.core.rmem_max` allows, on most machines less than 200 packets.
+//! Without it the socket would hold `net.core.rmem_max` bytes, on most machines fewer than 200 packets.
 
 #![expect(
     unsafe_code,
@@ -39,20 +39,20 @@ sockopt_impl!(
     tpacket_req
 );
 
-/// Memory of a ring [bytes]: some 1800 frames of [`GSO_BYTES`], a quarter of a second of TCP at 1 Gbit/s. Chosen here, as all of it is the kernel's for
-/// as long as the emulation runs.
+/// Memory of a ring [bytes]: about 1800 frames of [`GSO_BYTES`], a quarter of a second of TCP at 1 Gbit/s. Chosen here: it is kernel memory for the whole
+/// emulation.
 const RING: usize = 32 << 20;
 
-/// Of the pieces in which the kernel gives it [bytes]: large enough for a frame of 64 KB, small enough to be found in one piece.
+/// Size of the ring's blocks [bytes]: large enough for a frame of 64 KB, small enough for the kernel to allocate contiguously.
 const BLOCK: usize = 128 << 10;
 
-/// Largest aggregate that a ring is made for [bytes], if the MTU is less: every frame takes the largest one's room.
+/// Largest aggregate in a ring whose MTU is smaller [bytes]: every frame has the size of the largest.
 pub const GSO_BYTES: usize = 16_384;
 
-/// What the kernel puts in front of the link header, rounded up (`TPACKET2_HDRLEN`, alignment and virtio header are 76 bytes).
+/// Space in front of the link header, rounded up (`TPACKET2_HDRLEN`, alignment and virtio header are 76 bytes) [bytes].
 const FRONT: usize = 128;
 
-/// Bytes of the word by which a frame changes hands.
+/// Bytes of a frame's status word.
 const STATUS: usize = size_of::<u32>();
 
 /// See the module.
@@ -69,10 +69,10 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Gives `socket` a ring for frames of up to `largest` bytes, link header included.
+    /// Maps a ring for `socket` with frames of up to `largest` bytes, link header included.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn map(socket: &OwnedFd, largest: usize) -> Result<Self, Errno> {
         let frame_bytes = (FRONT + largest).next_multiple_of(16); // TPACKET_ALIGNMENT
         let frames_per_block = BLOCK / frame_bytes;
@@ -93,12 +93,12 @@ impl Ring {
         Ok(Self { memory, length, frame_bytes, frames_per_block, frames, next: 0 })
     }
 
-    /// Hands the next frame to `read`, then back to the kernel. `None`: there is none now.
+    /// Passes the next frame to `read`, then returns it to the kernel. `None`: none is waiting.
     pub fn read_frame<T>(&mut self, read: impl FnOnce(Option<Frame<'_>>) -> T) -> Option<T> {
         let at = self.next / self.frames_per_block * BLOCK + self.next % self.frames_per_block * self.frame_bytes;
         // SAFETY: `at + frame_bytes` is within the mapping: `next` is less than `frames`, and `frames_per_block` frames fit into a block.
         let frame = unsafe { self.memory.byte_add(at) };
-        // SAFETY: frames begin at multiples of 16 bytes; the word is shared with the kernel, which as we reads and writes it as one.
+        // SAFETY: frames begin at multiples of 16 bytes; the kernel and this process both access the word atomically.
         let status = unsafe { AtomicU32::from_ptr(frame.cast().as_ptr()) };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
@@ -130,7 +130,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// What is in `rest`, a ring's frame without its status word. `None`: not all of it fitted, or it is no frame.
+    /// Parses `rest`, a ring's frame without its status word. `None`: the packet was truncated, or the frame is malformed.
     fn parse(rest: &'a mut [u8]) -> Option<Self> {
         let word = |at: usize| usize::try_from(u32::from_ne_bytes(rest.get(at - STATUS..)?.get(..4)?.try_into().ok()?)).ok();
         let (length, here) = (word(offset_of!(tpacket2_hdr, tp_len))?, word(offset_of!(tpacket2_hdr, tp_snaplen))?);
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_frame_is_read_or_refused(mut rest in prop::collection::vec(any::<u8>(), 0..400), length in 0_u32..500, mac in 0_u16..500) {
+        fn any_frame_is_parsed_or_rejected(mut rest in prop::collection::vec(any::<u8>(), 0..400), length in 0_u32..500, mac in 0_u16..500) {
             let _ = Frame::parse(&mut rest.clone());
             if rest.len() >= 16 {
                 rest[..4].copy_from_slice(&length.to_ne_bytes());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_cut_is_refused() {
+    fn a_truncated_frame_is_rejected() {
         let mut rest = [0; 200];
         rest[..4].copy_from_slice(&100_u32.to_ne_bytes());
         rest[4..8].copy_from_slice(&60_u32.to_ne_bytes());

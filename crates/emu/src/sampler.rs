@@ -1,4 +1,5 @@
-//! The kernel's view of every TCP flow as rows of the Run's `samples` table: what lives, at each look; what closed, at the look after.
+//! Samples of every TCP flow from the kernel's socket tables, as rows of the Run's `samples` table: open sockets at each sample, closed ones at the
+//! next sample.
 
 use crate::close_events::CloseEvents;
 use crate::diag::{Diag, ListeningSockets, TcpState};
@@ -10,20 +11,20 @@ use bentpipe_profile::Direction;
 use bentpipe_profile::run::{CA_STATES, Samples};
 use std::collections::BTreeMap;
 
-/// What a flow's controller is called that closed before the sampler saw it: a close does not tell.
+/// Controller name of a flow that closed before it was sampled: a close event does not include it.
 const UNKNOWN_CONTROLLER: &str = "unknown";
 
-/// Looks that a close waits for the relay to tell of its flow; after them it is of no flow on the path.
+/// Samples for which a close event waits for its flow's number; after them it belongs to no flow on the path.
 const MAX_ATTEMPTS: u8 = 2;
 
-/// A TCP flow, as last seen.
+/// A TCP flow at its last sample.
 #[derive(Clone, Debug)]
 pub struct ObservedFlow {
-    /// Its ends.
+    /// Its endpoints.
     pub key: FlowKey,
-    /// The way most of its data goes.
+    /// Direction of most of its data.
     pub direction: Direction,
-    /// Controller of the data's sender.
+    /// Congestion controller of the data's sender.
     pub controller: String,
     /// When it was first sampled [s].
     pub first_s: f64,
@@ -31,33 +32,33 @@ pub struct ObservedFlow {
     pub delivered_bytes: u64,
     /// Segments retransmitted.
     pub retransmits: u64,
-    /// Marks echoed so far.
+    /// CE marks echoed so far.
     pub marks: u64,
 }
 
-/// What a flow's sockets have come to, and whether anything is new since its last row.
+/// A flow's endpoints, and whether anything changed since its last row.
 #[derive(Default)]
 struct Flow {
     ends: [Endpoint; 2],
     is_updated: bool,
 }
 
-/// A close that no flow is known for yet.
+/// A close event whose flow is still unknown.
 struct PendingClose {
     end: usize,
     state: TcpState,
     attempts: u8,
 }
 
-/// Looks at both namespaces' sockets.
+/// Samples the sockets of both namespaces.
 pub struct Sampler {
     ends: [Diag; 2],
-    /// `Err`: why this kernel does not tell.
+    /// `Err`: why this kernel sends no close events.
     closes: Result<[CloseEvents; 2], String>,
     numbers: BTreeMap<FlowKey, u32>,
-    /// What the server's kernel takes for another flow.
+    /// Flow at the client by flow at the server's kernel, behind the gateway.
     client_by_server: BTreeMap<FlowKey, FlowKey>,
-    /// The same the other way.
+    /// The reverse map.
     server_by_client: BTreeMap<FlowKey, FlowKey>,
     flows: BTreeMap<FlowKey, Flow>,
     pending: Vec<PendingClose>,
@@ -65,7 +66,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Over the client's and the server's socket tables and closes.
+    /// Creates a sampler of the client's and the server's socket tables and close events.
     #[must_use]
     pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>) -> Self {
         Self {
@@ -80,16 +81,16 @@ impl Sampler {
         }
     }
 
-    /// The relay's number of a flow.
+    /// Adds a flow with the relay's number.
     pub fn add_flow(&mut self, key: FlowKey, number: u32) {
         if key.protocol == TCP {
             self.numbers.insert(key, number);
         }
     }
 
-    /// The server's kernel sees `client` as `server`: the gateway stands between.
+    /// Records that the server's kernel sees the flow `client` as `server`, behind the gateway.
     pub fn add_alias(&mut self, client: FlowKey, server: FlowKey) {
-        // A client's end is used anew by later connections: what the server had for the earlier one is void. So there are never more than flows.
+        // A later connection may reuse the client's endpoint, which voids the earlier alias. So there are never more aliases than flows.
         if self.numbers.contains_key(&client) {
             if let Some(before) = self.server_by_client.insert(client, server)
                 && self.client_by_server.get(&before) == Some(&client)
@@ -100,26 +101,26 @@ impl Sampler {
         }
     }
 
-    /// Flows by number, as last seen.
+    /// Flows by number, at their last sample.
     #[must_use]
     pub const fn observed(&self) -> &BTreeMap<u32, ObservedFlow> {
         &self.observed
     }
 
-    /// Whether a flow's bytes are those at its end, or now: the kernel told of its close, or it lives.
+    /// Whether a flow's byte counters are final or current: its close event arrived, or it is open.
     #[must_use]
     pub fn is_complete(&self, key: FlowKey) -> bool {
         self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::has_current_counters))
     }
 
-    /// Whether a flow is over: an end of it is, and was not opened anew.
+    /// Whether a flow is over: an endpoint of it is closed, and was not reopened.
     #[must_use]
     pub fn is_over(&self, key: FlowKey) -> bool {
         self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::is_closed))
     }
 
-    /// TCP flows that are in no sample though they may have carried something. Where every close was told they have not: they were refused, or never
-    /// answered.
+    /// TCP flows without a sample that may have carried data. If no close event was lost, flows without a sample carried none: they were refused or
+    /// never answered.
     #[must_use]
     pub fn flows_without_samples(&self) -> usize {
         if self.closes_missed() == (0, None) { 0 } else { self.unsampled() }
@@ -129,7 +130,7 @@ impl Sampler {
         self.numbers.values().filter(|&number| !self.observed.contains_key(number)).count()
     }
 
-    /// How often closes were lost, and why there are none at all, if so.
+    /// How often close events were lost, and why the kernel sends none, if so.
     #[must_use]
     pub fn closes_missed(&self) -> (u64, Option<&str>) {
         match &self.closes {
@@ -138,20 +139,20 @@ impl Sampler {
         }
     }
 
-    /// Messages about sockets that could not be read.
+    /// Socket records that could not be parsed.
     #[must_use]
     pub fn unreadable(&self) -> u64 {
         self.ends.iter().map(Diag::unreadable).sum()
     }
 
-    /// Whether nothing is to be waited for: no socket has gone without its close, no flow is without a sample.
+    /// Whether all close events have arrived: no socket has gone without one, and no flow lacks a sample.
     #[must_use]
     pub fn has_all_closes(&self) -> bool {
         let is_pending = |flow: &Flow| flow.ends.iter().any(Endpoint::is_missing_close);
         self.closes.is_err() || (self.unsampled() == 0 && !self.flows.values().any(is_pending))
     }
 
-    /// The server's socket table, to wait for a server.
+    /// Listening sockets of the server's namespace.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -159,12 +160,12 @@ impl Sampler {
         self.ends[1].listening_sockets()
     }
 
-    /// One row at `t_s` for each flow that the relay has seen and that lives, or has closed since the last look.
+    /// Writes one row at `t_s` for each numbered flow that is open, or has closed since the last sample.
     ///
     /// # Errors
     /// [`EmuError::System`].
     pub fn sample(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
-        // Closes first: what is in the table after them lives, or its close is yet to be read.
+        // Close events first: a socket in the table after them is open, or its event is still to come.
         self.read_close_events()?;
         for flow in self.flows.values_mut() {
             flow.ends.iter_mut().for_each(Endpoint::mark_unseen);
@@ -181,7 +182,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// One row at `t_s` for each flow that has closed since the last look.
+    /// Writes one row at `t_s` for each flow that has closed since the last sample.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -240,13 +241,13 @@ impl Sampler {
 
 fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey, ends: &[Endpoint; 2], t_s: f64, samples: &mut Samples) {
     let totals = [ends[0].totals(), ends[1].totals()];
-    // Where one end is not ours, or is gone, the other says how much went each way.
+    // Where one endpoint is outside the emulation, or gone, the other counts both directions.
     let [up, down] = [totals[0].acked.max(totals[1].received), totals[1].acked.max(totals[0].received)];
     let direction = if up >= down { Direction::Up } else { Direction::Down };
     let sender = &ends[direction as usize];
     let Some(info) = sender.info() else { return };
     let (sent, received) = (&totals[direction as usize], totals[direction.reverse() as usize].received);
-    // What is acknowledged has arrived; what has arrived is acknowledged half an RTT later.
+    // Acknowledged bytes have arrived; arrived bytes are acknowledged half an RTT later.
     let delivered = if ends[direction.reverse() as usize].has_current_counters() { received } else { sent.acked.max(received) };
     let seen = flows.entry(number).or_insert_with(|| ObservedFlow {
         key,
@@ -261,7 +262,7 @@ fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey,
     let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let rtt_ms = f64::from(info.rtt) / 1e3;
     sender.controller().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
-    // A receiver that is gone leaves the sender's count, which is half an RTT behind.
+    // Without the receiver only the sender's count remains, which is half an RTT behind.
     let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
     seen.delivered_bytes = delivered;
     seen.direction = direction;
@@ -271,7 +272,7 @@ fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey,
     s.t_s.push(t_s);
     s.flow.push(u64::from(number));
     s.goodput_bytes.push(delivered);
-    s.rtt_latest_ms.push(f64::NAN); // the kernel keeps a smoothed one only
+    s.rtt_latest_ms.push(f64::NAN); // the kernel stores only the smoothed RTT
     s.rtt_smoothed_ms.push(rtt_ms);
     s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
     s.rtt_var_ms.push(f64::from(info.rttvar) / 1e3);
@@ -280,7 +281,7 @@ fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey,
     s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });
     s.delivery_bps.push(if info.delivery_rate == 0 { f64::NAN } else { info.delivery_rate as f64 * 8.0 });
     s.retransmits.push(sent.retransmits);
-    s.losses.push(0); // not kept by the kernel: written as unknown
+    s.losses.push(0); // the kernel does not count them: written as unknown
     s.marks.push(sent.marks);
     s.state.push(ca_state(info.ca_state).to_owned());
     s.cwnd_limited_s.push((sent.busy_s - sent.receiver_limited_s - sent.buffer_limited_s).max(0.0));

@@ -1,9 +1,9 @@
-//! Threads that must not wait for the machine's other work, where the kernel allows it.
+//! Scheduling policy and timer precision of threads that must not wait for the machine's other work.
 //!
-//! `SCHED_FIFO` has a limit of its own: all such threads of a processor together get 95 % of a second (`sched_rt_runtime_us`), and then *none* of them
-//! runs for the rest of it. A relay that meets that limit stands still for 50 ms. So it alone has that policy. While it is busy it first does with less:
-//! it sleeps until the very moment, then until the next of coarser ones, and what is due between two of them goes together. Only if that does not help
-//! is it an ordinary thread until it has less to do.
+//! `SCHED_FIFO` has a limit: all its threads on a processor together get 95 % of each second (`sched_rt_runtime_us`), and then *none* of them runs
+//! for the rest of it. A relay that reaches the limit stalls for 50 ms. So only the relay uses that policy, and it saves processor time while it is busy:
+//! first it spins less before a due time, then it wakes on ever coarser rasters and delivers packets in batches. If that does not suffice, it runs as
+//! an ordinary thread until its load drops.
 
 use crate::error::{EmuError, system};
 use bentpipe_profile::{Nanos, Time};
@@ -13,30 +13,29 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Between looks at how busy the thread was.
+/// Time between two load measurements.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Share of that above which it does with less [%]: a step, or two where it is nearly all. Chosen here: the way to the end of them, the policy, takes
-/// less of a second than the kernel's 95, from wherever it begins and however busy it is.
+/// Loads above which the thread moves one step, or two, towards lower precision [%]. Chosen here: from any step and at any load it reaches the last
+/// step, the ordinary policy, before it has used the kernel's 95 % of a second.
 const BUSY: u64 = 80;
 const FULL: u64 = 90;
 
-/// Looks in a row at which it was no busier than that before it tries to do with a step less. Where that was a step too far, the next try waits twice as
-/// long: a load that needs the step would otherwise have another one ten times a second.
+/// Consecutive measurements at or below [`BUSY`] before the thread probes one step of higher precision. A failed probe doubles the wait, up to
+/// [`MAX_PROBE_AFTER`]: otherwise the step would change ten times a second.
 const PROBE_AFTER: u32 = 5;
 const MAX_PROBE_AFTER: u32 = 320;
 
-/// Share below which it is another load, to which none of that applies [%].
+/// Load below which the wait between probes is reset [%].
 const LIGHT: u64 = 30;
 
-/// How it waits, from what is most exact to what costs least: how long before something is due it stops sleeping and looks at the clock instead, at
-/// most, or the raster of moments until which it sleeps.
+/// Wait strategies, from the most precise to the cheapest: spin time before a due time, and raster of wake-up times.
 ///
-/// A processor that sleeps, above all a virtual one, takes some 50 µs to wake. Asleep until the moment itself the median error beside 200 Mbit/s was some
-/// 60 µs, and so it is 3 to 20, by machine (`bentpipe validate emulator`); with 200 µs it never sleeps at 40 Mbit/s already, and three emulations on two
-/// processors keep each other waiting. To set a timer and to wake cost a virtual processor some 25 µs, more than the packet that they are for: BBR at
-/// 275 Mbit/s, a packet each 44 µs, kept the relay at work 81 % of the time without a raster, 67 % with 25 µs, 61 % with 50. All chosen here; the coarsest
-/// is a fifth of what makes a Run invalid.
+/// An idle processor, above all a virtual one, takes about 50 µs to wake. Without spinning the median error at 200 Mbit/s was about 60 µs; with it,
+/// 3 to 20 µs, by machine (`bentpipe validate emulator`). With 200 µs the relay never sleeps at 40 Mbit/s, and three emulations on two processors delay
+/// each other. Setting a timer and waking cost a virtual processor about 25 µs, more than the packet itself: BBR at 275 Mbit/s, a packet each 44 µs,
+/// loaded the relay 81 % without a raster, 67 % with 25 µs, 61 % with 50 µs. All chosen here; the coarsest is a fifth of the lateness that makes a Run
+/// invalid.
 const STEPS: [(Nanos, Nanos); 9] = [
     (Nanos::from_micros(70), Nanos(0)),
     (Nanos::from_micros(35), Nanos(0)),
@@ -49,22 +48,22 @@ const STEPS: [(Nanos, Nanos); 9] = [
     (Nanos(0), Nanos::from_micros(200)),
 ];
 
-/// The relay's thread: before everything else, as long as that leaves the others something.
+/// Policy and precision of the relay's thread. It runs at real-time priority while that leaves time for other threads.
 #[derive(Debug)]
 pub struct Scheduling {
-    /// Whether it may.
+    /// Whether the kernel allows `SCHED_FIFO`.
     is_realtime_allowed: bool,
-    /// Whether it does.
+    /// Whether the thread has `SCHED_FIFO` now.
     realtime: bool,
     next: Time,
-    /// At the last look: when it was, and the thread's own time [ns].
+    /// Time of the last measurement, and the thread's processor time then [ns].
     last: (Time, u64),
-    /// Of [`STEPS`].
+    /// Index into [`STEPS`].
     step: usize,
-    /// Looks in a row at which it was not busy; and how many there are to be before it tries a step less.
+    /// Consecutive measurements below [`BUSY`], and how many precede the next probe.
     quiet_checks: u32,
     probe_after: u32,
-    /// Whether the last step was such a try.
+    /// Whether the last change was a probe.
     is_probe: bool,
 }
 
@@ -84,13 +83,13 @@ impl Default for Scheduling {
 }
 
 impl Scheduling {
-    /// How long before something is due it is to be awake.
+    /// How long the thread spins before a due time.
     #[must_use]
     pub const fn spin(&self) -> Nanos {
         STEPS[self.step].0
     }
 
-    /// When to be awake for what is `due`.
+    /// The time to wake for a packet that is `due`.
     #[must_use]
     pub const fn wake_time(&self, due: Time) -> Time {
         match STEPS[self.step] {
@@ -99,7 +98,7 @@ impl Scheduling {
         }
     }
 
-    /// Puts the calling thread before all ordinary ones, where it may: that takes root, or `CAP_SYS_NICE`.
+    /// Gives the calling thread `SCHED_FIFO` where the kernel allows it: with root or `CAP_SYS_NICE`.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -111,13 +110,13 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Whether the kernel allows it.
+    /// Whether the kernel allows `SCHED_FIFO`.
     #[must_use]
     pub const fn allows_realtime(&self) -> bool {
         self.is_realtime_allowed
     }
 
-    /// Called often.
+    /// Measures the load when it is due, and adapts. Call it often.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -128,7 +127,7 @@ impl Scheduling {
         Ok(())
     }
 
-    /// By the thread's own time so far [ns].
+    /// Adapts to the load; `time` is the thread's processor time so far [ns].
     fn adapt(&mut self, now: Time, time: u64) {
         let (span, spent) = (now.since(self.last.0).0.max(1), time - self.last.1);
         let share = spent.saturating_mul(100) / span;
@@ -145,7 +144,7 @@ impl Scheduling {
             (self.quiet_checks, self.is_probe) = (0, false);
         } else {
             if self.is_realtime_allowed && !self.realtime {
-                self.realtime = realtime(); // which makes it no busier
+                self.realtime = realtime(); // the policy does not change the load
             }
             self.quiet_checks += 1;
             if share < LIGHT {
@@ -153,7 +152,7 @@ impl Scheduling {
             }
             if self.quiet_checks >= self.probe_after && self.step > 0 {
                 if self.is_probe {
-                    self.probe_after = PROBE_AFTER; // the try before went well
+                    self.probe_after = PROBE_AFTER; // the previous probe succeeded
                 }
                 self.step -= 1;
                 (self.quiet_checks, self.is_probe) = (0, true);
@@ -164,10 +163,10 @@ impl Scheduling {
     }
 }
 
-/// Puts the calling thread before other ordinary ones (niceness -20); false: not allowed.
+/// Gives the calling thread niceness -20; false: not allowed.
 ///
-/// For the ends of a race's flows: a sender that gets no processor for longer than its buffer lasts (two windows) falls silent, and then sends a
-/// window at once, which the path's queue does not hold.
+/// For the threads of a race's flows: a sender without a processor for longer than its buffer lasts (two windows) pauses, and then sends a window at
+/// once, which overflows the path's queue.
 pub fn raise_priority() -> bool {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Max, policy).is_ok()
@@ -179,7 +178,7 @@ fn realtime() -> bool {
         .is_ok_and(|lowest| set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok())
 }
 
-/// Processor time that the calling thread has had [ns].
+/// Processor time of the calling thread [ns].
 fn thread_time() -> Result<u64, EmuError> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(system("time of the thread"))?;
     Ok(u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0))
@@ -189,7 +188,7 @@ fn thread_time() -> Result<u64, EmuError> {
 mod tests {
     use super::*;
 
-    /// A thread whose load is `percent` of a look in each of a few: how it looks at the end.
+    /// Simulates `checks` measurement intervals at a load of `percent`.
     fn run_at_load(scheduling: &mut Scheduling, percent: u64, checks: u32) {
         for _ in 0..checks {
             let (now, time) = scheduling.last;
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_thread_gives_way_and_comes_back() {
+    fn a_busy_thread_lowers_its_precision_and_recovers() {
         let mut scheduling = enabled();
         let due = Time(1_000_001);
         run_at_load(&mut scheduling, 70, 9);
@@ -229,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_never_has_to_stop_it() {
+    fn the_thread_stays_below_the_kernels_realtime_limit() {
         if !enabled().allows_realtime() {
-            return; // it has no such policy then
+            return; // the limit does not apply
         }
         for first in [81, 85, 89, 90, 91, 95, 100] {
             for then in [81, 85, 89, 90, 91, 95, 100] {
@@ -250,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_needed_is_tried_again_ever_more_rarely() {
+    fn failed_probes_become_rarer() {
         let mut scheduling = enabled();
-        // What waking costs halves with each raster: 89 % without, 82 with 25 µs, 57 with 50.
+        // The cost of waking falls with each raster: 89 % load without, 82 % with 25 µs, 57 % with 50 µs.
         let share = |step: usize| [99, 99, 99, 99, 89, 82, 57, 45, 39][step];
         let mut needed = Vec::new();
         for _ in 0..1200 {
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_at_the_end_of_time_is_no_overflow() {
+    fn the_largest_due_time_does_not_overflow() {
         for step in 0..STEPS.len() {
             let scheduling = Scheduling { step, ..Scheduling::default() };
             assert!(scheduling.wake_time(Time(u64::MAX)) >= Time(u64::MAX - 200_000));
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_at_its_time_in_time() {
+    fn the_load_is_measured_at_its_interval() {
         let mut scheduling = Scheduling::default();
         scheduling.enable(Time::ZERO).unwrap();
         scheduling.update(Time(CHECK_INTERVAL.0 - 1)).unwrap();

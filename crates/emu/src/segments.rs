@@ -1,7 +1,7 @@
-//! One buffer of the kernel's, taken apart into packets of the path's MTU.
+//! Segmentation: splits one of the kernel's buffers into packets of the path's MTU.
 //!
-//! A kernel that takes a device for a network card hands over up to 64 KB of a flow in one piece (TSO, USO) and leaves checksums to the card; what is
-//! left to do stands in a virtio header in front (virtio 1.2, 5.1.6), from a TUN device as from a packet socket.
+//! With segmentation offload (TSO, USO) a kernel hands over up to 64 KB of a flow in one buffer and leaves checksums to the device. A virtio header in
+//! front says what is left to do (virtio 1.2, 5.1.6), from a TUN device and from a packet socket alike.
 
 use crate::gateway::rewrite::TCP;
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4};
@@ -13,10 +13,10 @@ pub const HEADER: usize = VIRTIO_NET_HDR_LEN;
 /// Largest aggregate that the kernel hands over [bytes].
 pub const LARGEST: usize = 65_536;
 
-/// Least payload of an aggregate's segments [bytes], whatever the MTU (`TCP_MIN_MSS`; UDP allows at most 128 segments).
+/// Smallest payload of an aggregate's segments at any MTU [bytes] (`TCP_MIN_MSS`; UDP allows at most 128 segments).
 const MIN_SEGMENT: usize = 48;
 
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the transport's checksum is left to us.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the device computes the transport checksum.
 pub const NEEDS_CHECKSUM: u8 = 1;
 
 /// `VIRTIO_NET_HDR_GSO_ECN`: the first segment alone carries CWR.
@@ -24,25 +24,25 @@ const ECN: u8 = 0x80;
 
 const UDP: u8 = 17;
 
-/// Why a buffer does not become packets of the path's.
+/// Why a buffer cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitError {
-    /// It is a packet, or a burst of them, larger than the path's MTU.
+    /// A packet, or an aggregate's segment, is larger than the path's MTU.
     TooLarge,
-    /// It is malformed, or something that the kernel does not hand to such a device.
+    /// It is malformed, or uses an unsupported offload.
     Malformed,
 }
 
-/// What came out of one buffer.
+/// Result of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// So many packets.
+    /// Number of packets.
     pub count: usize,
-    /// Whether their transport's checksums were made here, of what is in them; else they are whatever their sender wrote.
+    /// Whether the transport checksums were computed here. If not, they are the sender's.
     pub is_checksum_computed: bool,
 }
 
-/// Room for what comes out of one buffer.
+/// Preallocated buffers for the packets of one split.
 pub struct SplitBuffers {
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
@@ -51,17 +51,17 @@ pub struct SplitBuffers {
 }
 
 impl SplitBuffers {
-    /// For packets of up to `mtu` bytes, each behind `headroom` unused ones.
+    /// Allocates buffers for packets of up to `mtu` bytes, each with `headroom` unused bytes in front.
     #[must_use]
     pub fn new(headroom: usize, mtu: usize) -> Self {
         let capacity = LARGEST / MIN_SEGMENT + 1;
         Self { packets: (0..capacity).map(|_| vec![0; headroom + mtu]).collect(), sizes: vec![0; capacity], headroom, mtu }
     }
 
-    /// Takes `packet` apart as `header` says, whose offsets count from `link` bytes before the packet.
+    /// Splits `packet` according to `header`, whose offsets count from `link` bytes before the packet.
     ///
     /// # Errors
-    /// [`SplitError`]; the packet is as it was.
+    /// [`SplitError`]; the packet is unchanged.
     pub fn split(&mut self, header: &[u8; HEADER], link: u16, packet: &mut [u8]) -> Result<Split, SplitError> {
         let header = VirtioNetHdr::decode(header).or(Err(SplitError::Malformed))?;
         if header.gso_type == 0 && packet.len() > self.mtu {
@@ -71,7 +71,7 @@ impl SplitBuffers {
         split.ok_or(SplitError::Malformed)
     }
 
-    /// A packet by itself.
+    /// Copies a single packet.
     fn copy(&mut self, header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Option<Split> {
         let is_checksum_computed = header.flags & NEEDS_CHECKSUM != 0;
         if is_checksum_computed {
@@ -82,12 +82,12 @@ impl SplitBuffers {
         Some(Split { count: 1, is_checksum_computed })
     }
 
-    /// A burst.
+    /// Splits an aggregate.
     fn cut(&mut self, mut header: VirtioNetHdr, link: u16, packet: &mut [u8]) -> Result<Option<Split>, SplitError> {
         let Some(start) = header.csum_start.checked_sub(link) else { return Ok(None) };
         header.csum_start = start;
         let Some(length) = headers(&header, packet) else { return Ok(None) };
-        header.hdr_len = length; // the kernel's own may be more: it is a hint
+        header.hdr_len = length; // the kernel's value is a hint and may be larger
         if usize::from(length) + usize::from(header.gso_size).min(packet.len().saturating_sub(length.into())) > self.mtu {
             return Err(SplitError::TooLarge);
         }
@@ -96,14 +96,14 @@ impl SplitBuffers {
         Ok(count.map(|count| Split { count, is_checksum_computed: true }))
     }
 
-    /// Takes out the `index`th packet, with its headroom, and its length; `spare` or fresh memory takes its place.
+    /// Takes the `index`th packet with its headroom, and its length; `spare` or new memory replaces it.
     pub fn take(&mut self, index: usize, spare: Option<Vec<u8>>) -> (Vec<u8>, usize) {
         let fresh = spare.unwrap_or_else(|| vec![0; self.headroom + self.mtu]);
         (std::mem::replace(&mut self.packets[index], fresh), self.sizes[index])
     }
 }
 
-/// As the sender's kernel would have: a UDP checksum of 0 would mean that there is none (RFC 768), so it is sent as its equal, 0xFFFF.
+/// Computes the transport checksum. A UDP checksum of 0 means "none" (RFC 768), so 0 is written as its equal, 0xFFFF.
 fn complete_checksum(packet: &mut [u8], start: u16, offset: u16) -> Option<()> {
     let covered = packet.get_mut(usize::from(start)..)?;
     let field = covered.get_mut(offset.into()..)?.first_chunk_mut()?;
@@ -116,7 +116,7 @@ fn complete_checksum(packet: &mut [u8], start: u16, offset: u16) -> Option<()> {
     Some(())
 }
 
-/// Length of all headers of an aggregate; `None`: it is not of the one protocol that it is said to be, for instance a tunnel.
+/// Length of all headers of an aggregate; `None`: its protocol is not the one in the virtio header, for instance a tunnel.
 fn headers(header: &VirtioNetHdr, packet: &[u8]) -> Option<u16> {
     let transport = usize::from(header.csum_start);
     let (version, protocol) = match header.gso_type & !ECN {
@@ -127,7 +127,7 @@ fn headers(header: &VirtioNetHdr, packet: &[u8]) -> Option<u16> {
     };
     let matches_header = match version {
         4 => packet.first()? >> 4 == 4 && usize::from(packet[0] & 15) * 4 == transport && *packet.get(9)? == protocol,
-        // Behind extension headers it is not looked for.
+        // The protocol behind extension headers is not checked.
         6 => packet.first()? >> 4 == 6 && (transport > 40 || transport == 40 && *packet.get(6)? == protocol),
         _ => false,
     };
@@ -165,7 +165,7 @@ mod tests {
         bytes
     }
 
-    /// Its payload, where its checksums are right.
+    /// Returns the payload, after a check of the checksums.
     fn payload(packet: &[u8]) -> Vec<u8> {
         let headers = PacketHeaders::from_ip_slice(packet).unwrap();
         let transport = headers.transport.unwrap().tcp().unwrap();
@@ -183,16 +183,16 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a kernel, or whoever sends through it, may say.
+        /// For any header and packet.
         #[test]
-        fn what_is_malformed_is_refused(header: [u8; HEADER], link in 0_u16..32, mut packet in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fn malformed_input_does_not_panic(header: [u8; HEADER], link in 0_u16..32, mut packet in prop::collection::vec(any::<u8>(), 0..3000)) {
             let mut parts = SplitBuffers::new(HEADROOM, 1500);
             let _ = parts.split(&header, link, &mut packet);
         }
 
-        /// One step from what is right, so that the first look does not end it.
+        /// Input close to valid, so that it passes the first checks.
         #[test]
-        fn what_is_nearly_right_is_refused_or_split(
+        fn nearly_valid_input_is_rejected_or_split(
             v6: bool, kind in 0_u8..8, size in 0_u16..3000, start in 0_u16..90, offset in prop_oneof![Just(16_u16), Just(6), any::<u16>()],
             length in 0_usize..6000, (at, value) in any::<(usize, u8)>(), cut in 0_usize..6100,
         ) {
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn an_aggregate_becomes_packets_that_are_right(v6: bool, link in 0_u16..32, size in 48_u16..1400, length in 1_usize..60_000) {
+        fn an_aggregate_becomes_valid_packets(v6: bool, link in 0_u16..32, size in 48_u16..1400, length in 1_usize..60_000) {
             let body: Vec<u8> = (0..=250).cycle().take(length).collect();
             let mut packet = tcp(v6, &body);
             let (kind, start) = if v6 { (4, 40) } else { (1, 20) };
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn a_checksum_that_was_left_out_is_made(length in 0_usize..1400, fill: u8) {
+        fn a_partial_checksum_is_completed(length in 0_usize..1400, fill: u8) {
             let mut packet = tcp(false, &vec![fill; length]);
             let right = packet.clone();
             // The kernel leaves the sum of the pseudo-header.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_not_taken_for_what_is_in_it() {
+    fn a_tunnel_is_not_split_as_its_inner_protocol() {
         let inner = tcp(false, &[1; 4000]);
         let mut outer = Vec::new();
         PacketBuilder::ipv4([1; 4], [2; 4], 64).udp(1, 4789).write(&mut outer, &inner).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_path_is_told_from_what_is_malformed() {
+    fn packets_above_the_mtu_are_distinguished_from_malformed_ones() {
         let mut parts = SplitBuffers::new(HEADROOM, 1500);
         for v6 in [false, true] {
             let (mut packet, kind, start) = (tcp(v6, &[1; 8000]), if v6 { 4 } else { 1 }, if v6 { 40 } else { 20 });
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(
                 parts.split(&virtio(0, 0, 0, 0, 0), 0, &mut whole),
                 Ok(Split { count: 1, is_checksum_computed: false }),
-                "its sender's own sum"
+                "the sender's own checksum"
             );
         }
     }

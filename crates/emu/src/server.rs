@@ -1,5 +1,5 @@
-//! The server: a line of shell at the other end, in a process group of its own, so that Ctrl-C, which goes to the terminal's foreground group, ends the
-//! program first.
+//! The server: a shell command line in the server's namespace. It has its own process group, so that Ctrl-C, which goes to the terminal's foreground
+//! group, ends the program first.
 
 use crate::error::EmuError;
 use crate::host::Host;
@@ -17,26 +17,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How much is kept of what it says [bytes].
+/// Stored output of the server [bytes].
 const TAIL_BYTES: usize = 4096;
 
-/// Lines of it in an error.
+/// Lines of output in an error message.
 const ERROR_LINES: usize = 5;
 
-/// What a server says.
+/// Output of a server.
 pub enum ServerOutput {
-    /// It goes to a file.
+    /// In this file.
     Log(PathBuf),
-    /// The last of what it writes to its standard error is kept.
+    /// The last bytes of its standard error.
     Tail {
         /// The bytes.
         bytes: Arc<Mutex<VecDeque<u8>>>,
-        /// Who reads them, until the last process that has the pipe ends.
+        /// The thread that reads them, until the last process with the pipe ends.
         reader: JoinHandle<()>,
     },
 }
 
-/// Starts a line of shell as the server; what it prints goes to `log`, or nowhere.
+/// Starts a shell command line as the server; its output goes to `log`, or is discarded but for the last bytes of its standard error.
 ///
 /// # Errors
 /// [`EmuError::Spawn`].
@@ -60,14 +60,14 @@ pub fn start(host: &Host, line: &OsStr, log: Option<&Path>, reaper: &ChildReaper
     Ok((pid, output))
 }
 
-/// The processes of a host, whoever their parents are by now: those in its network namespace.
+/// The processes of a host, found by its network namespace, whatever their parents.
 pub struct Processes {
-    /// As `/proc` names it; `None`: it has the numbers of another PID namespace.
+    /// The network namespace's name in `/proc`; `None`: `/proc` belongs to another PID namespace.
     network: Option<PathBuf>,
 }
 
 impl Processes {
-    /// Of `host`.
+    /// The processes of `host`.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let is_own = fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == process::id().to_string().as_str());
@@ -75,27 +75,27 @@ impl Processes {
         Self { network }
     }
 
-    /// Those that live. Without a `/proc` of our own, none is found.
+    /// Living processes; none where `/proc` belongs to another PID namespace.
     #[must_use]
     pub fn living(&self) -> Vec<Pid> {
         let Some(network) = &self.network else { return Vec::new() };
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(|id| (entry.path(), id)));
-        // A zombie is in none any more.
+        // A zombie has no network namespace.
         let here = ids.filter(|(folder, _)| fs::read_link(folder.join("ns/net")).is_ok_and(|link| link == *network));
         here.map(|(_, id)| Pid::from_raw(id)).collect()
     }
 
-    /// Whether it is known that none lives.
+    /// Whether no process lives; false if that is unknown.
     #[must_use]
     pub fn are_gone(&self) -> bool {
         self.network.is_some() && self.living().is_empty()
     }
 }
 
-/// Asks a server to end, with all that it started: what is in its process group, and `others` that left it.
+/// Sends SIGTERM to a server's process group and to those of `others` that left the group.
 pub fn terminate(server: Pid, others: &[Pid]) {
-    let _ = killpg(server, Signal::SIGTERM); // ESRCH: it has
+    let _ = killpg(server, Signal::SIGTERM); // ESRCH: it has ended
     let left = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|group| group != server);
     others.iter().filter(|pid| left(pid)).for_each(|&pid| programs::terminate(pid));
 }
@@ -119,18 +119,18 @@ fn capture_stderr(mut pipe: ChildStderr) -> std::io::Result<ServerOutput> {
             }
         }
     };
-    let reader = thread::Builder::new().name("server's words".to_owned()).spawn(read)?;
+    let reader = thread::Builder::new().name("server stderr".to_owned()).spawn(read)?;
     Ok(ServerOutput::Tail { bytes, reader })
 }
 
 impl ServerOutput {
-    /// The last lines, to end an error with: `; it said: …`, or nothing.
+    /// The last lines as the end of an error message: `; its output: …`, or nothing.
     #[must_use]
     pub fn last_lines(&self) -> String {
         let bytes = match self {
             Self::Log(file) => read_tail(file).unwrap_or_default(),
             Self::Tail { bytes, reader } => {
-                // It has ended; what it wrote may still be in the pipe.
+                // The process has ended; its output may still be in the pipe.
                 let began = Instant::now();
                 while !reader.is_finished() && began.elapsed() < Duration::from_millis(200) {
                     thread::sleep(Duration::from_millis(5));
@@ -152,7 +152,7 @@ fn read_tail(file: &PathBuf) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last lines that say something; control characters, which could colour or clear the terminal, are left out.
+/// The last non-empty lines, without control characters, which could colour or clear the terminal.
 fn in_one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let clean = text.lines().map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>());
@@ -166,14 +166,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_lines_are_one() {
+    fn the_last_lines_are_joined() {
         assert_eq!(in_one_line(b"1\n2\n\n3\n4\n\x1b[31m5\n 6 \n"), "2 / 3 / 4 / [31m5 / 6");
         assert_eq!(in_one_line(b""), "");
     }
 
     proptest! {
         #[test]
-        fn whatever_a_server_says_is_one_line(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+        fn any_output_becomes_one_line(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
             prop_assert!(!in_one_line(&bytes).contains(char::is_control));
         }
     }

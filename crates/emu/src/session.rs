@@ -99,7 +99,7 @@ struct Context {
     /// The program and its server, without the orphans that process 1 reaps.
     watched: Vec<Pid>,
     ended: BTreeMap<Pid, ExitReason>,
-    /// Why the program was told to stop early.
+    /// Why the program was stopped early.
     stop_reason: Option<Stopped>,
 }
 
@@ -238,7 +238,7 @@ impl Prepared {
     }
 }
 
-/// Ends the process, and with it everything inside, when the other end of `pipe` closes; `heard` is told of each byte.
+/// Ends the process, and so everything in its PID namespace, when the other end of `pipe` closes. Calls `on_byte` for each byte.
 fn watch_pipe(mut pipe: File, on_byte: impl Fn(u8) + Send + 'static) -> Result<(), EmuError> {
     let watch = move || {
         let mut byte = [0];

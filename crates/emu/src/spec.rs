@@ -1,4 +1,4 @@
-//! What the parent process asks for, and how it arrives: lengths, JSON, the Profile's table.
+//! The request from the parent process and its encoding: lengths, JSON, the Profile's table.
 
 use crate::error::EmuError;
 use crate::gateway::destinations::Reach;
@@ -11,30 +11,30 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What happens when the program runs longer than the Profile.
+/// Behaviour when the program runs longer than the Profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtEnd {
-    /// The Profile begins anew.
+    /// The Profile restarts.
     Loop,
-    /// Its last values stay.
+    /// The Profile's last values hold.
     Hold,
-    /// The program is asked to stop.
+    /// The program gets a signal to stop.
     Stop,
 }
 
-/// Where in the Profile it begins.
+/// Where in the Profile the emulation starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Begin {
-    /// Here.
+    /// At this Profile time.
     At(Time),
-    /// Where the Profile's clock and the machine's agree modulo so many nanoseconds: reconfigurations come at fixed seconds of the minute.
+    /// Where the Profile's clock and the machine's agree modulo this period: reconfigurations happen at fixed seconds of the minute.
     WallClock(Nanos),
 }
 
 impl Begin {
-    /// The Profile's time to begin at, when the machine's clock reads `now`.
+    /// The Profile time at which to start, when the machine's clock reads `now`.
     #[must_use]
     pub fn resolve(self, profile_start: Utc, now: SystemTime) -> Time {
         match self {
@@ -49,8 +49,7 @@ impl Begin {
 }
 
 impl Begin {
-    /// The Profile's time at which it begins anew when it is over at `end`, which is the time since its first beginning: where the clocks agree again, or
-    /// at its own beginning.
+    /// The Profile time at which it restarts when it is over at `end`, in Profile time since the first start: where the clocks agree again, or 0.
     #[must_use]
     pub fn restart_at(self, end: Time) -> Time {
         match self {
@@ -60,31 +59,31 @@ impl Begin {
     }
 }
 
-/// Who makes the traffic.
+/// Source of the traffic.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// A program in the client's namespace; what it prints goes where the parent's goes. Bytes, as the parent got them: an argument need be no UTF-8.
+    /// A program in the client's namespace; it inherits the parent's output. Its words are bytes: an argument need not be UTF-8.
     Program {
         /// Program and arguments.
         command: Vec<OsString>,
         /// A server in the other namespace, run by `/bin/sh -c`.
         server: Option<OsString>,
-        /// File for what the server prints.
+        /// File for the server's output.
         server_log: Option<OsString>,
     },
-    /// The flows of an Experiment, with the kernel's own TCP at both ends.
+    /// The flows of an Experiment, with the kernel's TCP at both ends.
     Race {
-        /// Which.
+        /// The Experiment.
         experiment: Box<Experiment>,
     },
 }
 
-/// One emulation.
+/// Request for one emulation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What the path is called in the tables.
+    /// The path's name in the tables.
     pub role: String,
     /// Seed of the per-packet draws.
     pub seed: u64,
@@ -94,32 +93,32 @@ pub struct Spec {
     pub at_end: AtEnd,
     /// Largest IP packet [bytes].
     pub mtu: u16,
-    /// Time between samples of the sockets.
+    /// Interval of socket samples.
     pub sample_step_ns: Nanos,
-    /// How long a server may take until it listens.
+    /// Timeout for a server to listen.
     pub listen_within_ns: Nanos,
-    /// How long a program may take to end after it was asked to.
+    /// Grace period between the signal to stop and the end.
     pub grace_ns: Nanos,
     /// Congestion controller of the gateway's TCP towards the client; `None`: the kernel's default.
     pub gateway_controller: Option<String>,
-    /// Which destinations a program reaches behind the gateway; a race has no gateway.
+    /// Destinations that a program may reach behind the gateway; a race has no gateway.
     pub internet: Reach,
-    /// Folder for what passes the two ends ([`crate::capture`]); `None`: not captured.
+    /// Folder for packet captures of both ends ([`crate::capture`]); `None`: no capture.
     pub capture: Option<OsString>,
-    /// Settings of both hosts; `None`: the kernel's own.
+    /// Settings of both hosts; `None`: the kernel's defaults.
     pub hosts: Option<HostSpec>,
-    /// Other queues than the Profile's own, where a program makes the traffic; a race's are in its Experiment.
+    /// Queues that replace the Profile's, for a program; a race's are in its Experiment.
     #[serde(default)]
     pub queues: Vec<QueueRule>,
-    /// Who makes the traffic.
+    /// Source of the traffic.
     pub workload: Workload,
 }
 
 impl Spec {
-    /// The Profile with the queues that are asked for.
+    /// The Profile with the requested queues.
     ///
     /// # Errors
-    /// A rule that no hop answers to, or whose parameters cannot be.
+    /// A rule that matches no hop, or with invalid parameters.
     pub fn path(&self, profile: Profile) -> Result<Arc<Profile>, EmuError> {
         let profile = Arc::new(profile);
         Ok(match &self.workload {
@@ -129,7 +128,7 @@ impl Spec {
         })
     }
 
-    /// Congestion notification as the flows of a race ask for it; `None`: as the kernel has it.
+    /// ECN mode that the flows of a race need; `None`: the kernel's default.
     #[must_use]
     pub fn ecn(&self) -> Option<EcnMode> {
         match &self.workload {
@@ -139,13 +138,13 @@ impl Spec {
     }
 }
 
-/// More than this is no specification [bytes].
+/// Largest part of a request [bytes].
 const MAX_PART_BYTES: u64 = 1 << 32;
 
-/// Reads a specification and its Profile: twice a length (u64, little-endian) and as many bytes; the second is [`encode_profile`]'s.
+/// Reads a request and its Profile: two parts, each a length (u64, little-endian) and that many bytes; the second is from [`encode_profile`].
 ///
 /// # Errors
-/// [`EmuError::Spec`] where it is cut short or is not one.
+/// [`EmuError::Spec`] where it is truncated or malformed.
 pub fn read_spec(from: &mut impl Read) -> Result<(Spec, Profile), EmuError> {
     let json = read_part(from)?;
     let spec = serde_json::from_slice(&json).map_err(|e| EmuError::Spec(e.to_string()))?;
@@ -166,7 +165,7 @@ fn read_part(from: &mut impl Read) -> Result<Vec<u8>, EmuError> {
     if part.len() as u64 == length { Ok(part) } else { Err(EmuError::Spec("cut short".to_owned())) }
 }
 
-/// A Profile as bytes, for a process of the same build: metadata and columns, each behind its length.
+/// Encodes a Profile for a process of the same build: metadata and columns, each after its length.
 #[must_use]
 pub fn encode_profile(profile: &Profile) -> Vec<u8> {
     let table = profile.to_table();
@@ -185,10 +184,10 @@ pub fn encode_profile(profile: &Profile) -> Vec<u8> {
     bytes
 }
 
-/// Back from [`encode_profile`].
+/// Decodes a Profile from [`encode_profile`].
 ///
 /// # Errors
-/// [`EmuError::Spec`] where the bytes are cut short, [`EmuError::Profile`] where they are no valid Profile.
+/// [`EmuError::Spec`] where the bytes are truncated, [`EmuError::Profile`] where the Profile is not valid.
 pub fn decode_profile(mut bytes: &[u8]) -> Result<Profile, EmuError> {
     let mut part = || read_part(&mut bytes);
     let metadata = String::from_utf8(part()?).map_err(|e| EmuError::Spec(e.to_string()))?;
@@ -211,26 +210,26 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn seconds_of_the_minute_agree() {
-        // The Profile starts at :05, the machine reads :17.25: 12.25 s into it.
+    fn the_start_agrees_with_the_machines_second_of_the_minute() {
+        // The Profile starts at :05 and the machine's clock reads :17.25, so 12.25 s into the Profile.
         let start = Utc(1_778_403_605_000_000_000);
         let now = UNIX_EPOCH + Duration::from_millis(1_800_000_017_250);
         let minute = Nanos::from_secs(60);
         assert_eq!(Begin::WallClock(minute).resolve(start, now), Time(12_250_000_000));
-        // Also before the Profile's own time.
+        // A clock before the Profile's start gives the same.
         let early = UNIX_EPOCH + Duration::from_millis(17_250);
         assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
     }
 
     #[test]
-    fn seconds_of_the_minute_agree_in_every_passage() {
+    fn every_restart_agrees_with_the_machines_second_of_the_minute() {
         let start = Utc(1_778_403_605_000_000_000);
         let begin = Begin::WallClock(Nanos::from_secs(15));
         let duration = Nanos::from_secs(20);
         let at = |seconds: f64| UNIX_EPOCH + Duration::from_secs(1_800_000_000) + Duration::from_secs_f64(seconds);
         let first = begin.resolve(start, at(3.0));
         assert_eq!(first, Time(13_000_000_000));
-        // It is over after 7 s, and then after every 15.
+        // The first passage lasts 7 s, each later one 15 s.
         let (mut end, mut seconds) = (Time(duration.0), 10.0);
         for _ in 0..3 {
             let restart = begin.restart_at(end);
@@ -239,12 +238,12 @@ mod tests {
             assert_eq!(lasts, 15_000_000_000);
             (end, seconds) = (Time(end.0 + lasts), seconds + lasts as f64 / 1e9);
         }
-        assert_eq!(Begin::At(Time(7)).restart_at(end), Time::ZERO, "as asked");
+        assert_eq!(Begin::At(Time(7)).restart_at(end), Time::ZERO, "a given offset restarts at 0");
     }
 
     proptest! {
         #[test]
-        fn what_is_no_specification_is_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(read_spec(&mut bytes.as_slice()).is_err());
             prop_assert!(decode_profile(&bytes).is_err());
         }

@@ -1,7 +1,7 @@
-//! Where there is no TUN device: a pair of virtual Ethernet devices, one end in the host's namespace, the other in one that nothing else is in, read and
-//! written by a packet socket.
+//! Replacement for a TUN device: a pair of virtual Ethernet devices, one end in the host's namespace, the other in an empty namespace, where a packet
+//! socket reads and writes it.
 //!
-//! The host's end says of itself what a TUN device does: no neighbours to be asked for, aggregates of TCP, checksums left to the device.
+//! The host's end has a TUN device's features: no ARP, TCP segmentation offload, checksum offload.
 
 use crate::error::{EmuError, system};
 use crate::interface::{index, with_netlink};
@@ -24,7 +24,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 sockopt_impl!(
-    /// A virtio header in front of each frame, as a TUN device has it.
+    /// Puts a virtio header in front of each frame, as a TUN device does.
     VirtioHeader,
     SetOnly,
     libc::SOL_PACKET,
@@ -32,7 +32,7 @@ sockopt_impl!(
     libc::c_int
 );
 sockopt_impl!(
-    /// What the socket sends does not come back to it.
+    /// Keeps the socket from receiving its own frames.
     IgnoreOutgoing,
     SetOnly,
     libc::SOL_PACKET,
@@ -40,7 +40,7 @@ sockopt_impl!(
     libc::c_int
 );
 sockopt_impl!(
-    /// What was received, and what found no room, since it was last asked.
+    /// Received and dropped packets since the last read.
     Statistics,
     GetOnly,
     libc::SOL_PACKET,
@@ -65,11 +65,11 @@ const FAR_ADDRESS: [u8; 6] = [0x02, b'b', b'e', b'n', b't', 2];
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// What a packet socket brings.
+/// Input of the packet socket.
 pub enum Received<'a> {
-    /// A packet: its virtio header, the bytes before the packet from which that counts, the packet.
+    /// An IP packet: its virtio header, the length of the link header (virtio offsets include it), and the packet.
     Ip(&'a [u8; HEADER], u16, &'a mut [u8]),
-    /// A frame that is no IP.
+    /// A frame that is not IP.
     Other,
     /// A frame larger than the ring's.
     Cut,
@@ -79,9 +79,9 @@ pub enum Received<'a> {
 pub struct Veth {
     socket: OwnedFd,
     ring: Ring,
-    /// Why the kernel does not finish what the relay cannot; `None`: it does.
+    /// Why unsupported offloads could not be disabled; `None`: they are disabled.
     offload_refused: Option<String>,
-    /// What goes in front of a packet of either version: an empty virtio header, the link header.
+    /// Headers in front of an IPv4 and an IPv6 packet: an empty virtio header, then the link header.
     fronts: [Vec<u8>; 2],
 }
 
@@ -92,18 +92,18 @@ impl Veth {
     /// [`EmuError::Interface`], [`EmuError::System`].
     pub fn create(end: &'static str, name: &'static str, mtu: u16) -> Result<Self, EmuError> {
         let host = gettid().as_raw();
-        // A thread may leave its namespace but, without /proc, not come back: another goes. The socket keeps the namespace that it makes.
+        // Without /proc a thread cannot return to its namespace, so another thread makes the new one. The socket keeps that namespace alive.
         let spawned = thread::scope(|scope| scope.spawn(|| Self::create_in_new_namespace(end, name, mtu, host)).join());
         spawned.map_err(|_| EmuError::Interface { end, operation: "veth pair", reason: "its thread failed".to_owned() })?
     }
 
-    /// In a new namespace, with its near end in that of thread `host`.
+    /// Creates the pair in a new namespace and moves its near end to the namespace of thread `host`.
     fn create_in_new_namespace(end: &'static str, name: &'static str, mtu: u16, host: i32) -> Result<Self, EmuError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(system("network namespace of the relay's end"))?;
         let largest = GSO_BYTES.max(mtu.into());
         let offload_refused = with_netlink(end, |handle| async move {
             let failed = |operation| move |e: rtnetlink::Error| EmuError::Interface { end, operation, reason: e.to_string() };
-            // A program that gives its own end a larger MTU is to be told of it by the relay, rather than lose its packets in between.
+            // The largest MTU: if a program raises its own end's MTU, the relay answers oversized packets, and the pair does not drop them.
             let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(LARGEST_MTU).arp(false).build();
             handle.link().add(pair).execute().await.map_err(failed("veth pair"))?;
             crate::host::try_set_sysctl(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
@@ -123,14 +123,14 @@ impl Veth {
         Self::open(largest, offload_refused).map_err(system("packet socket on the veth pair"))
     }
 
-    /// While the host's end is down, so that nothing is missed.
+    /// Opens the packet socket, while the host's end is down, so that it misses no packet.
     fn open(largest: usize, offload_refused: Option<String>) -> Result<Self, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
         setsockopt(&socket, VirtioHeader, &1)?;
         setsockopt(&socket, IgnoreOutgoing, &1)?;
         let ring = Ring::map(&socket, usize::from(ETHERNET) + largest)?;
-        // An interface's own address names it, without a protocol, so that the socket keeps its.
+        // The interface's own address has no protocol, so `bind` keeps the socket's.
         let far =
             getifaddrs()?.filter(|i| i.interface_name == FAR).find_map(|i| i.address?.as_link_addr().copied()).ok_or(Errno::ENODEV)?;
         bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &far)?;
@@ -138,10 +138,10 @@ impl Veth {
         Ok(Self { socket, ring, offload_refused, fronts: [front(IPV4), front(IPV6)] })
     }
 
-    /// Hands the next frame to `read`. `None`: there is none now.
+    /// Passes the next frame to `read`. `None`: none is waiting.
     ///
     /// # Errors
-    /// What the kernel says of the device.
+    /// The kernel's error for the device.
     pub fn receive<T>(&mut self, read: impl FnOnce(Received<'_>) -> T) -> std::io::Result<Option<T>> {
         let taken = self.ring.read_frame(|frame| {
             let Some(Frame { header, bytes }) = frame else { return read(Received::Cut) };
@@ -151,7 +151,7 @@ impl Veth {
             }
         });
         if taken.is_none() {
-            // Memory says nothing of a device that is gone.
+            // The ring does not show that the device is gone.
             match getsockopt(&self.socket, SocketError)? {
                 0 => {}
                 error => return Err(Errno::from_raw(error).into()),
@@ -160,22 +160,22 @@ impl Veth {
         Ok(taken)
     }
 
-    /// Hands a packet to the host's kernel.
+    /// Writes a packet to the host's kernel.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn send(&self, packet: &[u8]) -> Result<(), Errno> {
         let front = &self.fronts[usize::from(packet.first().is_some_and(|b| b >> 4 == 6))];
         writev(&self.socket, &[IoSlice::new(front), IoSlice::new(packet)]).map(drop)
     }
 
-    /// Why the kernel does not finish before the relay gets it what the relay cannot; `None`: it does.
+    /// Why unsupported offloads could not be disabled; `None`: they are disabled.
     #[must_use]
     pub fn offload_refused(&self) -> Option<&str> {
         self.offload_refused.as_deref()
     }
 
-    /// For whoever counts the losses at the end.
+    /// A counter of packets that did not fit the ring.
     ///
     /// # Errors
     /// [`EmuError::System`].
@@ -190,11 +190,11 @@ impl AsFd for Veth {
     }
 }
 
-/// What found no room in a device's ring.
+/// Counter of packets that did not fit a device's ring.
 pub struct DropCounter(OwnedFd);
 
 impl DropCounter {
-    /// Packets, since it was last asked.
+    /// Packets dropped since the last call.
     ///
     /// # Errors
     /// [`EmuError::System`].

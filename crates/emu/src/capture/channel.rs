@@ -1,21 +1,20 @@
-//! Between the relay and the writer: two queues of one producer and one consumer that never wait (`rtrb`), packets one way and emptied buffers the other.
+//! The channel from the relay to the writer: two wait-free single-producer single-consumer queues (`rtrb`), one for packets and one for returned buffers.
 //!
-//! The relay's side makes every content and gets every one back, so the writer, which may be interrupted at any moment, never holds the lock of the
-//! allocator's that the relay would wait for; and how much memory there is of them is bounded.
+//! Only the relay's side allocates and frees buffers. So the writer, which may be preempted at any time, never holds an allocator lock that the relay
+//! needs, and the memory is bounded.
 
 use super::{Record, StageTime};
 use rtrb::{Consumer, PopError, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Packets on their way to the writer: half a second of 1500-byte packets at 1.5 Gbit/s. Chosen here.
+/// Most packets queued for the writer: half a second of 1500-byte packets at 1.5 Gbit/s. Chosen here.
 const MAX_QUEUED: usize = 1 << 16;
 
-/// Memory of all packets that the capture holds, on their way to the writer or waiting there for an earlier one's fate [bytes]. Chosen here: a second of
-/// 1.5 Gbit/s.
+/// Most memory of captured packets, queued for the writer or held there for an earlier packet's fate [bytes]. Chosen here: a second of 1.5 Gbit/s.
 const MAX_BYTES: usize = 192 << 20;
 
-/// A packet's bytes, and where its time went.
+/// A packet's bytes, and its time in each stage.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub bytes: Vec<u8>,
@@ -23,40 +22,40 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Memory that it takes [bytes].
+    /// Allocated memory [bytes].
     pub fn size(&self) -> usize {
         self.bytes.capacity() + self.stage_times.capacity() * size_of::<StageTime>()
     }
 }
 
-/// What a packet takes beside its content: its record, its places in the writer's orders and the allocator's own, rounded up.
+/// Memory of a packet beside its content: its record, its entries in the writer's buffers and the allocator's overhead, rounded up [bytes].
 pub(super) const OVERHEAD: usize = 512;
 
-/// The relay's side.
+/// The sender half, for the relay.
 pub(super) struct RecordSender {
     to: Producer<Record>,
     spare: Consumer<Content>,
-    /// Of all contents there are, wherever they are.
+    /// Memory of all existing contents [bytes].
     allocated: usize,
     max_bytes: usize,
     missed: Arc<AtomicU64>,
 }
 
-/// The writer's side.
+/// The receiver half, for the writer.
 pub(super) struct RecordReceiver {
     from: Consumer<Record>,
     back: Producer<Content>,
     missed: Arc<AtomicU64>,
 }
 
-/// Both sides.
+/// Creates both halves.
 pub(super) fn channel() -> (RecordSender, RecordReceiver) {
     bounded(MAX_BYTES)
 }
 
 fn bounded(max_bytes: usize) -> (RecordSender, RecordReceiver) {
     let (to, from) = RingBuffer::new(MAX_QUEUED);
-    // As many as there can be: a content always finds its way back.
+    // Room for every content, so that returning one never fails.
     let (back, spare) = RingBuffer::new(max_bytes / OVERHEAD);
     let missed = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&missed);
@@ -64,7 +63,7 @@ fn bounded(max_bytes: usize) -> (RecordSender, RecordReceiver) {
 }
 
 impl RecordSender {
-    /// A copy of `packet`, with `stages` places for where its time went; `None`: there is no memory for it within the bound.
+    /// Copies `packet`, with capacity for `stages` stage times; `None`: the memory bound is reached.
     pub fn copy(&mut self, packet: &[u8], stages: usize) -> Option<Content> {
         loop {
             let (mut content, new) = match self.spare.pop() {
@@ -86,17 +85,17 @@ impl RecordSender {
             if new > 0 {
                 return None;
             }
-            // Too small, and no room to grow: it makes some.
+            // The buffer is too small and cannot grow: free it to make room.
             self.allocated -= OVERHEAD + before;
         }
     }
 
-    /// Sends it on its way. What finds no room is counted.
+    /// Sends a record. Counts it as missed if it is `None` or the queue is full.
     pub fn send(&mut self, record: Option<Record>) {
         let refused = record.map(|record| self.to.push(record));
         match refused {
             Some(Ok(())) => return,
-            // The relay's own again.
+            // The record was returned and is freed here.
             Some(Err(rtrb::PushError::Full(record))) => self.allocated -= OVERHEAD + record.content.size(),
             None => {}
         }
@@ -104,20 +103,20 @@ impl RecordSender {
     }
 }
 
-/// What the writer finds.
+/// Result of a receive.
 pub(super) enum Received {
     /// A packet.
     Packet(Record),
-    /// Nothing now.
+    /// The queue is empty.
     Nothing,
-    /// Nothing any more: the relay has ended.
+    /// The queue is empty and the relay has ended.
     End,
 }
 
 impl RecordReceiver {
     /// The next packet.
     pub fn take(&mut self) -> Received {
-        let ended = self.from.is_abandoned(); // asked first: what was sent before the end is found then
+        let ended = self.from.is_abandoned(); // read first, so that packets sent before the end are received
         match self.from.pop() {
             Ok(record) => Received::Packet(record),
             Err(PopError::Empty) if ended => Received::End,
@@ -125,12 +124,12 @@ impl RecordReceiver {
         }
     }
 
-    /// The content of a packet that is written.
+    /// Returns a content to the relay.
     pub fn return_content(&mut self, content: Content) {
-        let _ = self.back.push(content); // there is room
+        let _ = self.back.push(content); // it never fails
     }
 
-    /// Packets that found no room so far.
+    /// Packets missed so far.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
@@ -148,8 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever sizes come, and however much the writer takes and holds: what there is, counted afresh, is within the bound and as counted, and each packet is
-        /// there or missed.
+        /// For any sizes and any pace of the writer: memory stays within the bound and equals the count, and each packet is received or missed.
         #[test]
         fn memory_is_bounded_and_every_packet_counted(
             steps in prop::collection::vec((prop_oneof![Just(40_usize), Just(1500), 0_usize..65_000], 0_usize..4, any::<bool>()), 1..400),
@@ -190,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_the_end_is_found() {
+    fn packets_sent_before_the_end_are_received() {
         let (mut sender, mut receiver) = bounded(1 << 16);
         assert!(matches!(receiver.take(), Received::Nothing));
         let copy = sender.copy(b"last", 0);
         sender.send(copy.map(record));
         drop(sender);
-        assert!(matches!(receiver.take(), Received::Packet(reason) if reason.content.bytes == b"last"));
+        assert!(matches!(receiver.take(), Received::Packet(record) if record.content.bytes == b"last"));
         assert!(matches!(receiver.take(), Received::End));
     }
 }

@@ -1,10 +1,10 @@
-//! What the path did with a packet, in words.
+//! Packet comments: a packet's fate on the path as text.
 
 use super::{Fate, StageTime};
 use bentpipe_link::DropCause;
 use bentpipe_profile::{EventKind, Nanos, Profile, Time};
 
-/// Of the packet where it was sent: its number among those of its direction, its fate, and where its time went.
+/// Comment of a packet in its sender's capture: its number in its direction, its fate, and its time in each stage.
 #[must_use]
 pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate, stage_times: &[StageTime]) -> String {
     let outcome = match *fate {
@@ -22,7 +22,7 @@ pub(super) fn sent(profile: &Profile, number: u64, fate: &Fate, stage_times: &[S
     format!("#{number} {outcome}{}", describe_stages(profile, stage_times))
 }
 
-/// Where the time went: by hop, in the order in which they were passed, its parts in the order of the elements.
+/// Time in each stage, by hop and part, in path order.
 fn describe_stages(profile: &Profile, stage_times: &[StageTime]) -> String {
     let at = |one: &StageTime| hop_of(profile, one.route, one.position);
     let hops = stage_times.chunk_by(|a, b| at(a) == at(b)).map(|parts| {
@@ -33,14 +33,14 @@ fn describe_stages(profile: &Profile, stage_times: &[StageTime]) -> String {
     if text.is_empty() { text } else { format!(" [{text}]") }
 }
 
-/// Of the packet where it was received; `sent_unix_ns`: when it was sent.
+/// Comment of a packet in its receiver's capture; `sent_unix_ns`: when it was sent.
 #[must_use]
 pub(super) fn received(number: u64, sent_unix_ns: u64, delay: Nanos, late: Nanos) -> String {
     let (seconds, rest) = (sent_unix_ns / 1_000_000_000, sent_unix_ns % 1_000_000_000);
     format!("#{number} sent at {seconds}.{rest:09}, due after {} ms one way, handed on {} ms late", ms(delay), ms(late))
 }
 
-/// Milliseconds to the nanosecond.
+/// Formats a time in milliseconds with nanosecond precision.
 fn ms(span: Nanos) -> String {
     format!("{}.{:06}", span.0 / 1_000_000, span.0 % 1_000_000)
 }
@@ -68,7 +68,7 @@ fn cause_name(profile: &Profile, cause: DropCause, hop: Option<usize>, at: Time)
     }
 }
 
-/// The event that struck the hop at that moment.
+/// The event at the hop at that time.
 fn event(profile: &Profile, hop: Option<usize>, at: Time) -> &'static str {
     let first = profile.events().partition_point(|event| event.at_ns < at);
     let mut then = profile.events()[first..].iter().take_while(|event| event.at_ns == at);
@@ -120,7 +120,7 @@ mod tests {
         Profile::new("p".to_owned(), start, duration, Basis::OneWay, provenance, hops, routes, vec![event]).unwrap()
     }
 
-    /// What is said of a packet that goes up from `at` on.
+    /// The comment of a packet sent up at `at`.
     fn comment_for(profile: &Profile, at: Time) -> String {
         let mut network = Network::new(&[profile], Streams::new(0)).unwrap();
         network.record_stages();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_network_did_is_what_is_said() {
+    fn a_comment_states_the_packets_fate() {
         let after_it = Time(20_000_000);
         let outage = profile(0, EventKind::Outage);
         let delivered = "#7 delivered: 20.000000 ms one way over access > transit [access: 10.000000 ms propagation; transit: 10.000000 ms propagation]";
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_received_packet_says_when_it_was_sent() {
+    fn a_received_packets_comment_has_its_send_time() {
         let text = received(3, 1_778_403_600_000_000_042, Nanos(15_000_001), Nanos(31));
         assert_eq!(text, "#3 sent at 1778403600.000000042, due after 15.000001 ms one way, handed on 0.000031 ms late");
     }

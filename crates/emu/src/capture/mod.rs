@@ -1,11 +1,11 @@
-//! What passes the two ends of the path, as pcapng: what each end sent, as it enters the path, and what it got, as it leaves; whole IP packets,
-//! with what the path did with them as comments.
+//! Packet captures of both ends of the path as pcapng: sent packets as they enter the path, received ones as they leave it. Whole IP packets, with
+//! their fate on the path as comments.
 //!
 //! ```text
 //!   relay ── Tap ── bounded channel ──▶ writer (a thread of its own) ──▶ client.pcapng, server.pcapng
 //! ```
-//! A packet goes to the writer when its fate is known, with its content: the relay copies it, and never waits ([`channel`]). What finds no room is
-//! counted, not written.
+//! A packet goes to the writer when its fate is known. The relay copies its content and never blocks ([`channel`]). Packets that do not fit the channel
+//! are counted, not written.
 
 mod channel;
 mod comment;
@@ -25,47 +25,47 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// What became of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It left the path.
     Delivered {
-        /// Between entering and when it was due at the other end.
+        /// From its entry to its due time at the other end.
         delay: Nanos,
-        /// When it was handed on.
+        /// When the relay delivered it.
         handed_at: Time,
-        /// How long after it was due.
+        /// Delivery time minus due time.
         late: Nanos,
-        /// Whether the kernel, or the gateway, took it.
+        /// Whether the kernel or the gateway accepted it.
         is_accepted: bool,
-        /// The Profile's route that it followed last.
+        /// The Profile's route that it followed last (index).
         route: u16,
     },
-    /// It was lost.
+    /// It was dropped.
     Dropped {
-        /// Why.
+        /// Cause.
         cause: DropCause,
-        /// How long after it entered.
+        /// Time since its entry.
         after: Nanos,
-        /// When, as the Profile has it.
+        /// Profile time of the drop.
         at: Time,
         /// The Profile's route that it followed.
         route: u16,
-        /// The place in it.
+        /// The hop's position in the route.
         position: u16,
     },
-    /// There was no path.
+    /// There was no route.
     NoRoute,
-    /// It was inside when the run ended.
+    /// It was on the path when the run ended.
     Held,
 }
 
-/// Where a packet was, and how long.
+/// Time that a packet spent in one part of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StageTime {
     /// The Profile's route that it followed.
     route: u16,
-    /// The place in it.
+    /// The hop's position in the route.
     position: u16,
     part: Part,
     span: Nanos,
@@ -74,16 +74,16 @@ pub(crate) struct StageTime {
 /// One packet for the writer. Times are the relay's.
 pub(crate) struct Record {
     direction: Direction,
-    /// Among those of its direction.
+    /// Packet number in its direction.
     number: u64,
     sent: Time,
     content: Content,
     fate: Fate,
-    /// Of each end, up to when nothing earlier can come any more.
+    /// For each end: no packet from before this time will follow.
     upto: [Time; 2],
 }
 
-/// A packet inside.
+/// A packet on the path.
 #[derive(Clone, Copy)]
 struct Entry {
     direction: Direction,
@@ -91,26 +91,26 @@ struct Entry {
     number: u64,
 }
 
-/// Where the packets went that the relay knows by one handle, one after the other.
+/// Record of the current packet of one of the relay's buffer indices.
 struct Transit {
-    /// The one that has it now.
+    /// The packet.
     entry: Entry,
-    /// When it was done with what is known, by the Profile's time.
+    /// Profile time up to which `stage_times` are complete.
     until: Time,
     stage_times: Vec<StageTime>,
 }
 
-/// The relay's side.
+/// The relay's side of the capture.
 pub struct Tap {
     to: RecordSender,
-    /// What is inside, by direction: when it entered, and its number.
+    /// Packets on the path, by direction: entry time and number.
     inside: [BTreeSet<(Time, u64)>; 2],
     next: [u64; 2],
-    /// By the relay's handle to the content.
+    /// By the relay's buffer index.
     transits: Vec<Transit>,
 }
 
-/// Starts the writer.
+/// Starts the writer's thread.
 ///
 /// # Errors
 /// No thread left.
@@ -124,7 +124,7 @@ pub fn start(files: Files, profile: Arc<Profile>, anchor: Anchor) -> Result<(Tap
 }
 
 impl Tap {
-    /// The content of a packet that is about to be handed on, which may change it. `None`: there is no room for it.
+    /// Copies a packet before its delivery, which may change it. `None`: there is no room for it.
     #[must_use]
     pub(crate) fn copy(&mut self, body: u32, packet: &[u8]) -> Option<Content> {
         let stage_times = self.transits.get(body as usize).map_or(&[][..], |transit| &transit.stage_times);
@@ -133,7 +133,7 @@ impl Tap {
         Some(content)
     }
 
-    /// A packet entered at `sent`, by the Profile's time at `packet.at`; the relay knows it by its `body` until its fate is told.
+    /// Records that a packet entered at `sent`, Profile time `packet.at`. Its `body` identifies it until its fate is recorded.
     pub fn entered(&mut self, packet: &Packet, sent: Time) {
         let number = self.number(packet.direction);
         let entry = Entry { direction: packet.direction, sent, number };
@@ -147,7 +147,7 @@ impl Tap {
         self.inside[packet.direction as usize].insert((sent, number));
     }
 
-    /// A packet is done with a part of its way.
+    /// Records that a packet finished a stage.
     pub fn record_stage(&mut self, stage: &Stage) {
         let Some(transit) = self.transits.get_mut(stage.body as usize) else { return };
         let span = stage.until.since(transit.until);
@@ -157,7 +157,7 @@ impl Tap {
         }
     }
 
-    /// It came out at the other end at `handed`. Nothing that enters from now on does so before `now`.
+    /// Records a delivery at `handed_at`. Later packets enter at `now` or after.
     pub(crate) fn delivered(
         &mut self,
         packet: &Packet,
@@ -171,7 +171,7 @@ impl Tap {
         self.finish(packet.body, content, fate, now);
     }
 
-    /// It was lost.
+    /// Records a drop.
     pub fn dropped(&mut self, packet: &Packet, content: &[u8], cause: DropCause, now: Time) {
         let (after, at) = (packet.at.since(packet.entered), packet.at);
         let fate = Fate::Dropped { cause, after, at, route: packet.route, position: packet.position };
@@ -179,14 +179,14 @@ impl Tap {
         self.finish(packet.body, content, fate, now);
     }
 
-    /// There was no path for a packet.
+    /// Records a packet without a route.
     pub fn refused(&mut self, direction: Direction, content: &[u8], now: Time) {
         let number = self.number(direction);
         let content = self.to.copy(content, 0);
         self.send(Entry { direction, sent: now, number }, content, Fate::NoRoute, now);
     }
 
-    /// The run is over, and these are still inside: the relay's contents by its handles.
+    /// Records the packets still on the path at the end; `bodies` are the relay's buffers.
     pub fn close(&mut self, bodies: &[Option<Buffer>], now: Time) {
         for (body, buffer) in (0..).zip(bodies) {
             if let Some(buffer) = buffer {
@@ -211,7 +211,7 @@ impl Tap {
 
     fn send(&mut self, entry: Entry, content: Option<Content>, fate: Fate, now: Time) {
         let oldest = |inside: &BTreeSet<(Time, u64)>| inside.first().map_or(now, |(sent, _)| *sent).min(now);
-        // What the client sends goes up, what the server sends down.
+        // Index 0: up, sent by the client; index 1: down, sent by the server.
         let upto = [oldest(&self.inside[0]), oldest(&self.inside[1])];
         let Entry { direction, sent, number } = entry;
         self.to.send(content.map(|content| Record { direction, number, sent, content, fate, upto }));

@@ -1,10 +1,10 @@
-//! Puts into order of time what becomes known in another order.
+//! Sorts packets by time that become known in another order.
 
 use bentpipe_profile::Time;
 use std::collections::BTreeMap;
 
-/// Holds what may still be overtaken by something earlier. What it holds is bounded: beyond `most_bytes` the earliest goes, and what comes later
-/// with a time before it is out of order.
+/// Holds items until no earlier one can arrive. Its memory is bounded: beyond `max_bytes` it releases the earliest, and an item that arrives later with an
+/// earlier time is out of order.
 pub struct ReorderBuffer<T> {
     held: BTreeMap<(Time, u64), (usize, T)>,
     bytes: usize,
@@ -13,20 +13,20 @@ pub struct ReorderBuffer<T> {
 }
 
 impl<T> ReorderBuffer<T> {
-    /// Empty.
+    /// Creates an empty buffer.
     #[must_use]
     pub const fn new(max_bytes: usize) -> Self {
         Self { held: BTreeMap::new(), bytes: 0, max_bytes, count: 0 }
     }
 
-    /// Takes what happened `at`; of one time, first come is first.
+    /// Inserts an item of time `at`; items of one time keep their order of insertion.
     pub fn insert(&mut self, at: Time, bytes: usize, item: T) {
         self.held.insert((at, self.count), (bytes, item));
         self.count += 1;
         self.bytes += bytes;
     }
 
-    /// The earliest, if nothing earlier than `upto` can still come, or if there is too much to wait for it.
+    /// Returns the earliest item if its time is at most `upto`, before which nothing more can arrive, or if the buffer is over its bound.
     pub fn pop(&mut self, upto: Time) -> Option<(Time, T)> {
         let first = self.held.first_entry()?;
         let at = first.key().0;
@@ -45,9 +45,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Packets come in order of entering and become known in any order; the horizon is the oldest that is not known yet.
+        /// Packets enter in order and become known in any order; `upto` is the entry time of the oldest unknown packet.
         #[test]
-        fn with_room_the_order_is_that_of_time(gaps in prop::collection::vec(0_u64..3, 1..200), picks in prop::collection::vec(any::<prop::sample::Index>(), 200)) {
+        fn items_leave_in_order_of_time_within_the_bound(gaps in prop::collection::vec(0_u64..3, 1..200), picks in prop::collection::vec(any::<prop::sample::Index>(), 200)) {
             let times: Vec<Time> = gaps.iter().scan(0, |t, gap| { *t += gap; Some(Time(*t)) }).collect();
             let mut unknown: Vec<(usize, Time)> = times.iter().copied().enumerate().collect();
             let mut buffer = ReorderBuffer::new(usize::MAX);
@@ -67,9 +67,9 @@ mod tests {
             prop_assert_eq!(numbers, (0..times.len()).collect::<Vec<_>>());
         }
 
-        /// Whatever comes, nothing is lost and no more is held than there is room for.
+        /// For any items, none is lost and the held bytes stay within the bound.
         #[test]
-        fn it_never_holds_more_than_it_may(items in prop::collection::vec((0_u64..100, 0_usize..40), 1..200), max_bytes in 0_usize..200) {
+        fn the_held_bytes_are_bounded(items in prop::collection::vec((0_u64..100, 0_usize..40), 1..200), max_bytes in 0_usize..200) {
             let mut buffer = ReorderBuffer::new(max_bytes);
             let mut held = BTreeMap::new();
             for (number, &(at, bytes)) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The thread that writes, at the ordinary priority: it may be late, the relay must not.
+//! The capture's writer thread. It has ordinary priority: it may be late, the relay must not.
 
 use super::channel::{OVERHEAD, Received, RecordReceiver};
 use super::reorder::ReorderBuffer;
@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Between looks at an empty channel. It is looked at, not waited for: waking a sleeper would cost the relay a system call for each packet.
+/// Poll interval of an empty channel. The writer polls because a wake-up would cost the relay a system call for each packet.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Memory of the packets that wait for an earlier one's fate, at each end [bytes]: a third of what the capture may hold. Chosen here.
+/// Most memory of packets held for an earlier packet's fate, at each end [bytes]: a third of the capture's bound. Chosen here.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// Bytes written at once, at the most: whole blocks.
+/// Buffered bytes at which whole blocks are written to the file.
 const FLUSH_BYTES: usize = 1 << 20;
 
 /// `if_tsresol`: units of 10^-9 s.
@@ -37,20 +37,20 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// What became of it.
+/// Outcome of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CaptureReport {
     /// Packets in the files, the client's first.
     pub written: [u64; 2],
-    /// Packets that the writer was not quick enough for: in neither file.
+    /// Packets in neither file, because the writer was too slow.
     pub not_captured: u64,
-    /// Packets that stand behind later ones: more passed them inside the path than the writer may hold back.
+    /// Packets written after later ones: more overtook them on the path than the writer may hold back.
     pub out_of_order: u64,
-    /// Why the files end before the run; `None`: they do not.
+    /// Why the files end before the run; `None`: they are complete.
     pub failed: Option<String>,
 }
 
-/// One moment on both clocks.
+/// One instant on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
     /// Nanoseconds since 1970, UTC.
@@ -65,7 +65,7 @@ impl Anchor {
     }
 }
 
-/// The two files, begun: the client's and the server's.
+/// The capture files of client and server.
 pub struct Files([Trace; 2]);
 
 impl Files {
@@ -154,7 +154,7 @@ impl Trace {
         self.flush()
     }
 
-    /// Whole blocks to the file: what was written stays if the process is killed.
+    /// Writes whole blocks to the file, which stay readable if the process is killed.
     fn flush(&mut self) -> Result<(), PcapError> {
         let blocks = self.blocks.get_mut();
         let written = self.file.write_all(blocks);
@@ -183,7 +183,7 @@ impl Writer {
         Self { traces: files.0, buffers, profile, anchor, failed: None, last: anchor.at }
     }
 
-    /// Writes until the other side of the channel is gone.
+    /// Writes until the relay has ended.
     pub(super) fn run(mut self, mut from: RecordReceiver) -> CaptureReport {
         loop {
             match from.take() {
@@ -244,7 +244,7 @@ impl Writer {
         self.try_write(|traces| traces[end].packet(unix_ns, &record.content.bytes, flags, text));
     }
 
-    /// A disk that refuses ends the files, not the run.
+    /// Runs `work`; after a write error no more is written, but the run goes on.
     fn try_write(&mut self, work: impl FnOnce(&mut [Trace; 2]) -> Result<(), PcapError>) {
         if self.failed.is_some() {
             return;
@@ -294,7 +294,7 @@ mod tests {
         Arc::new(made.unwrap())
     }
 
-    /// What is said of `passing` packets that are lost while the first is still inside, by a writer that may hold `most` bytes back.
+    /// Report and comments after `passing` packets are dropped while the first is still on the path; the writer may hold `max_bytes`.
     fn written(passing: u64, max_bytes: usize) -> (CaptureReport, Vec<String>) {
         let folder = std::env::temp_dir().join(format!("bentpipe-writer-{}-{passing}-{max_bytes}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_is_said_and_nothing_is_lost() {
+    fn packets_out_of_order_are_reported_and_none_is_lost() {
         let (report, comments) = written(50, usize::MAX);
         assert_eq!(report, CaptureReport { written: [51, 0], not_captured: 0, out_of_order: 0, failed: None });
         assert_eq!(comments, [""; 0]);

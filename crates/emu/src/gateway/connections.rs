@@ -1,43 +1,43 @@
-//! TCP connections that the gateway terminates: what the client connected to, and as whom the server's kernel sees it.
+//! TCP connections that the gateway terminates: the client's destination, and the client's address as the server's kernel sees it.
 //!
-//! Two connections of the client's to different destinations may have the same port of its own (Linux looks for four-tuples that are free). At the
-//! gateway end all have one destination, the listening socket; so each has an *alias*, the client's port if it is free, else another.
+//! Two of the client's connections to different destinations may use the same local port (Linux looks for free four-tuples). At the gateway all have one
+//! destination, the listening socket. So each has an *alias*: the client's port if it is free, else another.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// How long an ended connection's packets are still known (RFC 5382 REQ-5: transitory connections 4 minutes).
+/// How long packets of an ended connection are still forwarded (RFC 5382 REQ-5: transitory connections 4 minutes).
 const LINGER: Duration = Duration::from_secs(240);
 
-/// Between looks for ended connections (chosen here: seldom, for it goes through all).
+/// Interval between removals of ended connections. Chosen here: long, since each walks through all.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// A connection as the client knows it.
+/// A connection as the client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
-    /// Its own end.
+    /// The client's endpoint.
     pub client: SocketAddr,
-    /// What it connected to.
+    /// The endpoint it connects to.
     pub destination: SocketAddr,
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Debug)]
 pub enum Stage {
-    /// The gateway connects outside; the client's SYN waits.
+    /// The gateway connects to the destination; the client's SYN waits.
     Connecting(Vec<u8>),
-    /// Packets pass.
+    /// Packets are forwarded.
     Open,
-    /// The gateway is through with it; last packets pass. With the time of the last one.
+    /// The gateway has closed it; late packets are still forwarded. With the time of the last one.
     Ended(Instant),
 }
 
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// The client's end as the server's kernel sees it.
+    /// The client's endpoint as the server's kernel sees it.
     pub alias: SocketAddr,
     /// See [`Stage`].
     pub stage: Stage,
@@ -48,7 +48,7 @@ pub struct Connection {
 pub struct Connections {
     by_flow: BTreeMap<Flow, Connection>,
     by_alias: BTreeMap<SocketAddr, Flow>,
-    /// Where the next port is looked for when a client's own is taken, and how many of its address are: so that no look goes through all of them.
+    /// By client address: where the search for a free port continues, and how many are taken, so that no search walks through all.
     ports: BTreeMap<IpAddr, Ports>,
     swept: Instant,
 }
@@ -59,7 +59,7 @@ struct Ports {
     taken: usize,
 }
 
-/// Ports that the gateway gives; the client's own may be a lower one.
+/// Ports of aliases other than the client's own, which may be lower.
 const ALIAS_PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
 
 impl Default for Connections {
@@ -69,7 +69,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// The connection of a packet from the client.
+    /// Returns the connection of a packet from the client.
     pub fn get(&mut self, flow: Flow) -> Option<&mut Connection> {
         let connection = self.by_flow.get_mut(&flow)?;
         if let Stage::Ended(last) = &mut connection.stage {
@@ -78,13 +78,13 @@ impl Connections {
         Some(connection)
     }
 
-    /// Whose connection a packet to `alias` belongs to.
+    /// Returns the flow of a packet to `alias`.
     #[must_use]
     pub fn flow_of(&self, alias: SocketAddr) -> Option<Flow> {
         self.by_alias.get(&alias).copied()
     }
 
-    /// Begins a connection, or begins an ended one anew; `None`: every port is taken.
+    /// Adds a connection, or reopens an ended one, and returns its alias; `None`: every port is taken.
     pub fn begin(&mut self, flow: Flow, syn: &[u8]) -> Option<SocketAddr> {
         self.sweep();
         let alias = match self.by_flow.get(&flow) {
@@ -109,7 +109,7 @@ impl Connections {
         alias
     }
 
-    /// Packets may pass from now on; the SYN that waited.
+    /// Opens a connection; returns the SYN that waited.
     pub fn open(&mut self, alias: SocketAddr) -> Option<(Flow, Vec<u8>)> {
         let flow = self.flow_of(alias)?;
         let connection = self.by_flow.get_mut(&flow)?;
@@ -119,14 +119,14 @@ impl Connections {
         }
     }
 
-    /// The gateway is through with it.
+    /// Marks a connection as ended.
     pub fn end(&mut self, alias: SocketAddr) {
         if let Some(connection) = self.flow_of(alias).and_then(|flow| self.by_flow.get_mut(&flow)) {
             connection.stage = Stage::Ended(Instant::now());
         }
     }
 
-    /// It came to nothing; the SYN that waited.
+    /// Removes a failed connection; returns the SYN that waited.
     pub fn fail(&mut self, alias: SocketAddr) -> Option<Vec<u8>> {
         let flow = self.by_alias.remove(&alias)?;
         self.ports.entry(alias.ip()).and_modify(|ports| ports.taken -= 1);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_port_to_two_destinations_is_two_connections() {
+    fn one_port_to_two_destinations_has_two_aliases() {
         let mut table = Connections::default();
         let (one, two) = (flow("100.64.0.2:40000", "192.0.2.1:80"), flow("100.64.0.2:40000", "192.0.2.2:80"));
         let first = table.begin(one, b"one").unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_forgotten_and_its_port_free() {
+    fn a_failed_connection_frees_its_port() {
         let mut table = Connections::default();
         let one = flow("[fd00::2]:65535", "[2001:db8::1]:80");
         let alias = table.begin(one, b"syn").unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn when_every_port_is_taken_there_is_none_until_one_is_free() {
+    fn begin_fails_while_every_port_is_taken() {
         let mut table = Connections::default();
         let to =
             |host: u32| Flow { client: "100.64.0.2:40000".parse().unwrap(), destination: SocketAddr::new(IpAddr::V4(host.into()), 80) };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_one_begins_anew_as_itself() {
+    fn a_reopened_connection_keeps_its_alias() {
         let mut table = Connections::default();
         let one = flow("100.64.0.2:40000", "192.0.2.1:80");
         let alias = table.begin(one, b"").unwrap();

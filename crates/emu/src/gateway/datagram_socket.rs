@@ -1,5 +1,5 @@
-//! A socket of the machine's for one flow of datagrams. What its receive buffer has no room for is lost by the kernel, silently unless one asks:
-//! `SO_RXQ_OVFL` tells with each datagram how many were.
+//! A socket on the machine's network for one datagram flow. The kernel silently drops datagrams that do not fit its receive buffer; `SO_RXQ_OVFL` reports
+//! their number with each datagram.
 
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, RxqOvfl};
@@ -12,8 +12,8 @@ use std::os::fd::AsRawFd;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// Asked for as a receive buffer [bytes]: a millisecond and more of 10 Gbit/s with the kernel's own bookkeeping (chosen here). Without
-/// `CAP_NET_ADMIN` the kernel gives up to `net.core.rmem_max`.
+/// Requested receive buffer [bytes]: over a millisecond of 10 Gbit/s with the kernel's overhead. Chosen here. Without `CAP_NET_ADMIN` the kernel gives
+/// at most `net.core.rmem_max`.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// See the module.
@@ -22,20 +22,20 @@ pub struct DatagramSocket {
     lost: Cell<u32>,
 }
 
-/// What was received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes of the datagram.
+    /// Its length [bytes].
     pub bytes: usize,
-    /// Datagrams that were lost between the last one and this.
+    /// Datagrams dropped since the previous one.
     pub lost: u32,
 }
 
 impl DatagramSocket {
-    /// To `peer`, for UDP, or for ICMP echoes (a ping socket).
+    /// Opens a socket connected to `peer`, for UDP, or for ICMP echoes (a ping socket).
     ///
     /// # Errors
-    /// What the kernel says; of ping sockets `EACCES` where `net.ipv4.ping_group_range` does not have the user's group.
+    /// The kernel's error; `EACCES` for a ping socket where `net.ipv4.ping_group_range` does not include the user's group.
     pub fn open(echo: bool, peer: SocketAddr) -> io::Result<Self> {
         let protocol = match (echo, peer) {
             (false, _) => Protocol::UDP,
@@ -54,16 +54,16 @@ impl DatagramSocket {
     /// Sends at once or not at all.
     ///
     /// # Errors
-    /// What the kernel says, also of an earlier datagram's fate; then this one was not sent.
+    /// The kernel's error, which may belong to an earlier datagram; this one was not sent.
     pub fn send(&self, payload: &[u8]) -> io::Result<()> {
-        // Not by the runtime, which takes a new socket for busy until it has heard of it.
+        // Not through the runtime, which treats a new socket as busy until its first event.
         SockRef::from(&self.socket).send(payload).map(drop)
     }
 
-    /// The next datagram.
+    /// Receives the next datagram.
     ///
     /// # Errors
-    /// What the kernel says of a datagram's fate.
+    /// The kernel's error for an earlier datagram.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         self.socket.async_io(Interest::READABLE | Interest::ERROR, || self.take(buffer)).await
     }
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_had_no_room_is_told() {
+    fn dropped_datagrams_are_reported() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             let socket = DatagramSocket::open(false, peer.local_addr().unwrap()).unwrap();
-            SockRef::from(&socket.socket).set_recv_buffer_size(1).unwrap(); // the kernel's least
+            SockRef::from(&socket.socket).set_recv_buffer_size(1).unwrap(); // the kernel's minimum
             let own = socket.socket.local_addr().unwrap();
             let sent = 100_u8;
             for i in 0..sent {
@@ -101,8 +101,8 @@ mod tests {
                 (seen, lost, last) = (seen + 1, lost + received.lost, buffer[0]);
                 assert_eq!(received.bytes, 500);
             }
-            assert!(last < sent - 1, "some had no room");
-            // The next one brings the count.
+            assert!(last < sent - 1, "some did not fit");
+            // The next datagram carries the count.
             peer.send_to(&[sent; 500], own).unwrap();
             lost += socket.receive(&mut buffer).await.unwrap().lost;
             assert_eq!((seen + lost, buffer[0]), (u32::from(sent), sent));

@@ -1,4 +1,4 @@
-//! UDP and ICMP echo: a socket of the machine's for each flow of the client's, and its answers as packets.
+//! UDP and ICMP echo: one socket on the machine's network for each of the client's flows, whose replies become packets.
 
 use super::counters::Counters;
 use super::datagram_socket::DatagramSocket;
@@ -21,10 +21,10 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, timeout_at};
 
-/// How long a flow may be silent (RFC 4787 REQ-5: at least two minutes).
+/// Idle time after which a flow ends (RFC 4787 REQ-5: at least two minutes).
 const IDLE: Duration = Duration::from_secs(120);
 
-/// A flow that was silent for so long has had its answers: that it loses its place is no loss. Chosen here: a resolver's patience.
+/// Idle time after which a flow has had its replies, so that evicting it loses nothing. Chosen here: a resolver's timeout.
 const EVICTABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Largest datagram [bytes].
@@ -33,11 +33,11 @@ const LARGEST: usize = 65_536;
 /// Bytes of an ICMP echo's header.
 const ECHO_HEADER: usize = 8;
 
-/// What a flow's task and its sender share.
+/// State shared by a flow's receive task and the sender.
 struct Flow {
     socket: DatagramSocket,
     last: Cell<Instant>,
-    /// Beginning of the client's last packet, for ICMP errors; empty if it came in fragments.
+    /// Start of the client's last packet, for ICMP errors; empty if it was fragmented.
     quote: RefCell<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Datagrams {
     events: EventSender,
     counters: Arc<Counters>,
     mtu: usize,
-    /// At most so many flows at a time.
+    /// Most concurrent flows.
     max_flows: usize,
     flows: RefCell<BTreeMap<FlowKey, (Rc<Flow>, AbortHandle)>>,
     reassembly: RefCell<Reassembly>,
@@ -56,7 +56,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Without flows; `router` is who says what cannot be reached.
+    /// Creates an empty table; `router` is the source of ICMP errors.
     #[must_use]
     pub fn new(
         destinations: Destinations,
@@ -79,7 +79,7 @@ impl Datagrams {
         })
     }
 
-    /// A packet of the client's, as it left the path.
+    /// Forwards a packet of the client that left the path.
     pub fn take(self: &Rc<Self>, packet: &[u8]) {
         match self.reassembly.borrow_mut().take(packet) {
             Ok(Some(datagram_payload)) => {
@@ -102,7 +102,7 @@ impl Datagrams {
         };
         flow.last.set(Instant::now());
         flow.quote.replace(quote.to_vec());
-        // A socket tells of an earlier datagram's fate first: then this one has not been sent yet.
+        // A socket reports an earlier datagram's error first; this one was not sent then.
         for _ in 0..2 {
             match flow.socket.send(payload) {
                 Ok(()) => return,
@@ -117,7 +117,7 @@ impl Datagrams {
         if is_limit(error) { &self.counters.dropped_limit } else { &self.counters.dropped_outside }.increment();
     }
 
-    /// `None`: dropped and counted.
+    /// Opens a flow's socket; `None`: dropped and counted.
     fn open(self: &Rc<Self>, key: FlowKey) -> io::Result<Option<Rc<Flow>>> {
         let external = match self.destinations.external(key.server) {
             Ok(external) => external,
@@ -196,7 +196,7 @@ impl Datagrams {
         let identification = self.identification.get().wrapping_add(1);
         self.identification.set(identification);
         let packet = if is_echo(key.protocol) {
-            // The socket's own identifier is the machine's; the client knows its flow by its own.
+            // The socket has its own identifier; the client expects its own.
             payload.get(6..ECHO_HEADER).and_then(|sequence| {
                 let echo = Echo { id: key.client.port(), sequence: u16::from_be_bytes([sequence[0], sequence[1]]) };
                 echo_reply(key.server.ip(), key.client.ip(), identification as u16, echo, &payload[ECHO_HEADER..])
@@ -215,7 +215,7 @@ fn is_echo(protocol: u8) -> bool {
     protocol != IpNumber::UDP.0
 }
 
-/// The flow of what the gateway carries, and what its socket takes. An echo's identifier stands for the client's port.
+/// Returns the flow of an IP payload and the bytes for its socket. An echo's identifier serves as the client's port.
 fn flow_of(datagram_payload: &IpPayload) -> Option<(FlowKey, &[u8])> {
     let key = |from: u16, to: u16| FlowKey {
         client: SocketAddr::new(datagram_payload.source, from),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_a_flow_by_its_identifier() {
+    fn an_echos_identifier_is_its_flows_port() {
         let request = datagram_payload(IpNumber::ICMP, vec![8, 0, 0, 0, 0x12, 0x34, 0, 1, 7, 7]);
         let (key, payload) = flow_of(&request).unwrap();
         assert_eq!((key.client.port(), key.server.port(), key.protocol), (0x1234, 0, 1));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_ends_where_it_says() {
+    fn a_datagram_ends_at_its_length_field() {
         let datagram = datagram_payload(IpNumber::UDP, vec![0x0f, 0xa0, 0, 53, 0, 10, 0, 0, 1, 2, 99]);
         let (key, payload) = flow_of(&datagram).unwrap();
         assert_eq!((key.client.port(), key.server.port()), (4000, 53));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn send_to_clients_come_back_and_the_longest_silent_makes_room() {
+    fn replies_arrive_and_the_longest_idle_flow_is_evicted() {
         let nameserver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (client, server) = addresses(0);
         let counters = Arc::<Counters>::default();
@@ -302,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_carried_is_too_strange(protocol in any::<u8>(), payload in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_payloads_do_not_panic(protocol in any::<u8>(), payload in prop::collection::vec(any::<u8>(), 0..40)) {
             for protocol in [IpNumber(protocol), IpNumber::UDP, IpNumber::ICMP, IpNumber::IPV6_ICMP] {
                 let _ = flow_of(&datagram_payload(protocol, payload.clone()));
             }

@@ -1,4 +1,4 @@
-//! What of the client's destinations the gateway reaches, and where.
+//! Policy on the client's destinations, and their addresses on the machine's network.
 
 use crate::interface::Addresses;
 use nix::ifaddrs::getifaddrs;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Port of DNS.
 const DNS: u16 = 53;
 
-/// The address of the emulation's own resolver: in the same networks as the server, which so keeps its own port 53.
+/// Addresses of the gateway's resolver: in the server's networks but separate, so that the server keeps its port 53.
 #[must_use]
 pub fn resolver(server: Addresses) -> Addresses {
     let [a, b, c, _] = server.v4.octets();
@@ -17,23 +17,23 @@ pub fn resolver(server: Addresses) -> Addresses {
     Addresses { v4: Ipv4Addr::new(a, b, c, 53), v6: Ipv6Addr::new(s0, s1, s2, s3, s4, s5, s6, 0x53) }
 }
 
-/// Which destinations outside the emulation a program may reach. It is a policy for measurements and not a sandbox: the program has the user's files
-/// and processes' rights.
+/// Destinations outside the emulation that a program may reach. This is a policy for measurements and not a sandbox: the program has the user's rights
+/// to files and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Public addresses: neither the machine's own nor private ones.
+    /// Public addresses, without private ones and the machine's own.
     Public,
-    /// Private addresses and the machine's own too, as this user on this machine reaches them.
+    /// All addresses that this user on this machine can reach, private ones and the machine's own included.
     Any,
-    /// Nothing but the server at the other end of the path.
+    /// Only the server at the other end of the path.
     None,
 }
 
-/// Why a destination is not reached.
+/// Why a destination is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No packet goes there from here, under any [`Reach`].
+    /// Not forwarded under any [`Reach`].
     Forbidden,
     /// The [`Reach`] does not allow it.
     Policy,
@@ -48,17 +48,17 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// Behind `server`; questions to its resolver go to `nameserver`.
+    /// Creates the policy behind `server`; DNS queries to its resolver go to `nameserver`.
     #[must_use]
     pub fn new(server: Addresses, nameserver: SocketAddr, reach: Reach) -> Self {
         Self { resolver: resolver(server), nameserver, reach }
     }
 
-    /// Where a packet to `destination` is to go from the machine. The machine's loopback, its link-local neighbours (and with them a cloud's
-    /// metadata service), groups and broadcasts stay out of reach, and so do the addresses of the emulation that nobody has.
+    /// Returns the address on the machine's network for a packet to `destination`. The machine's loopback, link-local addresses (and so a cloud's metadata
+    /// service), multicast, broadcast and unused addresses of the emulation are never allowed.
     ///
     /// # Errors
-    /// Why it goes nowhere.
+    /// Why it is not allowed.
     pub fn external(&self, destination: SocketAddr) -> Result<SocketAddr, Refusal> {
         let external = self.reachable(destination).ok_or(Refusal::Forbidden)?;
         let is_dns = destination.ip() == self.resolver.v4 || destination.ip() == self.resolver.v6;
@@ -79,7 +79,7 @@ impl Destinations {
                     return self.dns_query(destination);
                 }
                 let is_own = address.segments()[..4] == self.resolver.v6.segments()[..4];
-                // Nobody's, the loopback, and IPv4 addresses in clothes: the kernel would take these for what they are (RFC 4291 §2.5.5).
+                // Unspecified, loopback, and IPv4-mapped or -compatible addresses, which the kernel would treat as IPv4 (RFC 4291 §2.5.5).
                 let is_reserved = matches!(address.segments(), [0, 0, 0, 0, 0, 0 | 0xffff, _, _])
                     || address.is_unicast_link_local()
                     || address.is_multicast();
@@ -104,14 +104,14 @@ impl Destinations {
     }
 }
 
-/// Where a translator of IPv6 to IPv4 would send what goes to `address` (`64:ff9b::/96`, RFC 6052 §2.1); `None`: it is none of a translator's.
+/// The IPv4 address behind a NAT64 address (`64:ff9b::/96`, RFC 6052 §2.1); `None`: not a NAT64 address.
 fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [prefix @ .., a, b, c, d] = address.octets();
     (prefix == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0]).then(|| Ipv4Addr::new(a, b, c, d))
 }
 
-/// Whether `address` is of a private network (RFC 1918, RFC 4193, or RFC 3879's site-local ones). Shared addresses (100.64.0.0/10, RFC 6598) are an
-/// operator's, and there and in `fd62:656e:7470::/48` are the paths of emulations around this one: these are not private.
+/// Whether `address` is private (RFC 1918, RFC 4193, or site-local by RFC 3879). Shared addresses (100.64.0.0/10, RFC 6598) belong to an operator, and
+/// they and `fd62:656e:7470::/48` hold the paths of outer emulations: these are not private.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
@@ -124,7 +124,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Whether a device of this network namespace has `address` now. If the kernel does not say, it is taken for one.
+/// Whether a device of this network namespace has `address` now; true if the kernel does not report its addresses.
 fn is_of_this_machine(address: IpAddr) -> bool {
     let Ok(devices) = getifaddrs() else { return true };
     let address = match address {
@@ -145,20 +145,20 @@ mod tests {
     use crate::interface::addresses;
 
     #[test]
-    fn what_is_reached_and_what_is_not() {
+    fn reserved_addresses_are_not_allowed() {
         let (_, server) = addresses(3);
         let nameserver: SocketAddr = "127.0.0.53:53".parse().unwrap();
         let destinations = Destinations::new(server, nameserver, Reach::Any);
         let outside = |text: &str| destinations.external(text.parse().unwrap()).ok();
-        for (dns_query, answer) in [("100.64.3.53:53", Some(nameserver)), ("[fd62:656e:7470:3::53]:53", Some(nameserver))] {
-            assert_eq!(outside(dns_query), answer, "{dns_query}");
+        for (query, answer) in [("100.64.3.53:53", Some(nameserver)), ("[fd62:656e:7470:3::53]:53", Some(nameserver))] {
+            assert_eq!(outside(query), answer, "{query}");
         }
         for reached in
             ["192.0.2.1:80", "100.64.2.1:80", "10.0.0.1:53", "[2001:db8::1]:443", "[fd62:656e:7470:2::1]:80", "[64:ff9b::192.0.2.10]:80"]
         {
             assert_eq!(outside(reached), Some(reached.parse().unwrap()), "{reached}");
         }
-        for is_reserved in [
+        for reserved in [
             "127.0.0.1:80",
             "0.0.0.0:80",
             "169.254.169.254:80",
@@ -177,12 +177,12 @@ mod tests {
             "[ff0e::1]:80",
             "[fd62:656e:7470:3::7]:80",
         ] {
-            assert_eq!(outside(is_reserved), None, "{is_reserved}");
+            assert_eq!(outside(reserved), None, "{reserved}");
         }
     }
 
     #[test]
-    fn private_addresses_and_the_machines_own_are_reached_where_the_policy_says() {
+    fn private_and_own_addresses_are_allowed_by_policy() {
         let (_, server) = addresses(3);
         let nameserver: SocketAddr = "192.168.1.1:53".parse().unwrap();
         let of = |reach, text: &str| Destinations::new(server, nameserver, reach).external(text.parse().unwrap());
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(of(Reach::Public, text), Ok(text.parse().unwrap()), "{text}");
             assert_eq!(of(Reach::None, text), Err(Refusal::Policy), "{text}");
         }
-        assert_eq!(of(Reach::Public, "100.64.3.53:53"), Ok(nameserver), "a private nameserver of the machine's is asked");
+        assert_eq!(of(Reach::Public, "100.64.3.53:53"), Ok(nameserver), "the machine's nameserver may be private");
         assert_eq!(of(Reach::None, "100.64.3.53:53"), Err(Refusal::Policy));
         for reach in [Reach::Public, Reach::Any, Reach::None] {
             assert_eq!(of(reach, "127.0.0.1:80"), Err(Refusal::Forbidden));

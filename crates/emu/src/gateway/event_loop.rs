@@ -1,5 +1,4 @@
-//! The gateway's thread. It stays in the machine's own network namespace, as every thread does that does not leave it; all its sockets but the
-//! listening ones are of that network.
+//! The event loop of the gateway's thread. The thread stays in the machine's network namespace, and so do all its sockets but the listening ones.
 
 use super::counters::Counters;
 use super::datagrams::Datagrams;
@@ -21,27 +20,27 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, channel as requests};
 use tokio::task::{LocalSet, spawn_local};
 
-/// Requests that may wait, as long as a device's queue.
+/// Most queued requests, as many as packets in a device's queue.
 const MAX_REQUESTS: usize = 20_000;
 
-/// Most TCP connections, and most flows of datagrams, however many descriptors there are (chosen here: a busy host of one user).
+/// Most TCP connections, and most datagram flows, at any descriptor limit. Chosen here: a busy host of one user.
 const MAX_FLOWS: u64 = 4096;
 
-/// What the relay asks of the thread.
+/// Request from the relay to the thread.
 #[derive(Debug)]
 pub enum Request {
     /// Connect to `destination` for the client known as `alias`.
     Connect {
         /// The client's end at the server's kernel.
         alias: SocketAddr,
-        /// Where it wants to.
+        /// The client's destination.
         destination: SocketAddr,
     },
-    /// A packet other than TCP.
+    /// Forward a packet other than TCP.
     Packet(Vec<u8>),
 }
 
-/// Opens the way out behind `host`, which has `ends[1]`; call it from the machine's network namespace. The relay's side, and what is counted.
+/// Starts the gateway behind `host`, whose address is `ends[1]`. Call it from the machine's network namespace. Returns the relay's side and the counters.
 ///
 /// # Errors
 /// [`EmuError::Controller`]; [`EmuError::System`], [`EmuError::Interface`].
@@ -54,7 +53,7 @@ pub fn start(
 ) -> Result<(Gateway, Arc<Counters>), EmuError> {
     let [client, server] = ends;
     let listeners = listeners(host, server, controller)?;
-    // The server has no way out, and so no use for names: it is told so at once rather than after the C library's 10 s.
+    // The server has no route to the Internet: its DNS queries fail at once rather than after the C library's 10 s.
     let end = host.end();
     host.run(move || reject_destination(end, resolver(server)))?;
     let destinations = Destinations::new(server, resolver_file::install(server, mtu)?, reach);
@@ -81,7 +80,8 @@ pub fn start(
     Ok((Gateway::new(client, server, sender, receiver, Arc::clone(&counters)), counters))
 }
 
-/// Connections take two descriptors and flows one: three quarters of them all, so that the rest of the emulator has some.
+/// Limit of connections and of flows, by the descriptor limit. Connections take two descriptors and flows one: together at most three quarters, and the
+/// rest is for the emulator.
 fn max_flows() -> usize {
     usize::try_from((descriptors::limit() / 4).min(MAX_FLOWS)).unwrap_or(256)
 }

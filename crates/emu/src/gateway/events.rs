@@ -1,4 +1,4 @@
-//! From the gateway's thread to the relay: packets for the client, and what became of connections. An eventfd wakes the relay.
+//! Events from the gateway's thread to the relay: packets for the client, and connections' progress. An eventfd wakes the relay.
 
 use super::counters::Counters;
 use super::replies::Unreachable;
@@ -10,40 +10,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Answers that may wait for the relay, as long as a device's queue.
+/// Most queued events, as many as packets in a device's queue.
 const MAX_QUEUED: usize = 20_000;
 
-/// Why a connection came to nothing.
+/// Why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nobody listens.
+    /// The destination refused it.
     Refused,
     /// See [`Unreachable`].
     Unreachable(Unreachable),
-    /// Nobody says why.
+    /// No reply, or no reason given.
     NoReply,
 }
 
-/// What the relay hears.
+/// Event for the relay.
 #[derive(Debug)]
 pub enum GatewayEvent {
     /// A packet for the client.
     Packet(Vec<u8>),
-    /// The outside took the connection of this alias.
+    /// The destination accepted the connection of this alias.
     Opened(SocketAddr),
-    /// It did not.
+    /// The connection of this alias failed.
     Failed(SocketAddr, Failure),
     /// The connection of this alias is over.
     Ended(SocketAddr),
 }
 
+/// Wakes the relay.
 struct Notifier {
     fd: EventFd,
-    /// Rung, and not yet heard: one write for many answers.
+    /// Notified, and not yet acknowledged: one write serves many events.
     is_pending: AtomicBool,
 }
 
-/// The thread's end.
+/// The sender half, for the gateway's thread.
 #[derive(Clone)]
 pub struct EventSender {
     notifier: Arc<Notifier>,
@@ -51,13 +52,13 @@ pub struct EventSender {
     counters: Arc<Counters>,
 }
 
-/// The relay's end.
+/// The receiver half, for the relay.
 pub struct EventReceiver {
     notifier: Arc<Notifier>,
     events: Receiver<GatewayEvent>,
 }
 
-/// Both ends.
+/// Creates both halves.
 ///
 /// # Errors
 /// No descriptor left.
@@ -69,7 +70,7 @@ pub fn channel(counters: Arc<Counters>) -> Result<(EventSender, EventReceiver), 
 }
 
 impl EventSender {
-    /// A packet for the client; dropped, as by any router, if too many wait.
+    /// Sends a packet for the client; drops it, as a router does, if the queue is full.
     pub fn send_packet(&self, packet: Vec<u8>) {
         if self.events.try_send(GatewayEvent::Packet(packet)).is_err() {
             self.counters.dropped_busy.increment();
@@ -77,9 +78,9 @@ impl EventSender {
         self.notify();
     }
 
-    /// Anything else: waits for room.
+    /// Sends another event; blocks while the queue is full.
     pub fn send(&self, event: GatewayEvent) {
-        let _ = self.events.send(event); // the relay is gone: so is the emulation
+        let _ = self.events.send(event); // an error: the relay has ended, and the emulation with it
         self.notify();
     }
 
@@ -91,13 +92,13 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// The bell was seen to ring; answers are looked at next. In this order: what is said in between is found then, what is said later rings.
+    /// Acknowledges a notification, before the events are read. In this order an event is either read now or notified again.
     pub fn acknowledge(&self) {
         let _ = self.notifier.fd.read();
         self.notifier.is_pending.store(false, Ordering::Release);
     }
 
-    /// The next one.
+    /// The next event; `None`: none is waiting.
     #[must_use]
     pub fn next(&self) -> Option<GatewayEvent> {
         self.events.try_recv().ok()
@@ -116,7 +117,7 @@ mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     #[test]
-    fn the_bell_rings_until_it_is_heard_and_again_afterwards() {
+    fn a_notification_stays_until_it_is_acknowledged() {
         let (sender, receiver) = channel(Arc::default()).unwrap();
         let is_readable = || poll(&mut [PollFd::new(receiver.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() == 1;
         assert!(!is_readable());

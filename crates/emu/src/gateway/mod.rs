@@ -1,15 +1,15 @@
-//! The way to the Internet, at the server's end of the path: what the client sends to others than the server goes out by ordinary sockets of the
-//! user's on the machine's own network, without root and without a change to that network.
+//! The gateway to the Internet, at the server's end of the path. It forwards the client's traffic for other destinations through ordinary sockets on the
+//! machine's network, without root and without changes to that network.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`rewrite`], [`connections`], [`proxy`] | TCP, terminated by the kernel in the server's namespace: a split connection |
+//! | [`rewrite`], [`connections`], [`proxy`] | TCP as a split connection, terminated by the kernel in the server's namespace |
 //! | [`datagrams`], [`datagram_socket`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
-//! | [`destinations`], [`resolver`] | what is reached, and who answers DNS |
-//! | [`events`], [`event_loop`] | the thread that has the sockets, and its way to the relay |
-//! | [`counters`] | what passed, what was refused, what was dropped |
+//! | [`destinations`], [`resolver`] | the policy on destinations, and DNS |
+//! | [`event_loop`], [`events`] | the thread that owns the sockets, and its channel to the relay |
+//! | [`counters`] | counts of forwarded, refused and dropped traffic |
 //!
-//! This file is the relay's side: each packet that leaves the path towards the server's end, and each that enters it there.
+//! This file is the relay's side: it sees each packet that leaves the path at the server's end, and each that enters it there.
 
 pub mod connections;
 pub mod counters;
@@ -38,27 +38,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
-/// Where a packet goes that has left the path.
+/// What the relay does with a packet that left the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// To the server's kernel, as it is now.
+    /// Write it to the server's kernel, as it is now.
     Device,
-    /// The gateway has it, or has dropped and counted it.
+    /// Nothing: the gateway forwarded it, or dropped and counted it.
     Consumed,
 }
 
-/// What the relay is to do for the gateway.
+/// An action that the relay performs for the gateway.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// This packet enters the path towards the client.
+    /// Send this packet into the path towards the client.
     EnterPath(Vec<u8>),
-    /// This one, which left the path before, goes to the server's kernel now; the connection as the client and as the server's kernel see it.
+    /// Write this SYN, which left the path earlier, to the server's kernel.
     Admit {
         /// The client's SYN.
         packet: Vec<u8>,
-        /// At the client.
+        /// The connection as the client sees it.
         client: FlowKey,
-        /// At the server's kernel.
+        /// The connection as the server's kernel sees it.
         server: FlowKey,
     },
 }
@@ -70,19 +70,19 @@ pub struct Gateway {
     connections: Connections,
     requests: Sender<Request>,
     events: EventReceiver,
-    /// For the client, from here rather than from the gateway's thread.
+    /// Packets for the client that were made here rather than in the gateway's thread.
     to_client: VecDeque<Vec<u8>>,
     counters: Arc<Counters>,
 }
 
 impl Gateway {
-    /// Between `client` and `server`, with the thread behind `requests` and `listener`.
+    /// Creates the relay's side between `client` and `server`; `requests` and `events` connect it to the gateway's thread.
     #[must_use]
     pub fn new(client: Addresses, server: Addresses, requests: Sender<Request>, events: EventReceiver, counters: Arc<Counters>) -> Self {
         Self { client, server, connections: Connections::default(), requests, events, to_client: VecDeque::new(), counters }
     }
 
-    /// A packet that leaves the path at the server's end.
+    /// Handles a packet that leaves the path at the server's end.
     pub fn outbound(&mut self, packet: &mut [u8]) -> Disposition {
         if self.is_for_server(packet) {
             return Disposition::Device;
@@ -117,7 +117,7 @@ impl Gateway {
         let is_syn = packet[offset + 13] & (SYN | ACK) == SYN;
         match self.connections.get(flow) {
             Some(connection) => match connection.stage {
-                Stage::Connecting(_) => return Disposition::Consumed, // the client repeats its SYN
+                Stage::Connecting(_) => return Disposition::Consumed, // the client will retransmit its SYN
                 Stage::Ended(_) if is_syn => {}
                 Stage::Open | Stage::Ended(_) => {
                     let alias = connection.alias;
@@ -143,13 +143,13 @@ impl Gateway {
         Disposition::Consumed
     }
 
-    /// Where the proxy listens, for an end of its IP version.
+    /// The proxy's listening address for the IP version of `end`.
     fn proxy_address(&self, end: SocketAddr) -> SocketAddr {
         let address = if end.is_ipv4() { IpAddr::V4(self.server.v4) } else { IpAddr::V6(self.server.v6) };
         SocketAddr::new(address, proxy::PORT)
     }
 
-    /// A packet from the server's kernel, before it enters the path.
+    /// Rewrites the proxy's packets before they enter the path; leaves others unchanged.
     pub fn inbound(&mut self, packet: &mut [u8]) {
         let Some(offset) = tcp_offset(packet) else { return };
         if packet[offset..offset + 2] != proxy::PORT.to_be_bytes() {
@@ -160,17 +160,17 @@ impl Gateway {
             return;
         }
         if let Some(flow) = self.connections.flow_of(header.destination) {
-            self.connections.get(flow); // an ended one is still in use
+            self.connections.get(flow); // an ended connection is still in use
             redirect(packet, Ends { source: flow.destination, destination: flow.client });
         }
     }
 
-    /// The thread rang: ask for its [`Self::action`]s.
+    /// Clears the notification of the gateway's thread; call [`Self::next_action`] afterwards.
     pub fn acknowledge(&self) {
         self.events.acknowledge();
     }
 
-    /// What is to be done next; `None`: nothing for now.
+    /// The next action; `None`: none for now.
     pub fn next_action(&mut self) -> Option<Action> {
         loop {
             if let Some(packet) = self.to_client.pop_front() {

@@ -1,5 +1,5 @@
-//! TCP, in two halves: from the client to a listening socket in the server's namespace, over the path; and from the machine to where the client
-//! wanted. Each half has the kernel's own TCP at both ends of it.
+//! TCP proxy: one connection from the client over the path to a listening socket in the server's namespace, and one from the machine to the destination.
+//! Each has the kernel's TCP at both ends.
 
 use super::counters::Counters;
 use super::destinations::{Destinations, Refusal};
@@ -21,23 +21,23 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
-/// Where the gateway listens, on the server's addresses (chosen here: the highest port, since it is nobody's).
+/// Port of the proxy, on the server's addresses. Chosen here: the highest port, which no service uses.
 pub const PORT: u16 = 65_535;
 
-/// Connections that may wait to be accepted, as many as the kernel allows by default (`net.core.somaxconn`).
+/// Listen backlog, the kernel's default maximum (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// How long a connection of the outside waits for the client's last word of the handshake (chosen here: as long as the kernel, by default,
-/// repeats a SYN-ACK: 5 times, each twice as long after the last: 63 s).
+/// How long an outside connection waits for the end of the client's handshake. Chosen here: as long as the kernel retransmits a SYN-ACK by default,
+/// 5 times with doubled intervals: 63 s.
 const HANDSHAKE: Duration = Duration::from_secs(63);
 
-/// Read from one side before the other gets its turn [bytes].
+/// Copy buffer for each direction [bytes].
 const CHUNK: usize = 1 << 17;
 
-/// The listening sockets in the server's namespace, with the congestion controller of what is sent to the client. IPv6 where the server has it.
+/// Opens the listening sockets in the server's namespace, with the congestion controller towards the client. IPv6 where the server has it.
 ///
 /// # Errors
-/// [`EmuError::Controller`]; [`EmuError::Interface`] where the port cannot be had.
+/// [`EmuError::Controller`]; [`EmuError::Interface`] where the port is in use.
 pub fn listeners(host: &Host, server: Addresses, controller: Option<&str>) -> Result<Vec<std::net::TcpListener>, EmuError> {
     let end = host.end();
     let controller = controller.map(str::to_owned);
@@ -58,35 +58,35 @@ fn listen(end: &'static str, address: IpAddr, controller: Option<&str>) -> Resul
     let address = SocketAddr::new(address, PORT);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP)).map_err(failed)?;
     if let Some(name) = controller {
-        // Sockets inherit it from the one that accepts them.
+        // Accepted sockets inherit it.
         socket.set_tcp_congestion(name.as_bytes()).map_err(|e| EmuError::Controller {
             name: name.to_owned(),
-            reason: if e.kind() == io::ErrorKind::NotFound { "there is none of that name".to_owned() } else { e.to_string() },
+            reason: if e.kind() == io::ErrorKind::NotFound { "the kernel does not have it".to_owned() } else { e.to_string() },
         })?;
     }
     if address.is_ipv6() {
-        // A new IPv6 address is tentative for a moment, and refused (RFC 4862 §5.4).
+        // A new IPv6 address is tentative at first, and `bind` would refuse it (RFC 4862 §5.4).
         socket.set_freebind_v6(true).map_err(failed)?;
     }
     socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)).map_err(failed)?;
     Ok(socket.into())
 }
 
-/// Connections of the gateway, from when the outside is asked until both sides are through.
+/// The gateway's connections, from the connect outside to the close of both sides.
 pub struct Proxy {
     destinations: Destinations,
     events: EventSender,
     counters: Arc<Counters>,
-    /// At most so many at a time.
+    /// Most concurrent connections.
     max_connections: usize,
     active: Cell<usize>,
-    /// Those that the outside took, by the client's alias, until the client's handshake is through; each with its serial number.
+    /// Outside connections by the client's alias, until the client's handshake ends; each with its serial number.
     waiting: RefCell<BTreeMap<SocketAddr, (u64, TcpStream)>>,
     serial: Cell<u64>,
 }
 
 impl Proxy {
-    /// Without connections.
+    /// Creates a proxy without connections.
     #[must_use]
     pub fn new(destinations: Destinations, events: EventSender, counters: Arc<Counters>, max_connections: usize) -> Rc<Self> {
         Rc::new(Self {
@@ -100,7 +100,7 @@ impl Proxy {
         })
     }
 
-    /// Connects to `destination` for the client that is known as `alias`.
+    /// Connects to `destination` for the client's `alias`.
     pub fn connect(self: &Rc<Self>, alias: SocketAddr, destination: SocketAddr) {
         let external = match self.destinations.external(destination) {
             Ok(external) => external,
@@ -155,7 +155,7 @@ impl Proxy {
         self.events.send(GatewayEvent::Failed(alias, cause));
     }
 
-    /// The client hears nothing, and tries again.
+    /// Drops a connection beyond the limit without a reply, so that the client retries.
     fn reject_for_capacity(&self, alias: SocketAddr) {
         self.counters.dropped_limit.increment();
         self.events.send(GatewayEvent::Failed(alias, Failure::NoReply));
@@ -165,12 +165,12 @@ impl Proxy {
         self.active.set(self.active.get() - 1);
     }
 
-    /// Accepts for ever.
+    /// Accepts connections for ever.
     pub async fn serve(self: Rc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
                 Ok((inside, alias)) => {
-                    // One that nobody announced is a program's that looks for open ports: closed at once.
+                    // A connection without a request comes from a port scan inside: closed at once.
                     let Some((_, outside)) = self.waiting.borrow_mut().remove(&alias) else { continue };
                     let proxy = Rc::clone(&self);
                     spawn_local(async move {
@@ -179,17 +179,17 @@ impl Proxy {
                         proxy.events.send(GatewayEvent::Ended(alias));
                     });
                 }
-                // Out of descriptors, for instance: connections that end give some back.
+                // For example out of descriptors: wait until a connection ends.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
     }
 }
 
-/// Copies both ways until both are through. An end is handed on as an end, and an abort as an abort.
+/// Copies both ways until both sides end. Forwards a FIN as a FIN and a reset as a reset.
 async fn relay_bytes(mut inside: TcpStream, mut outside: TcpStream) {
     for stream in [&inside, &outside] {
-        let _ = stream.set_nodelay(true); // the ends decide what goes together, not the gateway
+        let _ = stream.set_nodelay(true); // the gateway does not delay small writes
     }
     if copy_bidirectional_with_sizes(&mut inside, &mut outside, CHUNK, CHUNK).await.is_err() {
         for stream in [&inside, &outside] {
@@ -205,13 +205,13 @@ fn failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Whether the machine had no descriptor or memory left.
+/// Whether the error means that the machine is out of descriptors or memory.
 #[must_use]
 pub fn is_limit(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS))
 }
 
-/// What ICMP says where the machine's kernel says `error`.
+/// The ICMP code for the kernel's `error`.
 #[must_use]
 pub fn unreachable_by(error: &io::Error) -> Option<Unreachable> {
     match error.raw_os_error().map(Errno::from_raw)? {
@@ -229,7 +229,7 @@ mod tests {
     use crate::gateway::destinations::Reach;
 
     #[test]
-    fn what_finds_no_place_is_counted_and_not_taken_for_silence_of_the_outside() {
+    fn connections_beyond_the_limit_do_not_count_as_unanswered() {
         let counters = Arc::<Counters>::default();
         let (events, listener) = crate::gateway::events::channel(Arc::clone(&counters)).unwrap();
         let (_, server) = crate::interface::addresses(0);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_becomes_what_the_client_hears() {
+    fn kernel_errors_map_to_failures() {
         let of = |errno: Errno| failure(&io::Error::from(errno));
         assert_eq!(of(Errno::ECONNREFUSED), Failure::Refused);
         assert_eq!(of(Errno::ENETUNREACH), Failure::Unreachable(Unreachable::Network));

@@ -1,4 +1,4 @@
-//! IP packets' payloads, put together from fragments where need be.
+//! Reassembly of IP fragments.
 
 use etherparse::defrag::IpDefragPool;
 use etherparse::{IpNumber, Ipv6ExtensionSlice, NetSlice, SlicedPacket};
@@ -6,58 +6,58 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How long the first fragments wait for the last (RFC 8200 §4.5; RFC 791 leaves IPv4 15 s at least).
+/// Timeout of incomplete packets (RFC 8200 §4.5; RFC 791 requires at least 15 s for IPv4).
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Fragments that may wait: some 6 MB. Beyond it all are given up (chosen here: the pool itself has no bound).
+/// Most stored fragments, about 6 MB. Beyond it all are discarded. Chosen here: the pool itself is unbounded.
 const MAX_FRAGMENTS: u32 = 4096;
 
-/// What an IP packet carried.
+/// The payload of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpPayload {
     /// Sender.
     pub source: IpAddr,
     /// Receiver.
     pub destination: IpAddr,
-    /// What `payload` is.
+    /// The protocol of `payload`.
     pub protocol: IpNumber,
-    /// Transport header and all behind it.
+    /// Transport header and data.
     pub payload: Vec<u8>,
-    /// Whether it came in fragments.
+    /// Whether it was fragmented.
     pub fragmented: bool,
 }
 
-/// Why there is nothing.
+/// Why a packet has no payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReassemblyError {
-    /// A packet that is none, or fragments that contradict each other.
+    /// A malformed packet, or contradictory fragments.
     Malformed,
-    /// So many fragments waited for others that all were given up.
+    /// This many fragments were stored, and all were discarded.
     TooMany(u32),
 }
 
 use ReassemblyError::Malformed;
 
-/// What a fragment is of: source, destination, protocol, identification.
+/// Identity of a fragmented packet: source, destination, protocol, identification.
 type Packet = (IpAddr, IpAddr, u8, u32);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     pool: IpDefragPool<Option<Instant>, ()>,
-    /// By packet: how many of its fragments wait, and when the newest came.
+    /// By packet: number of stored fragments, and when the newest arrived.
     waiting: BTreeMap<Packet, (u32, Option<Instant>)>,
     fragments: u32,
     swept: Option<Instant>,
 }
 
 impl Reassembly {
-    /// What `packet` carries; `None`: a fragment, and others are missing.
+    /// Returns the payload of `packet`; `None`: a fragment, and others are missing.
     ///
     /// # Errors
     /// [`ReassemblyError`].
     pub fn take(&mut self, packet: &[u8]) -> Result<Option<IpPayload>, ReassemblyError> {
-        // Only IP is read here: a fragment's beginning is no transport header.
+        // Only IP is parsed here: a later fragment has no transport header.
         let sliced = SlicedPacket::from_ip(packet).or(Err(Malformed))?;
         let (source, destination, part): (IpAddr, IpAddr, _) = match sliced.net.as_ref().ok_or(Malformed)? {
             NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into(), ip.payload()),
@@ -96,7 +96,7 @@ impl Reassembly {
     }
 }
 
-/// What tells a packet's fragments from another's of the same ends.
+/// Identification field of a fragment.
 fn identification(ip: Option<&NetSlice>) -> u32 {
     match ip {
         Some(NetSlice::Ipv4(ip)) => ip.header().identification().into(),
@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn too_many_fragments_are_given_up() {
+    fn too_many_fragments_are_discarded() {
         let mut reassembly = Reassembly::default();
         let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
         let refused = (0..=u16::try_from(MAX_FRAGMENTS).unwrap()).filter_map(|id| {
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_counted_by_the_packet_they_wait_for() {
+    fn stored_fragments_are_counted_by_packet() {
         let mut reassembly = Reassembly::default();
         for (ends, room) in [(["192.0.2.1:53", "100.64.0.2:4000"], 1500), (["[2001:db8::1]:53", "[2001:db8::2]:4000"], 1500)] {
             let ends = ends.map(|end| end.parse().unwrap());
             for id in 0..20 {
                 let mut parts = fragments(datagram(ends[0], ends[1], id, &[0; 3008]).unwrap(), room, id.into());
                 let last = parts.pop().unwrap();
-                assert!(last.len() < 200, "a short end says nothing of the others' lengths");
+                assert!(last.len() < 200, "the last fragment may be short");
                 for part in &parts {
                     assert_eq!(reassembly.take(part), Ok(None));
                 }
@@ -148,14 +148,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_packet_is_too_strange(version in prop::sample::select(vec![0x45_u8, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_packets_do_not_panic(version in prop::sample::select(vec![0x45_u8, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..120)) {
             let mut packet = vec![version];
             packet.extend(rest);
             let _ = Reassembly::default().take(&packet);
         }
 
         #[test]
-        fn no_fragments_are_too_strange(parts in prop::collection::vec((0..64_u16, any::<bool>(), prop::collection::vec(any::<u8>(), 0..64)), 0..40)) {
+        fn arbitrary_fragments_do_not_panic(parts in prop::collection::vec((0..64_u16, any::<bool>(), prop::collection::vec(any::<u8>(), 0..64)), 0..40)) {
             let ends = ["192.0.2.1:53".parse().unwrap(), "100.64.0.2:4000".parse().unwrap()];
             let mut reassembly = Reassembly::default();
             for (offset, more, payload) in parts {

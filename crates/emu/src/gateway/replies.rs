@@ -1,4 +1,4 @@
-//! Packets that the gateway itself sends to the client: datagrams, echo replies, TCP resets, and what ICMP says of what cannot be reached.
+//! Packets that the gateway builds for the client: datagrams, echo replies, TCP resets and ICMP errors.
 
 use crate::flows::Header;
 use crate::interface::Addresses;
@@ -14,28 +14,28 @@ const DONT_FRAGMENT: u8 = 0x40;
 /// RFC 1700, "IP time to live parameter".
 const TTL: u8 = 64;
 
-/// How much of the packet an ICMP error carries: its headers and at least 8 bytes more (RFC 792); here, with the longest TCP options, a whole SYN.
+/// Bytes of the original packet in an ICMP error: headers and at least 8 bytes more (RFC 792). Here a whole SYN fits, with the longest TCP options.
 pub const QUOTE_BYTES: usize = 128;
 
-/// Why a destination does not answer, as ICMP has it.
+/// Why a destination is unreachable, by ICMP's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route.
     Network,
-    /// A route, but nobody there.
+    /// The host does not answer.
     Host,
-    /// Nobody listens.
+    /// The port is closed.
     Port,
-    /// Somebody forbids it.
+    /// Administratively prohibited.
     Prohibited,
 }
 
-/// What the client asked for with an echo.
+/// Fields of an echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Its identifier.
+    /// Identifier.
     pub id: u16,
-    /// Its sequence number.
+    /// Sequence number.
     pub sequence: u16,
 }
 
@@ -56,7 +56,7 @@ fn ip(source: IpAddr, destination: IpAddr, identification: u16) -> Option<Packet
     Some(PacketBuilder::ip(headers))
 }
 
-/// A UDP datagram as one IP packet, however large. `None`: the ends' IP versions differ, or it is larger than any packet.
+/// Builds a UDP datagram as one IP packet of any size. `None`: the IP versions differ, or it exceeds IP's length field.
 #[must_use]
 pub fn datagram(source: SocketAddr, destination: SocketAddr, identification: u16, payload: &[u8]) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(payload.len() + 48);
@@ -64,7 +64,7 @@ pub fn datagram(source: SocketAddr, destination: SocketAddr, identification: u16
     Some(packet)
 }
 
-/// The answer to an echo request.
+/// Builds an echo reply.
 #[must_use]
 pub fn echo_reply(source: IpAddr, destination: IpAddr, identification: u16, echo: Echo, data: &[u8]) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(data.len() + 48);
@@ -77,7 +77,7 @@ pub fn echo_reply(source: IpAddr, destination: IpAddr, identification: u16, echo
     Some(packet)
 }
 
-/// What `router` says to the sender of a packet, of which `quote` is the beginning.
+/// Builds the ICMP "destination unreachable" message of `router` to `sender`; `quote` is the start of the sender's packet.
 #[must_use]
 pub fn unreachable(router: IpAddr, sender: IpAddr, cause: Unreachable, quote: &[u8]) -> Option<Vec<u8>> {
     let mut packet = Vec::with_capacity(QUOTE_BYTES + 48);
@@ -108,8 +108,8 @@ pub fn unreachable(router: IpAddr, sender: IpAddr, cause: Unreachable, quote: &[
     Some(packet)
 }
 
-/// What `router` says of a packet that is larger than what it may pass on (`mtu` bytes; RFC 1191, RFC 8201). `None`: nobody is to be told, of a packet
-/// that a router would cut up (IPv4 without DF), of an ICMP error, of a later fragment, or of what went to a group (RFC 1122 §3.2.2).
+/// Builds the ICMP "packet too big" message of `routers` for a packet larger than `mtu` bytes (RFC 1191, RFC 8201). `None`: no message is sent for a
+/// packet that a router would fragment (IPv4 without DF), an ICMP error, a later fragment, or multicast (RFC 1122 §3.2.2).
 #[must_use]
 pub fn too_big(routers: Addresses, mtu: u16, packet: &[u8]) -> Option<Vec<u8>> {
     let header = Header::read(packet)?;
@@ -141,7 +141,7 @@ pub fn too_big(routers: Addresses, mtu: u16, packet: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// What a host says to a TCP segment for which it has no connection (RFC 9293 §3.10.7.1); to a reset, nothing.
+/// Builds the reset for a TCP segment without a connection (RFC 9293 §3.10.7.1); `None` for a reset.
 #[must_use]
 pub fn reset(segment: &[u8]) -> Option<Vec<u8>> {
     let sliced = SlicedPacket::from_ip(segment).ok()?;
@@ -168,7 +168,7 @@ pub fn reset(segment: &[u8]) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// One of our own packets (no IPv4 options, no IPv6 extension headers) as packets of at most `mtu` bytes. None, where it cannot be.
+/// Fragments one of the gateway's packets (no IPv4 options, no IPv6 extension headers) to at most `mtu` bytes. Empty if that is impossible.
 #[must_use]
 pub fn fragments(packet: Vec<u8>, mtu: usize, identification: u32) -> Vec<Vec<u8>> {
     if packet.len() <= mtu {
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fragments_fit_and_come_together_again(
+        fn fragments_fit_the_mtu_and_reassemble(
             v6 in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..20_000), mtu in 1280..1501_usize, reversed in any::<bool>(),
         ) {
             let [from, to] = pair(v6);
@@ -235,13 +235,13 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_too_strange_to_be_reset(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn arbitrary_segments_do_not_panic_reset(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = reset(&bytes);
         }
     }
 
     #[test]
-    fn a_syn_is_refused_with_its_number() {
+    fn a_reset_acknowledges_the_syn() {
         for v6 in [false, true] {
             let [client, server] = pair(v6);
             let mut syn = Vec::new();
@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn senders_of_what_is_too_large_are_told_by_how_much() {
+    fn packet_too_big_carries_the_mtu() {
         let routers = crate::interface::router(0);
         for v6 in [false, true] {
             let [_, client] = pair(v6);
             let to = if v6 { "[2001:db8::1]:53" } else { "192.0.2.1:53" }.parse().unwrap();
             let mut packet = datagram(client, to, 1, &[7; 4000]).unwrap();
             if !v6 {
-                packet[6] = 0; // a router would cut it up
+                packet[6] = 0; // a router would fragment it
                 assert_eq!(too_big(routers, 1500, &packet), None);
                 packet[6] = DONT_FRAGMENT;
             }
@@ -291,14 +291,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_too_strange_to_be_too_large(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn arbitrary_packets_do_not_panic_too_big(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..100)) {
             let packet: Vec<u8> = std::iter::once(first).chain(rest).collect();
             let _ = too_big(crate::interface::router(0), 576, &packet);
         }
     }
 
     #[test]
-    fn what_is_unreachable_is_quoted() {
+    fn unreachable_quotes_the_packet() {
         for v6 in [false, true] {
             let [from, to] = pair(v6);
             let packet = datagram(from, to, 0, &[7; 1000]).unwrap();

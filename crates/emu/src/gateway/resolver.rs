@@ -1,4 +1,4 @@
-//! Names: inside, `/etc/resolv.conf` names the gateway, which asks the machine's own nameserver from the machine's own network.
+//! DNS: inside, `/etc/resolv.conf` names the gateway, which forwards queries to the machine's nameserver on the machine's network.
 
 use super::destinations::resolver;
 use crate::error::EmuError;
@@ -10,11 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// What the C library asks where nothing is configured (resolv.conf(5)).
+/// The C library's default nameserver (resolv.conf(5)).
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53);
 
-/// Lets programs inside ask the gateway; the machine's first nameserver, which they would have asked. Call it once, before the mount is seen.
-/// Where the machine has no `/etc/resolv.conf` there is nothing to mount over: programs ask their own loopback, as they would have done.
+/// Makes the gateway the nameserver of programs inside, and returns the machine's first nameserver. Call it once, since it reads the file it mounts over.
+/// Without an `/etc/resolv.conf` there is nothing to mount over: programs query their own loopback, as they would outside.
 ///
 /// # Errors
 /// [`EmuError::System`].
@@ -25,7 +25,7 @@ pub fn install(server: Addresses, mtu: u16) -> Result<SocketAddr, EmuError> {
     Ok(first_nameserver(&original).unwrap_or(DEFAULT))
 }
 
-/// Search lists and options stay the machine's.
+/// The content of `/etc/resolv.conf` inside: the machine's search lists and options, with the gateway's resolver.
 fn resolv_conf(original: &str, resolver: Addresses, v6: bool) -> String {
     let v4 = format!("nameserver {}\n", resolver.v4);
     let mut text = if v6 { format!("{v4}nameserver {}\n", resolver.v6) } else { v4 };
@@ -46,7 +46,7 @@ fn first_nameserver(text: &str) -> Option<SocketAddr> {
         if let Ok(address) = word.parse::<IpAddr>() {
             return Some(SocketAddr::new(address, 53));
         }
-        // A link-local one has its interface behind a %.
+        // A link-local address has its interface after a %.
         let (address, interface) = word.split_once('%')?;
         let scope = if_nametoindex(interface).ok().or_else(|| interface.parse().ok())?;
         Some(SocketAddrV6::new(address.parse::<Ipv6Addr>().ok()?, 53, 0, scope).into())
@@ -62,7 +62,7 @@ mod tests {
     const MACHINES: &str = "# made by a program\nnameserver 127.0.0.53\n  nameserver 192.0.2.1\noptions edns0\nsearch example.org\n";
 
     #[test]
-    fn the_gateway_instead_of_the_machines_nameservers() {
+    fn the_gateway_replaces_the_machines_nameservers() {
         let (_, server) = addresses(0);
         let expected = "nameserver 100.64.0.53\nnameserver fd62:656e:7470::53\n# made by a program\noptions edns0\nsearch example.org\n";
         assert_eq!(resolv_conf(MACHINES, resolver(server), true), expected);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nameservers_of_every_kind() {
+    fn the_first_nameserver_is_parsed() {
         assert_eq!(first_nameserver("nameserver fe80::1%lo\n"), Some(SocketAddrV6::new("fe80::1".parse().unwrap(), 53, 0, 1).into()));
         assert_eq!(first_nameserver("nameserver\t2001:db8::1 \n"), Some("[2001:db8::1]:53".parse().unwrap()));
         assert_eq!(first_nameserver("nameservers 192.0.2.1\nnameserver none\n#nameserver 192.0.2.1\n"), None);
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_is_too_strange(text in "(nameserver[ \t%0-9a-f:.]{0,20}\n|\\PC{0,20}\n){0,5}") {
+        fn arbitrary_files_are_parsed(text in "(nameserver[ \t%0-9a-f:.]{0,20}\n|\\PC{0,20}\n){0,5}") {
             let _ = first_nameserver(&text);
             let mine = resolv_conf(&text, resolver(addresses(0).1), false);
             prop_assert_eq!(first_nameserver(&mine), Some("100.64.0.53:53".parse().unwrap()));

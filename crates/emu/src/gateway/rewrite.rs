@@ -1,11 +1,11 @@
-//! Other addresses and ports in a TCP packet, with its checksums updated as RFC 1624 (equation 3) has it: what was wrong before stays wrong.
+//! Rewrites addresses and ports of a TCP packet and updates its checksums (RFC 1624, equation 3): a wrong checksum stays wrong.
 
 use std::net::{IpAddr, SocketAddr};
 
 /// IP protocol number.
 pub const TCP: u8 = 6;
 
-/// Ends to be put into a packet.
+/// New endpoints of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     /// Sender.
@@ -14,17 +14,17 @@ pub struct Ends {
     pub destination: SocketAddr,
 }
 
-/// Where a TCP packet has what is rewritten.
+/// Offsets of the rewritten fields in a TCP packet.
 struct Layout {
-    /// Of the IP header's checksum; IPv6 has none.
+    /// The IP header's checksum; IPv6 has none.
     header_checksum: Option<usize>,
-    /// Of the source address; the destination's follows it.
+    /// The source address; the destination's follows it.
     addresses: usize,
     address_bytes: usize,
     transport: usize,
 }
 
-/// Offset of the TCP header within the packet. `None`: no TCP, a fragment, cut short, or IPv6 with extension headers (which TCP has none of).
+/// Offset of the TCP header in the packet. `None`: not TCP, a fragment, truncated, or IPv6 with extension headers (TCP packets have none).
 #[must_use]
 pub fn tcp_offset(packet: &[u8]) -> Option<usize> {
     layout(packet).map(|l| l.transport)
@@ -58,7 +58,7 @@ pub fn redirect(packet: &mut [u8], ends: Ends) -> bool {
     for (index, end) in [ends.source, ends.destination].into_iter().enumerate() {
         let (address, length) = octets(end.ip());
         let at = layout.addresses + index * length;
-        // The addresses are in both checksums: TCP's has them in its pseudo-header.
+        // Both checksums cover the addresses: TCP's in its pseudo-header.
         put(packet, at, &address[..length], [layout.header_checksum, Some(tcp_checksum)]);
         put(packet, layout.transport + 2 * index, &end.port().to_be_bytes(), [Some(tcp_checksum), None]);
     }
@@ -76,7 +76,7 @@ fn octets(address: IpAddr) -> ([u8; 16], usize) {
     }
 }
 
-/// Replaces bytes that begin at an even offset of what the `checksums` sum.
+/// Replaces bytes at an even offset and updates the checksums at the offsets `checksums`.
 fn put(packet: &mut [u8], at: usize, new: &[u8], checksums: [Option<usize>; 2]) {
     let old = &packet[at..at + new.len()];
     if old == new {
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back_is_the_same_packet(ends in ends(), sequence in any::<u32>(), payload in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn rewriting_back_restores_the_packet(ends in ends(), sequence in any::<u32>(), payload in prop::collection::vec(any::<u8>(), 0..100)) {
             let [from, to, other_from, other_to] = ends;
             let (own, other) = (Ends { source: from, destination: to }, Ends { source: other_from, destination: other_to });
             let original = tcp(from, to, sequence, &payload);
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_wrong_stays_wrong(ends in ends(), payload in prop::collection::vec(any::<u8>(), 1..100), flip in 1..=255_u8) {
+        fn a_wrong_checksum_stays_wrong(ends in ends(), payload in prop::collection::vec(any::<u8>(), 1..100), flip in 1..=255_u8) {
             let [from, to, other_from, other_to] = ends;
             let other = Ends { source: other_from, destination: other_to };
             let mut packet = tcp(from, to, 1, &payload);
@@ -170,7 +170,7 @@ mod tests {
         }
 
         #[test]
-        fn no_packet_is_too_strange(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x40, 0x60, 0x6f, 0]), rest in prop::collection::vec(any::<u8>(), 0..90), protocol in any::<bool>(), ends in ends()) {
+        fn arbitrary_packets_do_not_panic(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x40, 0x60, 0x6f, 0]), rest in prop::collection::vec(any::<u8>(), 0..90), protocol in any::<bool>(), ends in ends()) {
             let mut packet = vec![first];
             packet.extend(rest);
             let place = if first >> 4 == 6 { 6 } else { 9 };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_no_whole_packets() {
+    fn fragments_are_not_rewritten() {
         let ends: [SocketAddr; 2] = ["10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap()];
         let mut packet = tcp(ends[0], ends[1], 0, &[]);
         packet[6] = 0x20; // more fragments

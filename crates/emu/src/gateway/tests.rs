@@ -1,4 +1,4 @@
-//! The relay's side, with the thread's part played by the test.
+//! Tests of the relay's side; the test takes the part of the gateway's thread.
 
 use super::events::{EventSender, channel};
 use super::replies::{Unreachable, datagram};
@@ -49,7 +49,7 @@ fn ends(v6: bool) -> [SocketAddr; 3] {
 }
 
 #[test]
-fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
+fn a_connection_waits_for_its_destination_and_is_rewritten_both_ways() {
     for v6 in [false, true] {
         let mut fixture = fixture();
         let [client, proxy, outside] = ends(v6);
@@ -57,7 +57,7 @@ fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
         let Ok(Request::Connect { alias, destination }) = fixture.requests.try_recv() else { panic!("connect") };
         assert_eq!((alias, destination), (client, outside));
         assert_eq!(fixture.gateway.outbound(&mut segment(client, outside, true)), Disposition::Consumed, "repeated");
-        assert!(fixture.requests.try_recv().is_err(), "asked once");
+        assert!(fixture.requests.try_recv().is_err(), "requested once");
         assert_eq!(fixture.gateway.next_action(), None);
 
         fixture.events.send(GatewayEvent::Opened(alias));
@@ -76,7 +76,7 @@ fn a_connection_waits_for_the_outside_and_is_rewritten_both_ways() {
 }
 
 #[test]
-fn the_servers_own_packets_pass_untouched() {
+fn the_servers_packets_are_unchanged() {
     for v6 in [false, true] {
         let mut fixture = fixture();
         let [client, proxy, _] = ends(v6);
@@ -89,13 +89,13 @@ fn the_servers_own_packets_pass_untouched() {
         for packet in [segment(server, client, false), segment(proxy, client, false)] {
             let mut seen = packet.clone();
             fixture.gateway.inbound(&mut seen);
-            assert_eq!(seen, packet, "nobody's connection");
+            assert_eq!(seen, packet, "no such connection");
         }
     }
 }
 
 #[test]
-fn what_the_outside_says_reaches_the_client() {
+fn a_failure_is_reported_to_the_client() {
     for v6 in [false, true] {
         for cause in [Failure::Refused, Failure::Unreachable(Unreachable::Network), Failure::NoReply] {
             let mut fixture = fixture();
@@ -106,7 +106,7 @@ fn what_the_outside_says_reaches_the_client() {
             if cause == Failure::NoReply {
                 assert_eq!(action, None);
             } else {
-                let Some(Action::EnterPath(packet)) = action else { panic!("an answer to {cause:?}") };
+                let Some(Action::EnterPath(packet)) = action else { panic!("no reply to {cause:?}") };
                 let sliced = SlicedPacket::from_ip(&packet).unwrap();
                 match sliced.transport {
                     Some(TransportSlice::Tcp(tcp)) => assert!(cause == Failure::Refused && tcp.rst() && tcp.acknowledgment_number() == 101),
@@ -122,7 +122,7 @@ fn what_the_outside_says_reaches_the_client() {
 }
 
 #[test]
-fn what_is_nobodys_is_counted() {
+fn unexpected_packets_are_counted() {
     let mut fixture = fixture();
     let [client, _, outside] = ends(false);
     assert_eq!(fixture.gateway.outbound(&mut segment(client, outside, false)), Disposition::Consumed);
@@ -143,7 +143,7 @@ fn what_is_nobodys_is_counted() {
 
 proptest! {
     #[test]
-    fn no_packet_is_too_strange(version in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..90)) {
+    fn arbitrary_packets_do_not_panic(version in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..90)) {
         let mut fixture = fixture();
         let mut packet = vec![version];
         packet.extend(rest);

@@ -29,7 +29,7 @@ fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What is written anew when a buffer is taken apart: the IPv4 identification, and the checksum over it.
+/// Clears the fields that a split rewrites: the IPv4 identification and its checksum.
 fn but_the_identification(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         packet[4..6].fill(0);
@@ -40,7 +40,7 @@ fn but_the_identification(mut packet: Vec<u8>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_joined_comes_apart_as_it_was(
+    fn coalesced_segments_split_into_the_originals(
         v6: bool, from: u32, size in 1_usize..1440, count in 1_usize..60, last in 1_usize..1440, step_ns in 0_u64..300
     ) {
         let mut sequence = from;
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(count_joined, buffer.count() as usize);
         let in_span = usize::try_from(MAX_SPAN.0.checked_div(step_ns).unwrap_or(u64::MAX).min(1000)).unwrap() + 1;
         let room = (MAX_PACKET - packets[0].len()) / size + 1;
-        // A last one that is short may still fit where a full one would not.
+        // A short last segment may fit where a full one would not.
         prop_assert!(count_joined == count.min(in_span).min(room) || count_joined == count.min(in_span));
         let got: Vec<_> = split(buffer.finish(SINGLE).unwrap()).into_iter().map(but_the_identification).collect();
         let sent: Vec<_> = packets.into_iter().map(but_the_identification).collect();
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_joined_that_is_not_the_next_of_its_connection(v6: bool, at in 0_usize..60, bit in 0_u8..8) {
+    fn a_segment_with_other_headers_is_not_coalesced(v6: bool, at in 0_usize..60, bit in 0_u8..8) {
         let (one, two) = (segment(v6, 100, 500, &[1; 50]), segment(v6, 150, 500, &[2; 50]));
         let headers = one.len() - 50;
         let mut other = two.clone();
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_taken_or_not(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..5), (at, value) in any::<(usize, u8)>(), cut in 0_usize..120) {
+    fn arbitrary_packets_do_not_panic(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..5), (at, value) in any::<(usize, u8)>(), cut in 0_usize..120) {
         let mut buffer = GroBuffer::default();
         let mut nearly = segment(false, 1, 1, &[0; 60]);
         let at = at % nearly.len();
@@ -109,7 +109,7 @@ fn a_single_packet_is_unchanged() {
 }
 
 #[test]
-fn out_of_order_bare_and_marked_segments_stay_alone() {
+fn out_of_order_empty_and_marked_segments_are_not_coalesced() {
     let mut buffer = GroBuffer::default();
     assert!(!buffer.append(&segment(false, 1, 1, &[]), Time(0)), "an acknowledgement without data");
     assert!(buffer.append(&segment(false, 1000, 1, &[0; 100]), Time(0)));
