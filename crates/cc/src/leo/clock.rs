@@ -26,8 +26,8 @@ const PUBLISHED_PERIOD: Nanos = Nanos::from_secs(15);
 /// Shortest and longest period in the search [ns].
 const MIN_PERIOD_NS: u64 = 4_000_000_000;
 const MAX_PERIOD_NS: u64 = 60_000_000_000;
-/// ln of the prior odds that the path has a clock of the published period, or of another one. Chosen here: one in three is cautious for LEO paths, most of
-/// which are reconfigured every 15 s so far; another period would be new.
+/// ln of the prior odds that the path has a clock of the published period, or of another one. Chosen here: one in three for 15 s is cautious, by the LEO paths
+/// measured so far; another period would be new.
 const PRIOR_PUBLISHED: f64 = -1.1;
 const PRIOR_OTHER: f64 = -4.6;
 /// ln of the odds from which on the clock is used: 9 to 1. Chosen here.

@@ -17,7 +17,7 @@ const REGULAR_FOR: Nanos = Nanos::from_secs(32);
 const NEAR_BEFORE: Nanos = Nanos::from_millis(100);
 /// Time after a reconfiguration that counts as near it, besides an RTT: an interruption and a loss episode (as a rule below 150 ms each), and their feedback. Chosen here.
 const NEAR_AFTER: Nanos = Nanos::from_millis(350);
-/// A detection this close to an announcement, less an RTT, confirms it. Chosen here.
+/// A detection at most this long before or after an announcement confirms it; after it, two RTTs are added. Chosen here.
 const CONFIRMATION_WINDOW: Nanos = Nanos::from_millis(300);
 /// After a silence of this length the clock restarts: reconfigurations in between could not be detected. Chosen here.
 const PAUSE: Nanos = Nanos::from_secs(2);
