@@ -1,4 +1,4 @@
-"""The command line: names, exit codes, one line for every error, and nothing heavy before it is needed."""
+"""The command line: names, exit codes, one line for every error, and no heavy import before it is needed."""
 
 import contextlib
 import fcntl
@@ -42,7 +42,7 @@ COMMANDS = [
 
 
 def bentpipe(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
+    """Run the command in its own process."""
     return subprocess.run(
         [sys.executable, "-c", "from bentpipe.cli.main import app; app()", *map(str, arguments)],
         capture_output=True,
@@ -53,7 +53,7 @@ def bentpipe(*arguments: object, **environment: str) -> subprocess.CompletedProc
 
 
 def one_line(error: str) -> str:
-    """The only line of an error, without the hints below it."""
+    """Return the only line of an error, without the hints below it."""
     lines = [line for line in error.splitlines() if not line.startswith("hint: ")]
     assert len(lines) == 1, error
     assert lines[0].startswith("error: ")
@@ -139,7 +139,7 @@ def test_debug_shows_the_traceback_of_our_errors_only(capsys: pytest.CaptureFixt
 def test_an_error_of_ours_is_one_line_in_a_process(tmp_path: Path) -> None:
     """A fault that no command knows of: a package whose data cannot be read."""
     code = (
-        "import bentpipe.scenarios as s\n"
+        "import bentpipe.scenarios.sites as s\n"
         "def broken(): raise RuntimeError('shelf is empty')\n"
         "s.load_sites = broken\n"
         "from bentpipe.cli.main import app\n"
@@ -162,7 +162,7 @@ def test_an_error_of_ours_is_one_line_in_a_process(tmp_path: Path) -> None:
 
 def test_ctrl_c_is_130_and_one_line() -> None:
     code = (
-        "import bentpipe.scenarios as s, time\n"
+        "import bentpipe.scenarios.sites as s, time\n"
         "def slow():\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
@@ -181,7 +181,7 @@ def test_ctrl_c_is_130_and_one_line() -> None:
     assert one_line(error) == "error: interrupted"
 
 
-def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     command = f"{sys.executable} -c 'from bentpipe.cli.main import app; app()' sites --json | head -c 10"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
     assert result.stderr == ""
@@ -200,7 +200,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
         ("presets", {"name", "parameters", "description", "source"}),
     ],
 )
-def test_catalogues_name_what_there_is_and_its_source(command: str, keys: set[str]) -> None:
+def test_catalogues_have_names_and_sources(command: str, keys: set[str]) -> None:
     listed = json.loads(RUN.invoke(app, [command, "--json"]).stdout)
     assert listed
     for entry in listed:
@@ -214,7 +214,7 @@ def test_catalogues_name_what_there_is_and_its_source(command: str, keys: set[st
 
 
 @pytest.mark.parametrize("command", ["cc", "sites", "constellations", "presets", "policies"])
-def test_a_catalogue_loses_nothing_on_a_narrow_terminal_or_in_a_pipe(command: str) -> None:
+def test_a_catalogue_is_complete_on_a_narrow_terminal_and_in_a_pipe(command: str) -> None:
     """A pseudo-terminal of 80 columns: words may be broken, none is cut."""
     piped = bentpipe(command).stdout
     main, worker = pty.openpty()
@@ -226,43 +226,43 @@ def test_a_catalogue_loses_nothing_on_a_narrow_terminal_or_in_a_pipe(command: st
         env={key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")} | {"TERM": "dumb"},
     )
     os.close(worker)
-    said = b""
-    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+    output = b""
+    with contextlib.suppress(OSError):  # Linux's report of a closed pseudo-terminal
         while block := os.read(main, 65536):
-            said += block
+            output += block
     os.close(main)
     assert process.wait() == 0
-    lines = said.decode().splitlines()
+    lines = output.decode().splitlines()
     assert max(map(len, lines)) <= 80 or command == "sites"  # whose last line is its source, not a table
     assert "…" not in "".join(lines).replace("20190704-…", "")
     for entry in json.loads(bentpipe(command, "--json").stdout):
-        assert entry["name"] in said.decode()
+        assert entry["name"] in output.decode()
         assert entry["description"] in piped  # on one line
         for word in str(entry["description"]).split():
-            assert word in said.decode(), word
+            assert word in output.decode(), word
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        ("run P.parquet curl -s http://server:8000/", "-s behind curl would be taken for bentpipe's; wanted"),
+        ("run P.parquet curl -s http://server:8000/", "-s after curl would be parsed as bentpipe's; expected"),
         (
             "run P.parquet curl -o page.html http://server:8000/",
-            "-o behind curl would be taken for bentpipe's; wanted `--` before the program",
+            "-o after curl would be parsed as bentpipe's; expected `--` before the program",
         ),
-        ("run P.parquet --server curl curl --seed 3", "--seed behind curl would be"),
-        ("run P.parquet curl -o pwn -- http://x", "-o behind curl would be"),
-        ("run P.parquet curl -o pwn curl", "-o behind curl would be"),
-        ("run P.parquet curl http://x -- -o pwn", "-- behind curl would be"),
-        ("run P.parquet --seed 3 curl --help", "--help behind curl would be"),
+        ("run P.parquet --server curl curl --seed 3", "--seed after curl would be"),
+        ("run P.parquet curl -o pwn -- http://x", "-o after curl would be"),
+        ("run P.parquet curl -o pwn curl", "-o after curl would be"),
+        ("run P.parquet curl http://x -- -o pwn", "-- after curl would be"),
+        ("run P.parquet --seed 3 curl --help", "--help after curl would be"),
     ],
 )
-def test_options_of_the_program_without_dashes_are_not_ours(words, said):
+def test_program_options_without_dashes_are_refused(words, message):
     done = RUN.invoke(app, words.split())
     assert done.exit_code == 2
     first, hint = done.stderr.splitlines()
     assert first.startswith("error: ")
-    assert said in first
+    assert message in first
     assert hint.startswith("hint: bentpipe run P.parquet -- curl")
 
 
@@ -277,12 +277,12 @@ def test_options_of_the_program_without_dashes_are_not_ours(words, said):
         "run P.parquet cat -",
     ],
 )
-def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
+def test_a_program_after_dashes_keeps_its_options(words):
     assert "P.parquet: no such file" in RUN.invoke(app, words.split()).stderr
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "code"),
+    ("error", "message", "code"),
     [
         (FileNotFoundError(2, "No such file or directory", "/nonexist/x.png"), "/nonexist/x.png: No such", 2),
         (PermissionError(13, "Permission denied", b"/proc/1/x"), "/proc/1/x: Permission denied", 2),
@@ -293,8 +293,8 @@ def test_a_program_whose_options_are_its_own_gets_as_far_as_the_profile(words):
         (OSError("odd"), "fault in bentpipe", 1),
     ],
 )
-def test_what_the_system_refuses_of_a_path_is_one_line(capsys, error, said, code):
+def test_a_system_error_about_a_path_is_one_line(capsys, error, message, code):
     assert report(error, debug=False) == code
-    told = capsys.readouterr().err
-    assert said in told
-    assert ("fault" in told) == ("fault" in said)
+    output = capsys.readouterr().err
+    assert message in output
+    assert ("fault" in output) == ("fault" in message)

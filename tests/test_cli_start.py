@@ -35,7 +35,7 @@ def test_ctrl_c_while_modules_load_is_one_line(module):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
-def test_where_ctrl_c_is_ignored_it_stays_so():
+def test_an_ignored_ctrl_c_stays_ignored():
     done = subprocess.run(
         [
             sys.executable,
@@ -49,8 +49,8 @@ def test_where_ctrl_c_is_ignored_it_stays_so():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_command_comes_in_there():
+def test_the_console_script_is_the_main_module():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"bentpipe": "bentpipe.__main__:main"}
-    (found,) = importlib.metadata.entry_points(group="console_scripts", name="bentpipe")
-    assert callable(found.load())
+    (entry_point,) = importlib.metadata.entry_points(group="console_scripts", name="bentpipe")
+    assert callable(entry_point.load())

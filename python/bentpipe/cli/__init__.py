@@ -1,1 +1,1 @@
-"""The command line: one file per command group; it translates between the terminal and the library, no more."""
+"""The command line: one file per command group. It parses arguments, calls the library and prints the result."""

@@ -1,4 +1,4 @@
-"""What there is: controllers, sites, constellations, presets, policies, with one line and a source each."""
+"""Catalogues of controllers, sites, constellations, presets and policies: a description and a source each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
 
 
 def cc(
-    name: Annotated[str | None, typer.Argument(help="Only this one.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="Only this controller. [default: all]", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the congestion controllers `bentpipe race --cc` takes, and the tunables `--cc-opt` sets.
@@ -27,26 +27,26 @@ def cc(
     from bentpipe.cli.console import table
     from bentpipe.experiments.schemes import check_controller
 
-    found = controllers()
+    entries = controllers()
     if name is not None:
-        found = [entry for entry in found if entry["name"] == name.lower()]
-        if not found:
+        entries = [entry for entry in entries if entry["name"] == name.lower()]
+        if not entries:
             check_controller(name, "cc")
-            raise UserError(f"cc: {name} is in Python; its tunables are the numbers among its class's attributes")
-    _print(["name", "status", "description", "needs", "source"], found, as_json)
+            raise UserError(f"cc: {name} is a Python controller; its tunables are its class's numeric attributes")
+    _print(["name", "status", "description", "needs", "source"], entries, as_json)
     if not as_json:
         columns = ["name", "unit", "default", "allowed", "meaning", "source"]
-        for entry in found:
+        for entry in entries:
             if entry["tunables"]:
                 rows = [[tunable[column] for column in columns] for tunable in entry["tunables"]]
                 table(f"{entry['name']}: tunables", ["tunable", *columns[1:]], rows)
 
 
 def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
-    """List the places that --site and --to take by name, with their gateways in reach and their coverage.
+    """List the sites that --site and --to take by name, with gateways in reach and coverage.
 
-    Cover is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway: 0 % is an outage from
-    beginning to end.
+    Cover is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway. 0 % is a permanent
+    outage.
 
     Example:
         bentpipe sites
@@ -65,17 +65,17 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
             "lon_deg": place.lon_deg,
             "alt_m": place.alt_m,
             "pop": place.pop,
-            "gateways": found.gateways,
-            "coverage_percent": round(100 * found.share),
+            "gateways": cover.gateways,
+            "coverage_percent": round(100 * cover.share),
             "description": place.description,
             "source": sites_source(),
         }
-        for place, found in zip(places, covered, strict=True)
+        for place, cover in zip(places, covered, strict=True)
     ]
     if as_json:
         _print([], rows, as_json)
     else:
-        # Altitudes are in the JSON alone: a terminal of 80 columns has no room for them.
+        # Only the JSON has altitudes: a terminal of 80 columns has no room for them.
         for row in rows:
             row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
             row["cover"] = f"{row['coverage_percent']} %"
@@ -95,19 +95,19 @@ def constellations(as_json: AsJson = False) -> None:
     rows = [
         {
             "name": name,
-            "satellites": found.satellites,
-            "shells": len(found.shells),
-            "description": found.description,
-            "source": found.source,
+            "satellites": constellation.satellites,
+            "shells": len(constellation.shells),
+            "description": constellation.description,
+            "source": constellation.source,
         }
         for name in constellation_names()
-        for found in [load_constellation(name)]
+        for constellation in [load_constellation(name)]
     ]
     _print(["name", "satellites", "shells", "description", "source"], rows, as_json)
 
 
 def presets(as_json: AsJson = False) -> None:
-    """List the paths that `bentpipe profile make --preset` takes: static ones, and published ones over satellites.
+    """List the paths that `bentpipe profile make --preset` takes: static paths and published satellite services.
 
     Example:
         bentpipe presets

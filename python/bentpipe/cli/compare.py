@@ -1,4 +1,4 @@
-"""`bentpipe compare`: two races over the same paths side by side."""
+"""`bentpipe compare`: two races over the same paths, side by side."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a race.", show_default=False)],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of the other race.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Page (.html) to write, with figures in it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Page (.html) to write, with its figures. [default: no page]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Hold two races over the same paths against each other, Run by Run: simulator and kernel, or two builds.
+    """Compare two races over the same paths, Run by Run: simulator and kernel, or two builds.
 
     Example:
         bentpipe race P.parquet --cc cubic,bbr -o out/sim &&
@@ -33,7 +35,7 @@ def compare(
     from bentpipe.runs.store import find_runs
 
     if out is not None and out.suffix != ".html":
-        raise UserError(f"{out}: wanted a file that ends in .html")
+        raise UserError(f"--out: {out} is no page; expected a file that ends in .html")
     races = find_runs(first), find_runs(second)
     pairing = pair_up(*races)
     names = _name(first, races[0]), _name(second, races[1])
@@ -52,6 +54,6 @@ def compare(
 
 
 def _name(folder: Path, runs: Sequence[Run]) -> str:
-    """A race's folder and its world."""
+    """Name a race by its folder and its world."""
     world = {"simulated": "simulated", "emulated": "this kernel"}.get(runs[0].world, runs[0].world)
     return f"{folder} ({world})"

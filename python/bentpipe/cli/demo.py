@@ -26,8 +26,8 @@ def demo(
     from bentpipe.cli.console import keeping, note, progress
     from bentpipe.cli.race import show_result
 
-    note("Starlink as its filings describe it, over Melbourne on 10 May 2026: Profiles, races, report")
-    with keeping(out, "the same command begins again"):
+    note("Starlink as described in its filings, over Melbourne on 10 May 2026: Profiles, races, report")
+    with keeping(out, "the same command starts over"):
         from bentpipe.demo import run_demo
 
         with progress("demo") as advance:

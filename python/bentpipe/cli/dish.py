@@ -23,17 +23,19 @@ DEFAULT_HOST = "192.168.100.1:9200"
 @app.command(cls=PlaceCommand)
 def watch(
     host: Host = DEFAULT_HOST,
-    every: Annotated[float, typer.Option(help="Time between samples [s].")] = 1.0,
-    for_s: Annotated[float | None, typer.Option("--for", help="End after this long [s].", show_default=False)] = None,
+    every: Annotated[float, typer.Option(help="Interval between samples [s].")] = 1.0,
+    for_s: Annotated[
+        float | None, typer.Option("--for", help="Duration [s]. [default: until Ctrl-C]", show_default=False)
+    ] = None,
     elements: options.Elements = None,
     site: Annotated[
-        str | None, options.place(what="Where the terminal stands, if it does not say; for --elements")
+        str | None, options.place(label="Place of the terminal, if it does not report one; for --elements")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per sample.")] = False,
 ) -> None:
-    """Show a terminal live: latency, drops, throughput, alignment, obstruction, the next slot edge, the satellite.
+    """Show a terminal live: latency, drops, throughput, alignment, obstruction, next slot edge, serving satellite.
 
-    In a pipe, a line per sample. The terminal may go away and come back; Ctrl-C ends it.
+    In a pipe, prints a line per sample. Waits for a terminal that does not answer. Ctrl-C ends it.
 
     Example: bentpipe dish watch --host 192.168.100.1:9200
     """
@@ -47,43 +49,45 @@ def watch(
     from bentpipe.measurements.dish.client import DishClient
     from bentpipe.measurements.dish.clocks import WallClock
     from bentpipe.measurements.dish.following import Follower
-    from bentpipe.measurements.dish.watching import Picture, Watcher, live, place_of
+    from bentpipe.measurements.dish.display import LiveTable, Watcher, live, place_of
 
-    client, clock, picture = DishClient(host), WallClock(), Picture()
-    drawn = sys.stdout.isatty() and not as_json
+    client, clock, picture = DishClient(host), WallClock(), LiveTable()
+    is_live = sys.stdout.isatty() and not as_json
 
     def changed(change: Change) -> None:
-        picture.say(change) if drawn else note(change.text)
+        picture.add_change(change) if is_live else note(change.text)
 
     serving = None
     if elements is not None:
-        from bentpipe.measurements.serving.watching import Watching
+        from bentpipe.measurements.serving.live import LiveEstimator
         from bentpipe.orbits.elements import load_satellites
 
         satellites = load_satellites(elements, None, clock.now_unix_ns())
-        serving = Watching(satellites, place_of(client, site))
+        serving = LiveEstimator(satellites, place_of(client, site))
     watcher = Watcher(client, serving)
     follower = Follower(client, clock, every, changed)
-    with live(picture, shown=drawn):
+    with live(picture, shown=is_live):
         for sample in follower.samples(until_s=for_s):
-            seen = watcher.see(sample)
-            picture.add(seen)
-            if not drawn:
+            seen = watcher.observe(sample)
+            picture.add_observation(seen)
+            if not is_live:
                 say(json.dumps(seen.to_dict()) if as_json else seen.to_line())
                 sys.stdout.flush()
 
 
 @app.command()
 def record(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder; goes on with a recording that is there.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the recording; an existing one is continued.")],
     host: Host = DEFAULT_HOST,
-    every: Annotated[float, typer.Option(help="Time between samples [s].")] = 1.0,
-    map_every: Annotated[float, typer.Option(help="Time between obstruction maps [s]; 0: none.")] = 15.0,
-    for_s: Annotated[float | None, typer.Option("--for", help="End after this long [s].", show_default=False)] = None,
+    every: Annotated[float, typer.Option(help="Interval between samples [s].")] = 1.0,
+    map_every: Annotated[float, typer.Option(help="Interval between obstruction maps [s]; 0: none.")] = 15.0,
+    for_s: Annotated[
+        float | None, typer.Option("--for", help="Duration [s]. [default: until Ctrl-C]", show_default=False)
+    ] = None,
 ) -> None:
-    """Record a terminal for as long as you like; what is lost in a power cut is the last second.
+    """Record a terminal's samples and obstruction maps. A power cut loses at most the last second.
 
-    Gaps shorter than 15 minutes are filled in from the terminal's own history. Some 4 MB a day.
+    Gaps shorter than 15 minutes are filled from the terminal's own history. About 4 MB a day.
 
     Example: bentpipe dish record --every 1 -o out/dish
     """
@@ -109,9 +113,10 @@ def record(
 @app.command()
 def simulate(
     profile: Annotated[
-        Path | None, typer.Option(help="The path behind the terminal; without it one is made.", show_default=False)
+        Path | None,
+        typer.Option(help="Profile of the path behind the terminal. [default: a generated one]", show_default=False),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = 9200,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of gRPC; 0: a free one, which is printed.")] = 9200,
     web_port: Annotated[
         int | None,
         typer.Option(
@@ -119,17 +124,17 @@ def simulate(
         ),
     ] = None,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    firmware: Annotated[int, typer.Option(help="Firmware year, which decides what fields there are.")] = 2026,
+    firmware: Annotated[int, typer.Option(help="Firmware year, which decides the fields served.")] = 2026,
     start: Annotated[
         str | None,
-        typer.Option(help="When the Profile begins, ISO-8601. [default: now, slots kept]", show_default=False),
+        typer.Option(help="Start of the Profile, ISO-8601. [default: now, aligned to slots]", show_default=False),
     ] = None,
-    uptime: Annotated[int, typer.Option(help="For how long it has been up [s].")] = 3600,
-    load: Annotated[float, typer.Option(help="Part of the capacity its users take, 0 to 1.")] = 0.05,
-    speed: Annotated[float, typer.Option(help="How fast its clock runs.")] = 1.0,
-    location: Annotated[bool, typer.Option("--location", help="Let it give its location.")] = False,
+    uptime: Annotated[int, typer.Option(help="Uptime at the start [s].")] = 3600,
+    load: Annotated[float, typer.Option(help="Share of the capacity that its users take, 0 to 1.")] = 0.05,
+    speed: Annotated[float, typer.Option(help="Speed of its clock; 1: real time.")] = 1.0,
+    location: Annotated[bool, typer.Option("--location", help="Report its location. [default: do not]")] = False,
 ) -> None:
-    """Simulate a terminal that Starlink tools can talk to: the same service, reflection on, values from a Profile.
+    """Simulate a terminal for Starlink tools: the same gRPC service with reflection, values from a Profile.
 
     Ctrl-C ends it.
 
@@ -142,20 +147,20 @@ def simulate(
     from bentpipe.measurements.dish.clocks import FastClock, WallClock
     from bentpipe.measurements.dish.simulation.server import serve
     from bentpipe.measurements.dish.simulation.terminal import Terminal
-    from bentpipe.measurements.dish.simulation.world import World, default_profile
+    from bentpipe.measurements.dish.simulation.environment import DishEnvironment, default_profile
     from bentpipe.profiles.parquet import read_profile
     from bentpipe.times import parse_utc
 
     clock = WallClock() if speed == 1 else FastClock(speed)
-    found: Profile
+    path: Profile
     if profile is not None:
-        found = read_profile(profile)
+        path = read_profile(profile)
     else:
         with progress("making a Profile") as on_progress:
-            found = default_profile(clock.now_unix_ns(), on_progress)
-        note(f"no --profile given: {found.name}, {found.duration_s:g} s, repeated")
+            path = default_profile(clock.now_unix_ns(), on_progress)
+        note(f"no --profile given: {path.name}, {path.duration_s:g} s, repeated")
     terminal = Terminal(
-        World(found, load),
+        DishEnvironment(path, load),
         clock,
         firmware=firmware,
         start_unix_ns=None if start is None else parse_utc(start, "--start"),
@@ -165,7 +170,7 @@ def simulate(
     server = serve(terminal, address, port, web_port)
     say(f"{address}:{server.port}")
     say(f"http://{address}:{server.web_port}")
-    note(f"a terminal with firmware of {firmware} answers there; Ctrl-C ends it")
+    note(f"a terminal with firmware of {firmware} answers at these addresses; Ctrl-C ends it")
     try:
         server.wait()
     finally:

@@ -1,6 +1,6 @@
-"""One way out for every command: an error is one line and an exit code, never a traceback.
+"""Error reporting of all commands: one line and an exit code, never a traceback.
 
-0: done. 1: our fault. 2: the user's mistake. 130: Ctrl-C.
+0: success. 1: a fault in bentpipe. 2: the user's mistake. 130: Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bentpipe.cli import console
 from bentpipe.errors import BentpipeError
 from bentpipe.files import is_full, reason_of
 
-OURS, USERS, INTERRUPTED = 1, 2, 130
-# What the system refuses of a path is for who gave the path, but for a disk that is full or fails.
-THEIRS = (
+FAULT, MISTAKE, INTERRUPTED = 1, 2, 130
+# System errors about a path are the user's mistake, except a full or failing disk.
+PATH_ERRORS = (
     errno.ENOENT,
     errno.EACCES,
     errno.EPERM,
@@ -32,14 +32,14 @@ THEIRS = (
     errno.EROFS,
     errno.ELOOP,
 )
-NOBODYS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 PACKAGE = str(Path(__file__).resolve().parent.parent)
-#: Where to report what is our fault.
+#: Hint below a fault in bentpipe.
 REPORT = "this is a fault in bentpipe: run again with --debug and report the output with the command"
 
 
 class ReportingGroup(TyperGroup):
-    """The root of all commands; it turns whatever they raise into one line and an exit code."""
+    """The root of all commands. It turns every exception into one line and an exit code."""
 
     def main(
         self,
@@ -50,23 +50,25 @@ class ReportingGroup(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,  # noqa: ANN401 - as the base class
     ) -> Any:  # noqa: ANN401 - as the base class
-        """Runs the command line and ends the process with its exit code."""
+        """Run the command line and end the process with its exit code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = _show_warning
-                result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+                result = super().main(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
             console.flush()
         except BrokenPipeError:
-            # Whoever read our output has enough (`| head`); nothing more can be said there.
+            # The reader of our output closed the pipe (`| head`); nothing more can be written to it.
             console.drop_output()
             sys.exit(0)
         except BaseException as error:  # noqa: BLE001 - the last resort of the process
-            sys.exit(report(error, debug="--debug" in given or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0")))
-        if result == INTERRUPTED:  # Typer turns Ctrl-C into this code and says nothing
+            sys.exit(
+                report(error, debug="--debug" in arguments or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0"))
+            )
+        if result == INTERRUPTED:  # Typer turns Ctrl-C into this code without a message
             console.error("interrupted")
         sys.exit(result if isinstance(result, int) else 0)
 
@@ -79,15 +81,18 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """What the library warns of, as one line; what Python warns programmers of is not for users."""
+    """Print a UserWarning as one line. Other categories are for programmers, not for users."""
     if issubclass(category, UserWarning):
         console.warn(str(message))
 
 
 def report(error: BaseException, *, debug: bool) -> int:
-    """Prints `error` as one line on stderr (with its traceback if it is ours and `debug`); returns the exit code."""
+    """Print `error` as one line on stderr and return the exit code.
+
+    With `debug`, a fault in bentpipe is printed with its traceback.
+    """
     if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else OURS
+        return error.code if isinstance(error.code, int) else FAULT
     if isinstance(error, KeyboardInterrupt | typer.Abort):  # Ctrl-C outside a command
         console.error("interrupted")
         return INTERRUPTED
@@ -101,30 +106,30 @@ def report(error: BaseException, *, debug: bool) -> int:
         context = getattr(error, "ctx", None)
         if context is not None:
             console.hint(f"{context.command_path} --help")
-        return USERS
+        return MISTAKE
     if debug:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, OSError) and (found := _of_the_system(error)) is not None:
-        message, code = found
+    if isinstance(error, OSError) and (reported := _system_error(error)) is not None:
+        message, code = reported
         console.error(message)
         return code
     reason = str(error).partition("\n")[0]
     console.error(f"{type(error).__name__}: {reason}" if reason else type(error).__name__)
     console.hint(REPORT)
-    return OURS
+    return FAULT
 
 
-def _of_the_system(error: OSError) -> tuple[str, int] | None:
-    """A message and an exit code for what the system refused; None: it is our fault."""
-    if isinstance(error.filename, str | bytes) and error.errno in (*THEIRS, *NOBODYS):
+def _system_error(error: OSError) -> tuple[str, int] | None:
+    """Return a message and an exit code for an error of the system; None: a fault in bentpipe."""
+    if isinstance(error.filename, str | bytes) and error.errno in (*PATH_ERRORS, *DISK_ERRORS):
         file = os.fsdecode(error.filename)
-        if file.startswith(PACKAGE):  # a file of ours that is missing is our fault
+        if file.startswith(PACKAGE):  # a missing file of the package is a fault in bentpipe
             return None
         reason = reason_of(error) if is_full(error) else error.strerror
-        return f"{file}: {reason}", OURS if error.errno in NOBODYS else USERS
-    if error.errno in NOBODYS:
+        return f"{file}: {reason}", FAULT if error.errno in DISK_ERRORS else MISTAKE
+    if error.errno in DISK_ERRORS:
         console.drop_output()
-        return f"standard output or a file cannot be written: {reason_of(error)}", OURS
+        return f"standard output or a file cannot be written: {reason_of(error)}", FAULT
     return None

@@ -1,4 +1,4 @@
-"""`bentpipe kernel`: what this machine's kernel can do for us."""
+"""`bentpipe kernel`: check this machine's kernel."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import typer
 if TYPE_CHECKING:
     from bentpipe.execution.emulation.check import KernelReport
 
-app = typer.Typer(help="What this machine's kernel can do for an emulation.", no_args_is_help=True)
+app = typer.Typer(help="Check this machine's kernel for emulation.", no_args_is_help=True)
 
 
 @app.callback()
 def kernel() -> None:
-    """What this machine's kernel can do for an emulation."""
+    """Check this machine's kernel for emulation."""
 
 
 @app.command()
 def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
-    """Try an emulation, and tell what works, what is missing and what that costs. Exit code 2: no emulation here.
+    """Try an emulation; print each requirement, whether it is met, and the effect if not.
+
+    Exit code 2: this machine cannot emulate.
 
     Example:
         bentpipe kernel check
@@ -33,20 +35,20 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON obj
         print_json({"usable": report.usable, "checks": [item.to_dict() for item in report.checks]})
     else:
         rows = [[item.name, "ok" if item.ok else "no", item.found, item.means] for item in report.checks]
-        table("", ["what", "", "found", "means"], rows)
+        table("", ["requirement", "", "found", "effect"], rows)
         say(_verdict(report))
     raise typer.Exit(0 if report.usable else 2)
 
 
 def _verdict(report: KernelReport) -> str:
     if not report.usable:
-        return "No emulation runs here: see the first `no`."
+        return "This machine cannot emulate: see the first `no`."
     missing = [item.name for item in report.checks if not item.ok]
     if "lateness" in missing:
         return (
-            "Emulations run here, but this machine did not keep time just now: end other work on it, or expect Runs "
-            "that are not valid and say so."
+            "This machine can emulate, but it was late just now: end other work on it, or expect Runs that are marked "
+            "not valid."
         )
     if missing:
-        return f"Emulations run here; what is missing ({', '.join(missing)}) costs what stands beside it."
-    return "Emulations run here, and nothing is missing."
+        return f"This machine can emulate; missing: {', '.join(missing)} (effects above)."
+    return "This machine can emulate; nothing is missing."

@@ -1,6 +1,6 @@
-"""The command ``bentpipe``: all command groups put together.
+"""The command ``bentpipe``: the root of all command groups.
 
-Importing this module loads neither Polars nor Matplotlib nor the native module; every command imports what it needs.
+Importing this module loads neither Polars nor Matplotlib nor the native module: every command has its own imports.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from bentpipe import __version__
         from bentpipe.cli.console import say
 
@@ -49,11 +49,11 @@ def bentpipe(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error that is ours.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of a fault in bentpipe.")] = False,
 ) -> None:
-    """How transports and applications behave over low-earth-orbit satellite Internet.
+    """Simulate, emulate and measure transports and applications over low-earth-orbit satellite Internet.
 
-    A Profile (the path over time) goes in, a Run (what happened) comes out.
+    Input: a Profile (a path over time). Output: a Run (tables and a record of what happened on it).
 
     Example:
         bentpipe profile make --site melbourne --to london --duration 60 -o P.parquet &&

@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once; and places given as two words, which the shell splits."""
+"""Options that several commands share, and command classes that check the command line before Typer does."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typer.core import TyperCommand
 
 from bentpipe.errors import UserError
 
-#: How a place is given: what help texts say.
+#: Format of a place, for help texts.
 PLACE = "a name of `bentpipe sites`, or lat,lon[,alt_m]"
 
 Elements = Annotated[
     Path | None,
-    typer.Option(help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped.", show_default=False),
+    typer.Option(
+        help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped. [default: --constellation]",
+        show_default=False,
+    ),
 ]
 Start = Annotated[
     str | None,
     typer.Option(
-        help="When it begins: ISO-8601, UTC unless it has an offset; needed with --elements. "
+        help="Start time: ISO-8601, UTC unless it has an offset; needed with --elements. "
         "[default: 2026-05-10T09:00:00Z]",
         show_default=False,
     ),
@@ -29,54 +32,51 @@ Start = Annotated[
 Gateways = Annotated[
     Path | None,
     typer.Option(
-        help="A gateway list of your own (TOML, as in docs/reference/scenarios.md). [default: Starlink's of 2024]",
+        help="Gateway list (TOML, see docs/reference/scenarios.md). [default: Starlink's gateways of 2024]",
         show_default=False,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def place(*names: str, what: str) -> Any:  # noqa: ANN401 - as Typer has it
-    """An option that takes a place; `what` says which."""
-    return typer.Option(*names, help=f"{what}: {PLACE}.", show_default=False)
+def place(*names: str, label: str) -> Any:  # noqa: ANN401 - as Typer has it
+    """Declare an option that takes a place; `label` says which."""
+    return typer.Option(*names, help=f"{label}: {PLACE}.", show_default=False)
 
 
 def shells(default: str) -> Any:  # noqa: ANN401 - as Typer has it
-    """``--constellation``, with what serves if neither it nor ``--elements`` is given."""
-    return typer.Option(help=f"Built-in shells, of `bentpipe constellations`. [default: {default}]", show_default=False)
+    """Declare ``--constellation``; `default` applies if neither it nor ``--elements`` is given."""
+    return typer.Option(help=f"A name of `bentpipe constellations`. [default: {default}]", show_default=False)
 
 
 class PlaceCommand(TyperCommand):
-    """A command with places among its options.
-
-    ``--site 40.44 -79.99`` reaches it as a place and an unknown option; it says what was meant.
-    """
+    """A command that takes places. It refuses ``--site 40.44 -79.99`` with the correct spelling."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
-        """Refuses two numbers after an option that takes one place; otherwise as every command."""
+        """Refuse two numbers after an option that takes one place."""
         for option, lat, lon in zip(args, args[1:], args[2:], strict=False):
             if option in _PLACES and _NUMBER.match(lat) and _NUMBER.match(lon):
-                raise UserError(f"{option} {lat} {lon}: a place is one word; wanted {option} {lat},{lon}")
+                raise UserError(f"{option} {lat} {lon}: a place is one word; expected {option} {lat},{lon}")
         return super().parse_args(ctx, args)
 
 
 class PlotCommand(TyperCommand):
-    """A command whose ``--plot`` may go without the name of a file, which Typer's options cannot."""
+    """A command whose ``--plot`` takes an optional file name, which Typer's options do not support."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
-        """Gives a ``--plot`` that no figure's name follows the value that `plot_file` knows."""
+        """Give a ``--plot`` without a file name the placeholder that `plot_file` replaces."""
         words = list(args)
         for place, word in enumerate(args):
             after = "".join(args[place + 1 : place + 2])
             if word == "--plot" and not _FIGURE.search(after):
                 if _SUFFIX.search(after) and not Path(after).exists():
-                    raise UserError(f"--plot {after}: wanted a figure's name, in .png, .svg or .pdf")
+                    raise UserError(f"--plot {after}: not a figure; expected a file name in .png, .svg or .pdf")
                 words[place] = f"--plot={_UNNAMED}"
         return super().parse_args(ctx, words)
 
 
 def plot_file(given: str, measured: Path, name: str) -> Path:
-    """Where ``--plot`` draws: the file given, or one called `name` in a folder, or here, that was `measured`."""
+    """Return the figure's file: the given one, or `name`.png in the folder `measured`, or here if that is a file."""
     if given != _UNNAMED:
         return Path(given)
     return measured / f"{name}.png" if measured.is_dir() else Path(f"{measured.stem}.{name}.png")
@@ -85,36 +85,37 @@ def plot_file(given: str, measured: Path, name: str) -> Path:
 class ProgramCommand(TyperCommand):
     """A command that takes a Profile and then a program with its own options.
 
-    Without ``--`` before it those would be taken for ours: ``run P.parquet curl -s URL`` is refused, and so is
-    ``curl -o FILE``, which would name our folder and not curl's file. A ``--`` behind the program's name is too late.
+    Without ``--`` before the program, Typer would parse its options as bentpipe's. So ``run P.parquet curl -s URL`` is
+    refused, and so is ``curl -o FILE``, which would set bentpipe's folder and not curl's file. A ``--`` after the
+    program's name is too late.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
-        """Refuses options behind the program's name where no ``--`` stands before it."""
+        """Refuse options after the program's name if no ``--`` precedes it."""
         program, *rest = self._program(ctx, args) or [""]
         if options := [word for word in rest if word.startswith("-") and word != "-"]:
-            raise _behind_dashes(f"{options[0]} behind {program} would be taken for bentpipe's")
+            raise _missing_dashes(f"{options[0]} after {program} would be parsed as bentpipe's")
         return super().parse_args(ctx, args)
 
     def _program(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
-        """The words from the program's name on, if no ``--`` stands before it."""
+        """Return the words from the program's name on; empty if ``--`` precedes it."""
         words = list(args)
-        for taken in (1, 0):  # past the Profile; up to the program
+        for skipped in (1, 0):  # past the Profile; up to the program
             parser = self.make_parser(ctx)
-            parser.allow_interspersed_args = False  # ends at the first word that is no option's
+            parser.allow_interspersed_args = False  # stops at the first word that belongs to no option
             try:
                 values, _, _ = parser.parse_args(list(words))
-            except typer.TyperException:  # what is wrong with an option of ours is said where all are read
+            except typer.TyperException:  # the real parse reports errors in bentpipe's own options
                 return []
-            found = [values["profile"], *(values["command"] or ())] if values["profile"] else []
-            if words[: len(words) - len(found)][-1:] == ["--"]:
+            rest = [values["profile"], *(values["command"] or ())] if values["profile"] else []
+            if words[: len(words) - len(rest)][-1:] == ["--"]:
                 return []
-            words = found[taken:]
+            words = rest[skipped:]
         return words
 
 
-def _behind_dashes(found: str) -> UserError:
-    error = UserError(f"{found}; wanted `--` before the program, whose options are its own then")
+def _missing_dashes(problem: str) -> UserError:
+    error = UserError(f"{problem}; expected `--` before the program")
     error.add_note("bentpipe run P.parquet -- curl -s http://server:8000/")
     return error
 

@@ -1,4 +1,4 @@
-"""``bentpipe probe``: measure a path from here."""
+"""``bentpipe probe``: active measurements of a path from this machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from bentpipe.measurements.probing.spec import Method
 
 app = typer.Typer(
-    help="Measure paths from here: pings, TCP handshakes, one-way delays, traceroutes.", no_args_is_help=True
+    help="Measure paths from this machine: pings, TCP handshakes, one-way delays, traceroutes.",
+    no_args_is_help=True,
 )
 
-Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Names or addresses; probed in turns.")]
+Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Names or addresses; probed in turn.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Run.", show_default=False)]
-Every = Annotated[str, typer.Option(help="Interval of probes to one target: 0.01, 10ms, 1s.")]
+Every = Annotated[str, typer.Option(help="Interval between probes to one target: 0.01, 10ms, 1s.")]
 For = Annotated[
-    str | None, typer.Option("--for", help="For how long: 90, 90s, 15m, 2h, 7d. [default: Ctrl-C]", show_default=False)
+    str | None,
+    typer.Option("--for", help="Duration: 90, 90s, 15m, 2h, 7d. [default: until Ctrl-C]", show_default=False),
 ]
-Site = Annotated[str, typer.Option(help="Name of this place, for the Run.")]
-Only4 = Annotated[bool, typer.Option("-4", help="Only IPv4.")]
-Only6 = Annotated[bool, typer.Option("-6", help="Only IPv6.")]
+Site = Annotated[str, typer.Option(help="Name of this site in the Run.")]
+Only4 = Annotated[bool, typer.Option("-4", help="Use IPv4 only.")]
+Only6 = Annotated[bool, typer.Option("-6", help="Use IPv6 only.")]
 DEFAULT_PORT = 8712
 
 
@@ -39,7 +41,7 @@ def ping(
     only6: Only6 = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """ICMP echo. Needs no root where `net.ipv4.ping_group_range` allows it.
+    """Measure RTT and loss with ICMP echo. Needs no root where `net.ipv4.ping_group_range` allows it.
 
     Example: bentpipe probe ping 8.8.8.8 1.1.1.1 --every 0.01 --for 2h -o out/probe
     """
@@ -50,7 +52,7 @@ def ping(
 def tcp(
     hosts: Hosts,
     out: Out,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port; a closed one answers too.")] = 443,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port; a closed port answers too.")] = 443,
     every: Every = "1s",
     for_: For = None,
     site: Site = "here",
@@ -58,7 +60,7 @@ def tcp(
     only6: Only6 = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """TCP handshakes: SYN to SYN-ACK, or to the RST of a closed port. Needs no rights.
+    """Measure RTT and loss with TCP handshakes: SYN to SYN-ACK, or to the RST of a closed port. Needs no root.
 
     Example: bentpipe probe tcp www.example.com --port 443 --every 1 --for 2h -o out/probe
     """
@@ -69,18 +71,18 @@ def tcp(
 def owd(
     hosts: Hosts,
     out: Out,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where `bentpipe probe reflect` listens.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of `bentpipe probe reflect`.")] = DEFAULT_PORT,
     every: Every = "1s",
     for_: For = None,
     site: Site = "here",
     synchronised: Annotated[
-        bool, typer.Option("--synchronised", help="Both clocks are (PTP, GPS): take stamps as they are.")
+        bool, typer.Option("--synchronised", help="Both clocks are synchronised (PTP, GPS): estimate no offset.")
     ] = False,
     only4: Only4 = False,
     only6: Only6 = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """One-way delays and losses over UDP, against `bentpipe probe reflect` on the other end.
+    """Measure one-way delays and losses over UDP, against `bentpipe probe reflect` on the other end.
 
     Example: bentpipe probe owd my.server.example --every 0.01 --for 2h -o out/probe
     """
@@ -98,7 +100,7 @@ def trace(
     only6: Only6 = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Traceroutes, one after the other: what `bentpipe analyze path` reads.
+    """Run traceroutes one after the other, for `bentpipe analyze path`.
 
     Example: bentpipe probe trace 8.8.8.8 --every 1 --for 2h -o out/trace
     """
@@ -108,9 +110,9 @@ def trace(
 @app.command()
 def reflect(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = DEFAULT_PORT,
-    address: Annotated[str, typer.Option(help="Address to listen on; ::: every one, IPv4 too.")] = "::",
+    address: Annotated[str, typer.Option(help="Address to listen on; ::: all, with IPv4.")] = "::",
 ) -> None:
-    """Be the other end of `probe owd`, until Ctrl-C. It answers only who asked it, with as many bytes.
+    """Reflect the probes of `probe owd` until Ctrl-C. Each reply goes to the probe's sender and is as large.
 
     Example: bentpipe probe reflect --port 8712
     """
@@ -119,18 +121,18 @@ def reflect(
 
     reflector = Reflector(address, port)
     say(f"{address} port {reflector.port}")
-    note("reflects UDP probes there; Ctrl-C ends it")
+    note("reflecting UDP probes; Ctrl-C ends it")
     reflector.serve()
 
 
 @app.command()
 def finish(out: Annotated[Path, typer.Argument(help="The -o of a probe that was killed.")]) -> None:
-    """Make Runs of what a killed prober left: everything but its last second.
+    """Make Runs from the records of a killed prober: everything except its last second.
 
     Example: bentpipe probe finish out/probe
     """
     from bentpipe.cli.console import note
-    from bentpipe.measurements.probing.finishing import finish_all
+    from bentpipe.measurements.probing.conversion import finish_all
 
     for run in finish_all(out):
         note(f"Run in {run.path}")
@@ -154,15 +156,15 @@ def _probe(
 
     from bentpipe.cli.console import note, print_json, table, warn
     from bentpipe.errors import UserError
-    from bentpipe.measurements.probing.picture import live
-    from bentpipe.measurements.probing.recording import Asked, unfinished
+    from bentpipe.measurements.probing.live_table import live
+    from bentpipe.measurements.probing.recording import ProbeRequest, unfinished
     from bentpipe.measurements.probing.report import COLUMNS, rows
     from bentpipe.measurements.probing.session import Session
     from bentpipe.measurements.probing.spec import Spec, look_up
     from bentpipe.times import parse_duration_ns
 
     if only4 and only6:
-        raise UserError("-4 and -6 exclude each other")
+        raise UserError("-4 and -6 exclude each other; expected one of them or neither")
     spec = Spec(
         method,
         look_up(hosts, method, port, 4 if only4 else 6 if only6 else None),
@@ -170,12 +172,12 @@ def _probe(
         None if for_ is None else parse_duration_ns(for_, "--for"),
     )
     for left in unfinished(out):
-        note(f"{left}: left by a prober that was killed; `bentpipe probe finish {out}` makes a Run of it")
-    session = Session(Asked(site, spec, synchronised), out, note)
-    with live(session.picture, shown=sys.stderr.isatty()):
+        note(f"{left}: left by a killed prober; `bentpipe probe finish {out}` makes a Run of it")
+    session = Session(ProbeRequest(site, spec, synchronised), out, note)
+    with live(session.live_table, shown=sys.stderr.isatty()):
         run = session.run()
     if run is None:
-        note("ended before the first probe; nothing is kept")
+        note("ended before the first probe; nothing is stored")
         return
     if run.record["why_invalid"]:
         warn(f"this Run is not valid: {run.record['why_invalid']}")

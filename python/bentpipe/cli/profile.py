@@ -30,34 +30,37 @@ def profile(context: typer.Context) -> None:
 @app.command(cls=options.PlaceCommand)
 def make(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
-    site: Annotated[str | None, options.place(what="The terminal")] = None,
-    to: Annotated[str | None, options.place(what="The server")] = None,
+    site: Annotated[str | None, options.place(label="The terminal")] = None,
+    to: Annotated[str | None, options.place(label="The server")] = None,
     start: options.Start = None,
-    duration: Annotated[float, typer.Option(help="How long it lasts [s].")] = 300.0,
+    duration: Annotated[float, typer.Option(help="Duration [s].")] = 300.0,
     elements: options.Elements = None,
     constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
     gateways: options.Gateways = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="How a satellite is chosen for a slot, of `bentpipe policies`. [default: starlink-like]",
+            help="Policy that selects a slot's satellite, of `bentpipe policies`. [default: starlink-like]",
             show_default=False,
         ),
     ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
-            help="Loss process: loaded (a flow fills the path) or idle (it carries pings). [default: loaded]",
+            help="Loss process: loaded (a flow fills the path) or idle (only pings). [default: loaded]",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0, max=LARGEST_SEED)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random process.", min=0, max=LARGEST_SEED)] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(help="A path by name instead: NAME[:key=value,...] of `bentpipe presets`.", show_default=False),
+        typer.Option(
+            help="A named path in place of --site and --to: NAME[:key=value,...] of `bentpipe presets`.",
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The Profile's name. [default: what it is]", show_default=False)
+        str | None, typer.Option(help="The Profile's name. [default: its sites or its preset]", show_default=False)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -76,7 +79,7 @@ def make(
 
     start_unix_ns = None if start is None else parse_utc(start, "--start")
     if preset is not None:
-        given = {
+        conflicting = {
             "--site": site,
             "--to": to,
             "--elements": elements,
@@ -85,14 +88,14 @@ def make(
             "--policy": policy,
             "--loss": loss,
         }
-        if also := [option for option, value in given.items() if value is not None]:
-            raise UserError(f"--preset is a path of its own: {also[0]} cannot be given with it")
+        if also := [option for option, value in conflicting.items() if value is not None]:
+            raise UserError(f"--preset: defines the whole path, so {also[0]} cannot be given with it")
         with progress("making the Profile") as advance:
             made = preset_profile(
                 preset, duration, start_unix_ns=start_unix_ns, seed=seed, name=name, on_progress=advance
             )
     elif site is None or to is None:
-        raise UserError("--site and --to are needed (or --preset); `bentpipe sites` lists names, lat,lon works too")
+        raise UserError("--site and --to are needed; expected a name of `bentpipe sites`, or lat,lon; or try --preset")
     else:
         with progress("making the Profile") as advance:
             made = make_profile(
@@ -111,7 +114,7 @@ def make(
             )
     write_profile(made, out)
     if start is None:
-        note(f"no --start given: it begins at {format_utc(made.start_unix_ns)}")
+        note(f"no --start given: the Profile begins at {format_utc(made.start_unix_ns)}")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
         note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:
@@ -126,36 +129,38 @@ def from_(
         Path, typer.Argument(metavar="OUT", help="A measured Run, or a Parquet table of pings.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
-    site: Annotated[str | None, typer.Option(help="Only probes from this site.", show_default=False)] = None,
-    target: Annotated[str | None, typer.Option(help="Only probes to this target.", show_default=False)] = None,
+    site: Annotated[
+        str | None, typer.Option(help="Only probes from this site. [default: all]", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Only probes to this target. [default: all]", show_default=False)
+    ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp.", show_default=False)
+        str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp. [default: all]", show_default=False)
     ] = None,
     split: Annotated[
-        float, typer.Option(help="Share of an RTT that is up, where one-way delays were not measured.")
+        float, typer.Option(help="Share of an RTT that is uplink delay, if one-way delays were not measured.")
     ] = 0.5,
     silent: Annotated[
         str,
-        typer.Option(help="What stretches without probes are: gap, or lost (the prober wrote only what was answered)."),
+        typer.Option(help="Meaning of intervals without probes: gap, or lost (the prober logged replies only)."),
     ] = "gap",
     capacity: Annotated[
         list[str] | None,
         typer.Option(
-            help="Capacity: [up=|down=] and a rate (100mbit), JSON of iperf3 -J, a packet-delivery trace or a Profile; "
-            "may be repeated. [default: the Run's own tests, else no limit]",
+            help="Capacity: [up=|down=] and a rate (100mbit), JSON of iperf3 -J, a packet-delivery trace or a Profile. "
+            "[repeatable] [default: the Run's own speed tests, else no limit]",
             show_default=False,
         ),
     ] = None,
     queue: Annotated[
         str,
-        typer.Option(
-            help="Limit of the queue before the capacity, which no measurement knows: packets, or such as 64kb, 100ms."
-        ),
+        typer.Option(help="Queue limit at the capacity, which pings do not measure: 1000packets, 64kb or 100ms."),
     ] = "1000packets",
     times: Annotated[
         Literal["probe", "reply"] | None,
         typer.Option(
-            help="Timestamps of the pings: send times (probe) or reply times (reply). [default: found out]",
+            help="Timestamps of the pings: send times (probe) or reply times (reply). [default: detected]",
             show_default=False,
         ),
     ] = None,
@@ -164,7 +169,7 @@ def from_(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a Profile of the path that a prober saw: its delay, slots, loss and gaps.
+    """Make a Profile from measured probes: delay, slots, loss and gaps.
 
     Example:
         bentpipe profile from out/home -o P.parquet --capacity down=100mbit --capacity up=15mbit
@@ -179,7 +184,7 @@ def from_(
     from bentpipe.scenarios.units import parse_queue
 
     if silent not in ("gap", "lost"):
-        raise UserError(f"--silent: {shown(silent)}; wanted gap or lost")
+        raise UserError(f"--silent: {shown(silent)}; expected gap or lost")
     made = profile_from(
         source,
         FromPings(
@@ -203,18 +208,18 @@ def from_(
     for line in notes:
         note(line)
     table("", list(agreement[0]), [list(row.values()) for row in agreement])
-    note(f"{out}: {made.profile.name}, {made.profile.duration_s:g} s; a ping over it sees what the last line says")
+    note(f"{out}: {made.profile.name}, {made.profile.duration_s:g} s; the last line is the RTT of a ping over it")
 
 
 @app.command()
 def show(
     source: Source,
     slots: Annotated[
-        bool, typer.Option("--slots", help="List the slots too: when, which satellite, gateway and PoP.")
+        bool, typer.Option("--slots", help="List the slots too: start, satellite, gateway and PoP.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what a Profile holds: delay, capacity and loss, handovers and reconfigurations, where it comes from.
+    """Print a Profile's delay, capacity and loss, its handovers and reconfigurations, and its provenance.
 
     Example:
         bentpipe profile show P.parquet --slots
@@ -226,9 +231,9 @@ def show(
     from bentpipe.profiles.parquet import read_profile
     from bentpipe.profiles.show import as_rows, summarise
 
-    found = read_profile(source)
-    summary = summarise(found)
-    served = slots_of(json.loads(found.metadata_json())) if slots else []
+    path = read_profile(source)
+    summary = summarise(path)
+    served = slots_of(json.loads(path.metadata_json())) if slots else []
     if as_json:
         print_json(summary | {"slots": served} if slots else summary)
         return
@@ -241,7 +246,7 @@ def show(
         heads = ["start", "lasts_s", "norad_id", "satellite", "gateway", "pop", "elevation_deg"]
         table("", heads, [[row[head] for head in heads] for row in served])
     elif slots:
-        note(f"{source}: has no slots; only Profiles computed from orbits have")
+        note(f"{source}: has no slots; only Profiles computed from orbits have slots")
 
 
 @app.command()
@@ -254,7 +259,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw a Profile over time: delay with slot edges, handovers and reconfigurations, capacity, loss.
+    """Plot a Profile over time: delay with slot edges, handovers and reconfigurations; capacity; loss.
 
     Example:
         bentpipe profile plot P.parquet -o P.png
@@ -272,17 +277,19 @@ def plot(
 @app.command()
 def convert(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="A Profile with --to; the format's file(s) with --from.")
+        list[Path], typer.Argument(metavar="FILE...", help="With --to: a Profile. With --from: the format's file(s).")
     ],
     to: Annotated[
         str | None,
-        typer.Option("--to", help="csv, hypatia, leoreplayer, mahimahi, netem or starrynet.", show_default=False),
+        typer.Option(
+            "--to", help="Format to write: csv, hypatia, leoreplayer, mahimahi, netem or starrynet.", show_default=False
+        ),
     ] = None,
     origin: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="csv, hypatia, iperf3, leoreplayer, mahimahi, netem or starrynet.",
+            help="Format to read: csv, hypatia, iperf3, leoreplayer, mahimahi, netem or starrynet.",
             show_default=False,
         ),
     ] = None,
@@ -291,33 +298,33 @@ def convert(
         typer.Option(
             "-o",
             "--out",
-            help="The file to write, or how its names begin. [default: beside the first FILE]",
+            help="The file to write, or the prefix of several. [default: beside the first FILE]",
             show_default=False,
         ),
     ] = None,
-    step: Annotated[str, typer.Option(help="--to: time between samples.")] = "100ms",
-    bin_: Annotated[str, typer.Option("--bin", help="--from mahimahi: width of the capacity's steps.")] = "100ms",
+    step: Annotated[str, typer.Option(help="--to: interval between samples.")] = "100ms",
+    bin_: Annotated[str, typer.Option("--bin", help="--from mahimahi: bin width of the capacity.")] = "100ms",
     delay: Annotated[
         str | None,
-        typer.Option(help="--from: one-way delay where the files hold none, such as 20ms.", show_default=False),
+        typer.Option(help="--from: one-way delay if the files have none, such as 20ms.", show_default=False),
     ] = None,
     queue: Annotated[
         str,
         typer.Option(
-            help="--from: limit of the queues, which no measurement knows: 1000packets, 64kb or 100ms "
+            help="--from: queue limit, which the files do not have: 1000packets, 64kb or 100ms "
             "(bdp needs the fixed rate and RTT of a preset)."
         ),
     ] = "1000packets",
     direction: Annotated[str, typer.Option(help="--from mahimahi with one trace: its direction, up or down.")] = "down",
     start: Annotated[
         str | None,
-        typer.Option(help="--from: when it begins. [default: as the file says, or 1970]", show_default=False),
+        typer.Option(help="--from: start time, ISO-8601. [default: from the file, else 1970]", show_default=False),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="--from: the Profile's name. [default: the file's]", show_default=False)
     ] = None,
 ) -> None:
-    """Turn a Profile into what other tools read, or their files into a Profile.
+    """Convert a Profile to another tool's format, or another tool's files to a Profile.
 
     Example:
         bentpipe profile convert P.parquet --to mahimahi -o trace;
@@ -331,10 +338,10 @@ def convert(
     from bentpipe.times import parse_utc
 
     if (to is None) == (origin is None):
-        raise UserError("wanted one of --to FORMAT and --from FORMAT")
+        raise UserError("--to, --from: both or neither given; expected one of --to FORMAT and --from FORMAT")
     if to is not None:
         if len(files) != 1:
-            raise UserError(f"{len(files)} files given; --to converts one Profile")
+            raise UserError(f"--to: {len(files)} files given; expected one Profile")
         target = out or files[0].with_suffix(formats.ending(to))
         written = formats.write_as(
             to, read_profile(files[0]), target, writing.WriteOptions(step_s=parse_time_ns(step, "--step") / 1e9)
@@ -346,8 +353,8 @@ def convert(
         return
     assert origin is not None
     if direction not in ("up", "down"):
-        raise UserError(f"--direction: {shown(direction)}; wanted up or down")
-    wanted = reading.ReadOptions(
+        raise UserError(f"--direction: {shown(direction)}; expected up or down")
+    read_options = reading.ReadOptions(
         name=name,
         start_unix_ns=None if start is None else parse_utc(start, "--start"),
         direction="up" if direction == "up" else "down",
@@ -355,7 +362,7 @@ def convert(
         delay_s=None if delay is None else parse_time_ns(delay, "--delay") / 1e9,
         queue=parse_queue(queue, "--queue"),
     )
-    converted = formats.read_as(origin, files, wanted)
+    converted = formats.read_as(origin, files, read_options)
     target = out or files[0].with_suffix(".parquet")
     write_profile(converted.profile, target)
     for line in converted.notes:

@@ -1,4 +1,4 @@
-"""`bentpipe race`: controllers against each other over the same paths."""
+"""`bentpipe race`: congestion controllers over the same paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Schemes = Annotated[
     str | None,
     typer.Option(
         "--cc",
-        help="Schemes, by comma; a+b share the path. `bentpipe cc` lists the controllers. [default: reno,cubic,bbr]",
+        help="Schemes, separated by commas; the flows of a+b share the path. `bentpipe cc` lists the controllers. "
+        "[default: reno,cubic,bbr]",
         show_default=False,
     ),
 ]
@@ -28,45 +29,46 @@ Tunables = Annotated[
     list[str] | None,
     typer.Option(
         "--cc-opt",
-        help="Tunables of every flow of a controller, for example bbr:min_rtt_win_s=20,probe_rtt_mode_ms=100; of one "
-        "flow they stand in --cc. `bentpipe cc` lists them. [repeatable]",
+        help="Tunables of every flow of a controller, for example bbr:min_rtt_win_s=20,probe_rtt_mode_ms=100. Set "
+        "those of one flow in --cc. `bentpipe cc` lists them. [repeatable] [default: the controller's own]",
         show_default=False,
     ),
 ]
 DirectionOption = Annotated[
     str | None,
-    typer.Option(help="The way the data goes: down (to the terminal) or up. [default: down]", show_default=False),
+    typer.Option(help="Direction of the data: down (to the terminal) or up. [default: down]", show_default=False),
 ]
 Duration = Annotated[
     float | None,
-    typer.Option(help="Length of a run [s]. [default: the whole of the shortest Profile]", show_default=False),
+    typer.Option(help="Duration of a run [s]. [default: that of the shortest Profile]", show_default=False),
 ]
-Seeds = Annotated[int, typer.Option(help="N: one run for each of the seeds 0 … N−1.")]
+Seeds = Annotated[int, typer.Option(help="Number of seeds N: one run for each of 0 … N−1.")]
 Phase = Annotated[
     float | None,
     typer.Option(
-        help="Where in its Profile a run begins [s]. [default: drawn by seed within a 15 s slot]", show_default=False
+        help="Offset in the Profile at which a run begins [s]. [default: drawn from the seed, within a 15 s slot]",
+        show_default=False,
     ),
 ]
 Aqm = Annotated[
     list[str] | None,
     typer.Option(
         "--aqm",
-        help="Another queue than the Profiles' own: drop_tail, codel, fq_codel, red or step, with parameters as in "
-        "codel:target_ms=5, of one direction as in down=fq_codel, of a hop as in 'sat:*/up=step:threshold_ms=1'. "
-        "[repeatable]",
+        help="Queue discipline that replaces the Profiles' own: drop_tail, codel, fq_codel, red or step, with "
+        "parameters as in codel:target_ms=5, of one direction as in down=fq_codel, of a hop as in "
+        "'sat:*/up=step:threshold_ms=1'. [repeatable] [default: the Profiles' own]",
         show_default=False,
     ),
 ]
 Traffic = Annotated[
     str | None,
-    typer.Option(help="cross traffic on the path: peak or off-peak. [default: none]", show_default=False),
+    typer.Option(help="Cross traffic on the path: peak or off-peak. [default: none]", show_default=False),
 ]
 OnKernel = Annotated[
     bool,
     typer.Option(
         "--on-kernel",
-        help="On this machine's own TCP, in real time, instead of in the simulator. `bentpipe kernel check` says "
+        help="Use this machine's own TCP, in real time, instead of the simulator. `bentpipe kernel check` tells "
         "whether it can.",
     ),
 ]
@@ -74,7 +76,7 @@ Capture = Annotated[
     bool,
     typer.Option(
         "--capture",
-        help="With --on-kernel: keep the packets of both ends in each Run, as pcapng with what the path did with each.",
+        help="With --on-kernel: store the packets of both ends in each Run, as pcapng, each with its fate on the path.",
     ),
 ]
 Jobs = Annotated[
@@ -82,15 +84,15 @@ Jobs = Annotated[
     typer.Option(
         "-j",
         "--jobs",
-        help="Threads; the result is the same. [default: all cores; on the kernel 1]",
+        help="Number of parallel runs; it does not affect results. [default: all cores; with --on-kernel 1]",
         show_default=False,
     ),
 ]
 ExperimentOption = Annotated[
     Path | None,
-    typer.Option("-x", "--experiment", help="An Experiment (TOML) instead of Profiles and --cc.", show_default=False),
+    typer.Option("-x", "--experiment", help="An Experiment (TOML) in place of Profiles and --cc.", show_default=False),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Run again, and replace, what is already in the folder.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Run again and replace the Runs in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")]
 
 
@@ -114,11 +116,10 @@ def race(
 ) -> None:
     """Race congestion controllers: one Run per Profile, scheme and seed, in the simulator on all cores.
 
-    With --on-kernel the Runs happen on this machine's own TCP, one after the other, each as long as --duration says.
-    One that is not valid, because the machine was too busy, is tried again.
+    With --on-kernel the Runs use this machine's own TCP, one after the other, each in real time. A Run that is invalid
+    because the machine was too busy is tried again.
 
-    Runs that are finished and valid are kept, so the same command goes on after Ctrl-C. Exit code 1: Runs are left that
-    are not valid.
+    Finished, valid Runs are stored, so the same command continues after Ctrl-C. Exit code 1: some Runs stayed invalid.
 
     Example:
         bentpipe race P.parquet --cc cubic,bbr,cubic+bbr --duration 60 --seeds 5 -o out/race
@@ -126,17 +127,17 @@ def race(
     On the kernel:
         bentpipe race P.parquet --cc reno,cubic,bbr --on-kernel --duration 60 -o out/kernel
 
-    With another queue, and flows that take part in ECN:
+    With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
     """
     from bentpipe.cli.console import keeping
 
-    # A fresh race that has not begun has nothing of its own: without --fresh it would take earlier Runs for done.
-    with keeping(out, "the same command begins again" if fresh else "the same command does the rest"):
-        how = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
-        how["capture"] = capture
+    # A fresh race that has not begun has no Runs of its own: without --fresh it would count earlier Runs as its own.
+    with keeping(out, "the same command starts over" if fresh else "the same command runs the rest"):
+        settings = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
+        settings["capture"] = capture
         if experiment is not None:
-            given = {
+            conflicting = {
                 "PROFILES": profiles,
                 "--cc": cc,
                 "--cc-opt": cc_opt,
@@ -146,17 +147,21 @@ def race(
                 "--aqm": aqm,
                 "--traffic": traffic,
             }
-            if also := [name for name, value in given.items() if value is not None and value != []]:
-                raise UserError(f"--experiment: the file says what is run, so {also[0]} cannot be given with it")
-            result = _run_file(experiment, how)
+            if also := [name for name, value in conflicting.items() if value is not None and value != []]:
+                raise UserError(f"--experiment: the file defines the runs, so {also[0]} cannot be given with it")
+            result = _run_file(experiment, settings)
         elif profiles:
-            how |= {"direction": "down" if direction is None else direction, "duration_s": duration, "phase_s": phase}
-            how["queues"] = aqm or []
-            how["traffic"] = traffic
-            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], how)
+            settings |= {
+                "direction": "down" if direction is None else direction,
+                "duration_s": duration,
+                "phase_s": phase,
+            }
+            settings["queues"] = aqm or []
+            settings["traffic"] = traffic
+            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings)
         else:
             raise UserError(
-                "PROFILES: none given; wanted Profile files (bentpipe profile make writes them), or -x FILE"
+                "PROFILES: none given; expected Profile files (bentpipe profile make writes them), or -x FILE"
             )
         show_result(result, as_json)
         if result.failed:
@@ -170,7 +175,7 @@ def race(
             raise typer.Exit(1)
 
 
-def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
+def _run_file(experiment: Path, settings: dict[str, Any]) -> RaceResult:
     from bentpipe.cli.console import progress
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
@@ -179,13 +184,13 @@ def _run_file(experiment: Path, how: dict[str, Any]) -> RaceResult:
 
     file = read_experiment(experiment)
     paths = [read_profile(path) for path in file.files.values()]
-    if how["on_kernel"]:
+    if settings["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return racing.run_experiment(file, paths, **how, on_progress=lambda share, *_: advance(share))
+        return racing.run_experiment(file, paths, **settings, on_progress=lambda share, *_: advance(share))
 
 
-def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any]) -> RaceResult:
+def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any]) -> RaceResult:
     from bentpipe.cli.console import progress
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
@@ -196,40 +201,42 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], how: dict[str, Any])
     known = known_controllers()
     for path in profiles:
         if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
-            raise UserError(f"PROFILES: {path}: no such file; schemes go into one --cc, by comma: --cc {cc},{path}")
+            raise UserError(
+                f"PROFILES: {path}: no such file; expected a Profile; try one --cc, with commas: --cc {cc},{path}"
+            )
     paths = [read_profile(path) for path in profiles]
-    if how["on_kernel"]:
+    if settings["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return racing.race(paths, schemes, **how, on_progress=lambda share, *_: advance(share))
+        return racing.race(paths, schemes, **settings, on_progress=lambda share, *_: advance(share))
 
 
 def show_result(result: RaceResult, as_json: bool) -> None:
-    """Print a race: JSON for machines, for people the means over the seeds."""
+    """Print a race: every Run as JSON, or a table of means over the seeds."""
     from bentpipe.cli.console import hint, note, print_json, table, warn
     from bentpipe.runs import summary
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
 
-    left = summary.left_out(result.runs)
+    excluded = summary.left_out(result.runs)
     if as_json:
         print_json(result.to_dict())
     else:
-        for title, rows in result_tables(summary.summarise(result.runs), left):
+        for title, rows in result_tables(summary.summarise(result.runs), excluded):
             table(title, RESULT_COLUMNS, rows)
-    if left:
-        invalid = sum(each.invalid for each in left)
-        warn(f"{invalid} of {len(result.runs)} Runs left out as not valid; the first: {left[0].why}")
+    if excluded:
+        invalid = sum(each.invalid for each in excluded)
+        warn(f"{invalid} of {len(result.runs)} Runs excluded as invalid; the first: {excluded[0].why}")
         hint(
-            "the same command runs those again and keeps the others; end other work on this machine or take a slower "
-            "path; `bentpipe kernel check` says how late packets are now"
+            "the same command repeats only those; end other work on this machine or use a slower path; `bentpipe "
+            "kernel check` measures how late packets are now"
         )
     if as_json:
         return
     if result.resumed:
-        note(f"{result.resumed} of {len(result.runs)} Runs were there already (--fresh runs them again)")
+        note(f"{result.resumed} of {len(result.runs)} Runs were stored already (--fresh repeats them)")
     if len({run.seed for run in result.runs if run.record.get("phase") == "drawn"}) > 1:
         for label in dict.fromkeys(run.label for run in result.runs):
             if len({run.offset_s for run in result.runs if run.label == label}) == 1:
-                note(f"{label} is as long as a run, so all seeds begin at one moment of it; 15 s more let that vary")
+                note(f"{label} is as long as a run, so all seeds begin at the same offset; 15 s more let it vary")
     count = plural(len(result.runs), "Run")
     note(f"{count} in {result.out}; figures and tables: bentpipe report {result.out}")

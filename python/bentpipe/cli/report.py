@@ -1,4 +1,4 @@
-"""`bentpipe report`: a page about the Runs in a folder."""
+"""`bentpipe report`: an HTML page about the Runs in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bentpipe route`: the shortest way between two places through a constellation."""
+"""`bentpipe route`: the shortest path between two places through a constellation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bentpipe.errors import UserError
 
 
 def route(
-    origin: Annotated[str, options.place("--from", what="One end")],
-    to: Annotated[str, options.place("--to", what="The other end")],
+    origin: Annotated[str, options.place("--from", label="One end")],
+    to: Annotated[str, options.place("--to", label="The other end")],
     start: options.Start = None,
-    duration: Annotated[float, typer.Option(help="For how long [s].")] = 6000.0,
-    step: Annotated[float, typer.Option(help="Time between routes [s].")] = 1.0,
+    duration: Annotated[float, typer.Option(help="Duration [s].")] = 6000.0,
+    step: Annotated[float, typer.Option(help="Interval between routes [s].")] = 1.0,
     constellation: Annotated[str | None, options.shells("starlink-s1")] = None,
     elements: options.Elements = None,
     isl: Annotated[
@@ -26,13 +26,11 @@ def route(
             show_default=False,
         ),
     ] = None,
-    min_elevation: Annotated[
-        float, typer.Option(help="Lowest elevation at which a place uses a satellite [deg].")
-    ] = 25.0,
+    min_elevation: Annotated[float, typer.Option(help="Lowest elevation of a usable satellite [deg].")] = 25.0,
     as_json: options.AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: t_s,rtt_ms,hops,satellites.")] = False,
 ) -> None:
-    """Find the shortest way between two places, step by step: RTT, hops, satellites.
+    """Find the shortest path between two places at each time step: RTT, hops, satellites.
 
     Example:
         bentpipe route --constellation starlink-s1 --from 59.93,30.36 --to -22.90,-43.17 --start 2026-05-10T09:00:00Z
@@ -44,12 +42,12 @@ def route(
     from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
     if as_json and as_csv:
-        raise UserError("--json and --csv cannot be given together")
+        raise UserError("--json and --csv cannot be given together; expected one of them or neither")
     start_unix_ns = None if start is None else parse_utc(start, "--start")
     if start is None and elements is None:
         note(f"no --start given: routes begin at {DEFAULT_START_UTC}")
     with progress("finding routes") as advance:
-        found = routes.route(
+        routes_found = routes.route(
             parse_place(origin),
             parse_place(to),
             start_unix_ns=start_unix_ns,
@@ -62,11 +60,12 @@ def route(
             on_progress=advance,
         )
     if as_json:
-        print_json(found.to_rows())
+        print_json(routes_found.to_rows())
     elif as_csv:
-        say(found.to_csv(), end="")
+        say(routes_found.to_csv(), end="")
     else:
         rows = [
-            [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))] for row in found.to_rows()
+            [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))]
+            for row in routes_found.to_rows()
         ]
         table("", ["t_s", "rtt_ms", "hops", "satellites"], rows)

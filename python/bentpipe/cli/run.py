@@ -1,4 +1,4 @@
-"""`bentpipe run` and `bentpipe shell`: programs behind a Profile."""
+"""`bentpipe run` and `bentpipe shell`: real programs on the emulated path of a Profile."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe._native import Profile
-    from bentpipe.execution.emulation.engine import Emulated
+    from bentpipe.execution.emulation.engine import EmulationResult
     from bentpipe.execution.program import ProgramRun
 
-ProfileFile = Annotated[Path, typer.Argument(metavar="PROFILE", help="The path (.parquet).", show_default=False)]
+ProfileFile = Annotated[
+    Path, typer.Argument(metavar="PROFILE", help="Profile of the path (.parquet).", show_default=False)
+]
 Command = Annotated[
-    list[str], typer.Argument(metavar="-- PROGRAM [ARGS]…", help="What to run behind it.", show_default=False)
+    list[str], typer.Argument(metavar="-- PROGRAM [ARGS]…", help="Program to run on the path.", show_default=False)
 ]
 Server = Annotated[
     str | None,
     typer.Option(
-        help="A shell line at the other end; the name `server` leads there. The path begins, and PROGRAM, when it "
-        "listens.",
+        help="Shell command to run at the other end, at the host name `server`. The path and PROGRAM start when it "
+        "listens. [default: no server]",
         show_default=False,
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not kept]", show_default=False)
+    Path | None, typer.Option("-o", "--out", help="Folder for the Run. [default: not stored]", show_default=False)
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the path's processes and of the packets' fates.")
-]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the path's random processes.")]
 Offset = Annotated[
     float | None,
     typer.Option(
-        help="Where in the Profile it begins [s]. [default: at the machine's second of the minute, so that "
+        help="Offset in the Profile at which the path begins [s]. [default: the current second of the minute, so that "
         "reconfigurations come at :12, :27, :42 and :57]",
         show_default=False,
     ),
 ]
 End = Annotated[
     Literal["loop", "hold", "stop"],
-    typer.Option("--at-end", help="When the Profile is over: begin anew, keep its last values, or end PROGRAM."),
+    typer.Option("--at-end", help="At the Profile's end: repeat it, keep its last values, or end PROGRAM."),
 ]
 Mtu = Annotated[int, typer.Option(help="Largest IP packet [bytes].")]
 GatewayCc = Annotated[
     str | None,
     typer.Option(
-        help="Congestion controller of this kernel for what TCP brings from the Internet. Such TCP is a split "
-        "connection, terminated by this kernel at the gateway end of the path. [default: the kernel's own]",
+        help="This kernel's congestion controller for TCP data from the Internet. TCP to the Internet is a split "
+        "connection: this kernel terminates it at the gateway end of the path. [default: the kernel's own]",
         show_default=False,
     ),
 ]
 NoInternet = Annotated[
     bool,
-    typer.Option("--no-internet", help="Let PROGRAM reach the server at the other end only, and no other address."),
+    typer.Option("--no-internet", help="Let PROGRAM reach only the server at the other end."),
 ]
 AllowLocal = Annotated[
     bool,
     typer.Option(
         "--allow-local",
-        help="Let PROGRAM reach private addresses and this machine's own, as you on this machine. [default: public "
+        help="Let PROGRAM reach private addresses and this machine's own too, with your access. [default: public "
         "addresses only]",
     ),
 ]
@@ -72,27 +72,25 @@ Aqm = Annotated[
     list[str] | None,
     typer.Option(
         "--aqm",
-        help="Another queue than the Profile's own: drop_tail, codel, fq_codel, red or step, as in `bentpipe race`. "
-        "[repeatable]",
+        help="Queue discipline that replaces the Profile's own: drop_tail, codel, fq_codel, red or step, as in "
+        "`bentpipe race`. [repeatable] [default: the Profile's own]",
         show_default=False,
     ),
 ]
-ListenWithin = Annotated[
-    float, typer.Option(min=0.1, max=3600.0, help="How long the server may take until it listens [s].")
-]
+ListenWithin = Annotated[float, typer.Option(min=0.1, max=3600.0, help="Longest wait for the server to listen [s].")]
 Capture = Annotated[
     bool,
     typer.Option(
-        "--capture", help="Keep the packets of both ends in the Run, as pcapng with what the path did with each."
+        "--capture", help="Store the packets of both ends in the Run, as pcapng, each with its fate on the path."
     ),
 ]
 
 
 CARRIED_BPS = 1.5e9
-"""What `bentpipe validate emulator` asks of a machine with two processors (row "speed")."""
+"""Rate that `bentpipe validate emulator` requires of a machine with two processors (row "speed") [bit/s]."""
 
 IPV6_LEAST_MTU = 1280
-"""RFC 8200, 5 [bytes]."""
+"""Smallest MTU of IPv6 (RFC 8200, 5) [bytes]."""
 
 
 def run(
@@ -111,11 +109,11 @@ def run(
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
 ) -> None:
-    """Run a program behind a Profile, in real time, on this machine's kernel. Ends with the program's exit code.
+    """Run a program on the emulated path of a Profile, in real time. Exits with the program's exit code.
 
     Needs no root where the kernel allows user namespaces (`bentpipe kernel check` tells). The program runs as you, with
-    your files and terminal, in no sandbox; only its network is another: whatever it sends, to the Internet too, goes
-    over the path.
+    your files and terminal, without a sandbox. Only its network differs: all its packets, to the Internet too, take the
+    emulated path.
 
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
@@ -133,9 +131,9 @@ def run(
     if no_internet and allow_local:
         raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
     if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
-        note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 wants, so inside there is IPv4 only")
+        note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
     if not profile.exists():
-        raise UserError(f"{profile}: no such file; wanted a Profile (.parquet) before the program")
+        raise UserError(f"{profile}: no such file; expected a Profile (.parquet) before the program")
     path = read_profile(profile)
     note_if_fast([path])
     with foreground_kept():
@@ -154,7 +152,7 @@ def run(
             capture=capture,
             listen_within_s=listen_within,
         )
-    _tell(result, allow_local_helps=not no_internet)
+    _print_notes(result, allow_local_helps=not no_internet)
     raise typer.Exit(result.exit_code)
 
 
@@ -173,34 +171,33 @@ def shell(
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
 ) -> None:
-    """Open your shell behind a Profile; `exit` ends it. A shell inside a shell has both paths.
+    """Open your shell on the emulated path of a Profile; `exit` ends it. A shell inside a shell has both paths.
 
     Example:
         bentpipe shell P.parquet --server "python3 -m http.server"
     """
     from bentpipe.cli.console import note
 
-    note("a shell behind the path; `exit` ends it")
+    note("shell on the emulated path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
     network = (mtu, gateway_cc, no_internet, allow_local, aqm)
     run(profile, program, server, out, seed, offset, at_end, *network, capture, listen_within)
 
 
 def note_if_fast(paths: Iterable[Profile]) -> None:
-    """Say beforehand that a path has more capacity than a machine may carry."""
+    """Warn that a path may have more capacity than this machine can emulate."""
     from bentpipe.cli.console import note
     from bentpipe.profiles.path import most_capacity_bps
 
     for path in paths:
         if (most_bps := most_capacity_bps(path)) > CARRIED_BPS:
             note(
-                f"{path.name} carries up to {most_bps / 1e9:.3g} Gbit/s, two processors about {CARRIED_BPS / 1e9:g} "
-                "with both ends on them: a run in which the programs fill the machine, and not the path, is marked "
-                "not valid"
+                f"{path.name} carries up to {most_bps / 1e9:.3g} Gbit/s, two processors with both ends on them about "
+                f"{CARRIED_BPS / 1e9:g}: a run that is limited by the machine and not by the path is marked not valid"
             )
 
 
-def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
+def _print_notes(result: ProgramRun, allow_local_helps: bool) -> None:
     from bentpipe.cli.console import note, warn
 
     note(summary_line(result.emulated))
@@ -212,9 +209,9 @@ def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
         warn(result.emulated.warning)
     if refused := ((result.emulated.done or {}).get("gateway") or {}).get("dropped_by_policy"):
         warn(
-            f"refused {refused} times to reach private addresses or this machine's own; --allow-local allows it"
+            f"refused {refused} attempts to reach private addresses or this machine's own; --allow-local allows them"
             if allow_local_helps
-            else f"refused {refused} times to reach more than the server (--no-internet)"
+            else f"refused {refused} attempts to reach more than the server (--no-internet)"
         )
     if result.note is not None:
         note(result.note)
@@ -224,12 +221,12 @@ def _tell(result: ProgramRun, allow_local_helps: bool) -> None:
         note(f"Run in {result.run.path}")
 
 
-def summary_line(emulated: Emulated) -> str:
-    """What passed, what was lost, and how late the emulator was."""
+def summary_line(emulated: EmulationResult) -> str:
+    """Summarise packets delivered and lost, and the emulator's lateness."""
     from bentpipe.execution.emulation.lateness import ENOUGH
 
     if emulated.done is None:
-        return "the emulation ended before its end"
+        return "the emulation stopped early"
     relay = emulated.done["relay"]
     late_ms, most_ms = relay["lateness_p99_ms"], relay["lateness_max_ms"]
     if late_ms is None:
@@ -237,8 +234,8 @@ def summary_line(emulated: Emulated) -> str:
     elif relay["lateness_n"] < ENOUGH:
         lateness = f"; the latest {most_ms:.3g} ms late"
         if emulated.verdict == "too few":
-            lateness += f", too few packets to judge this machine by ({ENOUGH} would do)"
+            lateness += f", too few packets to judge this machine (at least {ENOUGH} needed)"
     else:
         lateness = f"; 99 % of them at most {late_ms:.3g} ms late"
-    refused = f", {relay['refused']} found no path" if relay["refused"] else ""
-    return f"{relay['delivered']} packets through the path, {relay['lost']} lost on it{refused}{lateness}"
+    refused = f", {relay['refused']} without a route" if relay["refused"] else ""
+    return f"{relay['delivered']} packets delivered, {relay['lost']} lost on the path{refused}{lateness}"

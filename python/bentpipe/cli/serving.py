@@ -1,4 +1,4 @@
-"""``bentpipe serving``: which satellite served."""
+"""``bentpipe serving``: the serving satellite of each slot."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
-    from bentpipe.measurements.serving.finding import Answer
+    from bentpipe.measurements.serving.matching import Answer
     from bentpipe.scenarios.sites import Place
 
 
 class Method(StrEnum):
-    """What to go by."""
+    """The data from which the serving satellite is inferred."""
 
     OBSTRUCTION_MAP = "obstruction-map"
     RTT = "rtt"
@@ -25,18 +25,16 @@ class Method(StrEnum):
 def serving(
     out: Annotated[
         Path,
-        typer.Argument(metavar="OUT", help="A recording, measured Run, maps or pings (docs/reference/serving.md)."),
+        typer.Argument(metavar="OUT", help="A recording, a measured Run, maps or pings (docs/reference/serving.md)."),
     ],
     elements: Annotated[
         Path, typer.Option(help="Orbital elements of the day: TLE, OMM (CSV, JSON, XML), plain or gzipped.")
     ],
-    method: Annotated[Method, typer.Option(help="What to go by.")] = Method.OBSTRUCTION_MAP,
-    site: Annotated[str | None, options.place(what="Where the terminal stood, if that is not recorded")] = None,
+    method: Annotated[Method, typer.Option(help="Data to infer the satellite from.")] = Method.OBSTRUCTION_MAP,
+    site: Annotated[str | None, options.place(label="Place of the terminal, if that is not recorded")] = None,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(
-            help="rtt: where the satellites come down, lat,lon; several times for several.", show_default=False
-        ),
+        typer.Option(help="rtt: place of a gateway, lat,lon. [repeatable]", show_default=False),
     ] = None,
     min_elevation: Annotated[
         float | None,
@@ -44,7 +42,7 @@ def serving(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which satellite served in each slot, how sure that is, and who would be next.
+    """Identify each slot's serving satellite, with its confidence and the runner-up.
 
     Example: bentpipe serving out/dish --elements starlink.tle --site louvain
     """
@@ -53,9 +51,9 @@ def serving(
     from bentpipe.scenarios.places import parse_place
 
     if method is Method.RTT and min_elevation is not None:
-        raise UserError("--min-elevation is for --method obstruction-map; rtt knows the terminals' own")
+        raise UserError("--min-elevation: only for --method obstruction-map; rtt uses the terminals' own limit")
     if method is Method.OBSTRUCTION_MAP and gateway:
-        raise UserError("--gateway is for --method rtt; maps need no gateway")
+        raise UserError("--gateway: only for --method rtt; maps need no gateway")
     place = None if site is None else parse_place(site)
     if method is Method.RTT:
         answers = _by_rtt(out, elements, place, [parse_place(one) for one in gateway or ()])
@@ -78,8 +76,8 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
     from bentpipe.cli.console import note, progress, warn
     from bentpipe.errors import UserError
     from bentpipe.measurements.serving.elements import load_elements
-    from bentpipe.measurements.serving.finding import MIN_ELEVATION_DEG, by_map
-    from bentpipe.measurements.serving.frames import to_sky
+    from bentpipe.measurements.serving.matching import MIN_ELEVATION_DEG, by_map
+    from bentpipe.measurements.serving.frames import vectors_to_sky
     from bentpipe.measurements.serving.inputs import read_maps
 
     maps = read_maps(out)
@@ -87,14 +85,12 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
         warn(line)
     place = place or maps.place
     if place is None:
-        raise UserError(f"{out}: does not say where the terminal stood; wanted --site")
+        raise UserError(f"{out}: has no place of the terminal; expected --site")
     slots = maps.painted.slots
     if not slots:
-        raise UserError(
-            f"{out}: nothing new was painted from one map to the next; wanted a map that is cleared now and then"
-        )
+        raise UserError(f"{out}: no map adds a track to the previous one; expected maps that are reset now and then")
     satellites, near = load_elements(elements, [slot.start_unix_ns for slot in slots])
-    _say_far(int((~near).sum()), "slots")
+    _warn_of_distant(int((~near).sum()), "slots")
     painted = replace(maps.painted, slots=[slot for slot, is_near in zip(slots, near, strict=True) if is_near])
     with progress("matching") as on_progress:
         answers, standing = by_map(
@@ -107,19 +103,19 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
             on_progress=on_progress,
         )
     if standing is not None:
-        azimuth, elevation = to_sky(standing.boresight)
-        note(f"the middle of the map is found at azimuth {azimuth:.1f}, elevation {elevation:.1f} degrees")
+        azimuth, elevation = vectors_to_sky(standing.boresight)
+        note(f"the map's centre points to azimuth {azimuth:.1f}, elevation {elevation:.1f} degrees")
     if maps.painted.silent:
-        note(f"{maps.painted.silent} slots without anything new in the map are left out")
+        note(f"{maps.painted.silent} slots without a new track in the map are excluded")
     return answers
 
 
-def _say_far(count: int, what: str) -> None:
+def _warn_of_distant(count: int, kind: str) -> None:
     from bentpipe.cli.console import warn
-    from bentpipe.measurements.serving.elements import MOST_DAYS
+    from bentpipe.measurements.serving.elements import MAX_DAYS
 
     if count:
-        warn(f"{count} {what} are more than {MOST_DAYS:g} days from the elements, and left out")
+        warn(f"{count} {kind} are more than {MAX_DAYS:g} days from the elements' epoch and are excluded")
 
 
 def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place]) -> list[Answer]:
@@ -130,10 +126,10 @@ def _by_rtt(out: Path, elements: Path, place: Place | None, gateways: list[Place
     from bentpipe.measurements.serving.rtt import by_rtt
 
     if place is None:
-        raise UserError("--site: needed with --method rtt; pings do not say where the terminal stood")
+        raise UserError("--site: needed with --method rtt; pings do not record the terminal's place")
     pings = read_pings(out)
     satellites, near = load_elements(elements, pings.times_unix_ns)
-    _say_far(int((~near).sum()), "probes")
+    _warn_of_distant(int((~near).sum()), "probes")
     pings = pings.only(near)
     with progress("matching") as on_progress:
         return by_rtt(pings, satellites, place, gateways=gateways, on_progress=on_progress)

@@ -1,4 +1,4 @@
-"""`bentpipe sky`: who is up."""
+"""`bentpipe sky`: the satellites above a place."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bentpipe.cli import options
 
 
 def sky(
-    site: Annotated[str, options.place(what="Where")],
-    at: Annotated[str, typer.Option(help="When: ISO-8601, UTC unless it has an offset.", show_default=False)],
+    site: Annotated[str, options.place(label="The observer")],
+    at: Annotated[str, typer.Option(help="Time: ISO-8601, UTC unless it has an offset.", show_default=False)],
     elements: options.Elements = None,
     constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
-    min_elevation: Annotated[float, typer.Option(help="Lowest elevation [deg].")] = 25.0,
+    min_elevation: Annotated[float, typer.Option(help="Lowest elevation of a listed satellite [deg].")] = 25.0,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the satellites above a place at a moment, highest first.
+    """List the satellites above a place at one time, highest first.
 
     Example:
         bentpipe sky --site melbourne --at 2026-05-10T09:00:00Z --elements starlink.tle
@@ -36,4 +36,4 @@ def sky(
         return
     columns = ["norad_id", "name", "azimuth_deg", "elevation_deg", "range_km", "sunlit"]
     table("", columns, [[row[column] for column in columns] for row in up])
-    note(f"{len(up)} of {len(satellites)} satellites stand above {min_elevation:g} degrees")
+    note(f"{len(up)} of {len(satellites)} satellites are above {min_elevation:g} degrees")

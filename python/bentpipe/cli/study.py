@@ -1,4 +1,4 @@
-"""``bentpipe study``: published experiments, run again."""
+"""``bentpipe study``: reproductions of published experiments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 from bentpipe.cli import options
 
-app = typer.Typer(no_args_is_help=True, help="Published experiments, run again: their figures beside ours.")
+app = typer.Typer(no_args_is_help=True, help="Reproduce published experiments: their figures beside ours.")
 
 
 @app.command("list")
 def list_(as_json: options.AsJson = False) -> None:
-    """List the studies with what they repeat and how long they take.
+    """List the studies, the publication each reproduces, and their run time.
 
     Example: bentpipe study list
     """
@@ -31,17 +31,19 @@ def list_(as_json: options.AsJson = False) -> None:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="A study of `bentpipe study list`.", show_default=False)],
-    quick: Annotated[bool, typer.Option(help="Less of everything: seconds to a minute, rougher figures.")] = False,
+    name: Annotated[str, typer.Argument(help="Name of a study, of `bentpipe study list`.", show_default=False)],
+    quick: Annotated[bool, typer.Option(help="Fewer and shorter Runs: seconds to a minute, larger errors.")] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="Measurements to take in place of simulated probes: see the guide.", show_default=False),
+        typer.Option(
+            help="Measurements that replace simulated probes (see the guide). [default: simulate]", show_default=False
+        ),
     ] = None,
     on: Annotated[
         str | None,
         typer.Option(
             "--on",
-            help="A Dask scheduler for studies of many Runs: tcp://host:8786. [default: this machine]",
+            help="Dask scheduler whose workers do the Runs: tcp://host:8786. [default: this machine]",
             show_default=False,
         ),
     ] = None,
@@ -53,7 +55,7 @@ def run(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run a study: the published value, ours, the ratio, what holds, and the published figure drawn from ours.
+    """Run a study; print published and reproduced values, and draw the published figure from our data.
 
     Example: bentpipe study run huston-ping --quick
     """
@@ -68,14 +70,14 @@ def run(
         return
     head = ["quantity", "unit", "published", "ours", "ratio", "source", "ours from"]
     table(done.study.title, head, [cells(row) for row in done.result.rows])
-    said = {True: "yes", False: "NO", None: "–"}
+    verdict = {True: "yes", False: "NO", None: "–"}
     head = ["statement", "holds", "by", "source", "ours from"]
     for title, verdicts in (
-        ("What the publication says", done.result.verdicts),
-        ("What would have to be different", done.result.counterfactuals),
+        ("Statements of the publication", done.result.verdicts),
+        ("Counterfactuals", done.result.counterfactuals),
     ):
         if verdicts:
-            table(title, head, [[v.statement, said[v.holds], v.why, v.source, v.basis] for v in verdicts])
+            table(title, head, [[v.statement, verdict[v.holds], v.why, v.source, v.basis] for v in verdicts])
     for line in (*done.result.basis, *done.result.notes):
         note(line)
     for file in done.figures.values():

@@ -1,4 +1,4 @@
-"""`bentpipe tune` and `bentpipe fairness`: many Runs, of which figures are kept."""
+"""`bentpipe tune` and `bentpipe fairness`: sweeps of many Runs, of which only the results are stored."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 Profiles = Annotated[
     list[Path], typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them.", show_default=False)
 ]
-Direction = Annotated[str, typer.Option(help="The way the data goes: down (to the terminal) or up.")]
+Direction = Annotated[str, typer.Option(help="Direction of the data: down (to the terminal) or up.")]
 Duration = Annotated[
     float | None,
-    typer.Option(help="Length of a run [s]. [default: the whole of the shortest Profile]", show_default=False),
+    typer.Option(help="Duration of a run [s]. [default: that of the shortest Profile]", show_default=False),
 ]
 On = Annotated[
     str | None,
     typer.Option(
         "--on",
-        help="A Dask scheduler, for example tcp://host:8786: its workers do the Runs. [default: this machine]",
+        help="Dask scheduler whose workers do the Runs: tcp://host:8786. [default: this machine]",
         show_default=False,
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
+    typer.Option(
+        "-j", "--jobs", help="Number of threads; it does not affect results. [default: all cores]", show_default=False
+    ),
 ]
-Out = Annotated[
-    Path, typer.Option("-o", "--out", help="Folder for figure and results; what is there is not run again.")
-]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for figure and results; stored results are reused.")]
 
 
 def tune(
     profiles: Profiles,
-    cc: Annotated[str, typer.Option(help="The controller, with tunables that all points share: bbr2.")],
+    cc: Annotated[str, typer.Option(help="The controller, with the tunables that all points share: bbr2.")],
     grid: Annotated[
         list[str],
         typer.Option(help="A tunable and its values: loss_thresh=0.02,0.08. `bentpipe cc` lists them. [repeatable]"),
@@ -52,28 +52,28 @@ def tune(
     out: Out = Path("out/tune"),
     direction: Direction = "down",
     duration: Duration = None,
-    seeds: Annotated[int, typer.Option(help="N: seeds 0 … N−1; the winner again on N … 2N−1.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of seeds N: 0 … N−1; the best point again on N … 2N−1.")] = 3,
     fresh: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A Profile kept for scoring the winner again, instead of other seeds of those it was chosen on. "
-            "Measured Profiles are the same path with every seed. [repeatable]",
+            help="Profile on which only the best point is scored, in place of other seeds of PROFILES. Use it with "
+            "measured Profiles, which are the same path with every seed. [repeatable] [default: other seeds]",
             show_default=False,
         ),
     ] = None,
     max_rtt_inflation: Annotated[
         float,
-        typer.Option(help="The best point's RTT, p95 and mean, exceeds the default's by less than this part."),
+        typer.Option(help="Largest RTT inflation of the best point (p95 and mean) over the default, as a share."),
     ] = 0.10,
     on: On = None,
     jobs: Jobs = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Run a grid that costs more than an hour of one core.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Run a grid that takes more than one core hour.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Try a grid of a controller's tunables on the same paths: what each gains in goodput and costs in RTT.
+    """Score a grid of a controller's tunables on the same paths by goodput gain and RTT inflation.
 
-    Draws two heatmaps, names the best point within --max-rtt-inflation, and scores that one again on what had no part
-    in choosing it: Profiles given with --fresh, or other seeds. The same command goes on after Ctrl-C.
+    Draws two heatmaps, prints the best point within --max-rtt-inflation, and scores it on data that were not used for
+    the choice: the Profiles of --fresh, or other seeds. The same command continues after Ctrl-C.
 
     Example:
         bentpipe tune P.parquet --cc bbr2 --grid probe_rtt_win_ms=2000,5000 --grid loss_thresh=0.02,0.08 --duration 60
@@ -84,45 +84,45 @@ def tune(
     from bentpipe.tuning import search
     from bentpipe.tuning.grid import parse_grid
 
-    wanted = parse_grid(cc, grid)
-    paths, kept = _read(profiles), _read(fresh or [])
+    points = parse_grid(cc, grid)
+    paths, held_out = _read(profiles), _read(fresh or [])
     with progress("tuning") as advance:
-        found = search.tune(
+        result = search.tune(
             paths,
-            wanted,
+            points,
             out=out,
             direction=_direction(direction),
             duration_s=duration,
             seeds=seeds,
             most_inflation=max_rtt_inflation,
-            fresh_paths=kept,
+            fresh_paths=held_out,
             on=on,
             threads=jobs,
             agreed=yes,
             on_progress=lambda each: advance(each.share),
         )
     figure = out / "tune.png"
-    save(plot_heatmaps(found, f"{wanted.controller}, {len(profiles)} Profile(s), {seeds} seed(s)"), figure)
+    save(plot_heatmaps(result, f"{points.controller}, {len(profiles)} Profile(s), {seeds} seed(s)"), figure)
     if as_json:
-        print_json({**found.to_dict(), "figure": str(figure)})
+        print_json({**result.to_dict(), "figure": str(figure)})
     else:
-        _show_tuned(found)
+        _show_tuned(result)
         note(f"figure: {figure}; results: {out / 'results.jsonl'}")
-    _failed(found.failed)
+    _raise_if_failed(result.failed)
 
 
 def fairness(
     profiles: Profiles,
-    flows: Annotated[str, typer.Option(help="Who shares the path: 8xcubic,8xbbr2:loss_thresh=0.08.")],
+    flows: Annotated[str, typer.Option(help="Groups of flows that share the path: 8xcubic,8xbbr2:loss_thresh=0.08.")],
     out: Out = Path("out/fairness"),
     direction: Direction = "down",
     duration: Duration = None,
-    seeds: Annotated[int, typer.Option(help="N: one run for each of the seeds 0 … N−1.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of seeds N: one run for each of 0 … N−1.")] = 1,
     on: On = None,
     jobs: Jobs = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let flows of several controllers share a path: who gets what, and how even it is over which time.
+    """Measure how flows of several controllers share a path: shares, goodput and Jain's index by time scale.
 
     Example:
         bentpipe fairness P.parquet --flows 8xcubic,8xbbr2:probe_rtt_win_ms=4000,loss_thresh=0.08 --duration 300
@@ -135,7 +135,7 @@ def fairness(
     groups = library.parse_groups(flows)
     paths = _read(profiles)
     with progress("sharing") as advance:
-        found = library.fairness(
+        result = library.fairness(
             paths,
             groups,
             out=out,
@@ -147,33 +147,33 @@ def fairness(
             on_progress=lambda each: advance(each.share),
         )
     figure = out / "fairness.png"
-    save(plot_fairness({flows: found}, f"{flows}, {found.runs} Run(s)"), figure)
+    save(plot_fairness({flows: result}, f"{flows}, {result.runs} Run(s)"), figure)
     if as_json:
-        print_json({**found.to_dict(), "figure": str(figure)})
+        print_json({**result.to_dict(), "figure": str(figure)})
     else:
-        _show_fairness(found)
+        _show_fairness(result)
         note(f"figure: {figure}; results: {out / 'results.jsonl'}")
-    _failed(found.failed)
+    _raise_if_failed(result.failed)
 
 
-def _show_tuned(found: Tuned) -> None:
+def _show_tuned(result: Tuned) -> None:
     from bentpipe.cli.console import note, table
 
-    names = [name for name, _ in found.grid.axes]
-    rows = [[*cell.point, *_row(cell.score), _mark(found, cell.point)] for cell in found.cells]
+    names = [name for name, _ in result.grid.axes]
+    rows = [[*cell.point, *_row(cell.score), _mark(result, cell.point)] for cell in result.cells]
     head = [*names, "Mbit/s", "goodput [%]", "RTT p95 [%]", "RTT mean [%]", "n", ""]
-    table(f"{found.grid.controller}: against its defaults, with 95 % intervals", head, rows)
-    if found.best is None:
-        note(f"no point gains goodput with less than {100 * found.most_inflation:g} % more RTT, mean and p95")
+    table(f"{result.grid.controller}: relative to its defaults, with 95 % intervals", head, rows)
+    if result.best is None:
+        note(f"no point gains goodput within {100 * result.most_inflation:g} % RTT inflation (mean and p95)")
         return
-    point = ", ".join(f"{name}={value}" for name, value in zip(names, found.best.point, strict=True))
-    gained = found.best.score.gain
+    point = ", ".join(f"{name}={value}" for name, value in zip(names, result.best.point, strict=True))
+    gained = result.best.score.gain
     unsure = gained is not None and gained.low is not None and gained.low <= 1.0
-    told = ", not told from the default (its interval has 0 in it)" if unsure else ""
-    note(f"best within {100 * found.most_inflation:g} %: {point} ({found.best.scheme}){told}")
-    if found.fresh is not None:
-        gain, p95, mean = (_percent(each) for each in (found.fresh.gain, found.fresh.rtt_p95, found.fresh.rtt_mean))
-        note(f"the same again on {found.fresh_on}: goodput {gain} %, RTT p95 {p95} %, mean {mean} %")
+    remark = ", not significantly better than the default (its interval contains 0)" if unsure else ""
+    note(f"best within {100 * result.most_inflation:g} %: {point} ({result.best.scheme}){remark}")
+    if result.fresh is not None:
+        gain, p95, mean = (_percent(each) for each in (result.fresh.gain, result.fresh.rtt_p95, result.fresh.rtt_mean))
+        note(f"the best point on {result.fresh_on}: goodput {gain} %, RTT p95 {p95} %, mean {mean} %")
 
 
 def _row(score: Score) -> list[object]:
@@ -182,12 +182,12 @@ def _row(score: Score) -> list[object]:
     return [round(score.goodput_bps / 1e6, 2), *ratios, units]
 
 
-def _mark(found: Tuned, point: tuple[str, ...]) -> str:
-    return "best" if found.best is not None and found.best.point == point else ""
+def _mark(result: Tuned, point: tuple[str, ...]) -> str:
+    return "best" if result.best is not None and result.best.point == point else ""
 
 
 def _percent(value: Estimate | None) -> str:
-    """A ratio as a change, with its interval: ``+115 (+90 … +140)``."""
+    """Format a ratio as a change in percent, with its interval: ``+115 (+90 … +140)``."""
     if value is None:
         return "–"
     mean = f"{100 * (value.mean - 1):+.1f}"
@@ -196,20 +196,20 @@ def _percent(value: Estimate | None) -> str:
     return f"{mean} ({100 * (value.low - 1):+.1f} … {100 * (value.high - 1):+.1f})"
 
 
-def _show_fairness(found: Fairness) -> None:
+def _show_fairness(result: Fairness) -> None:
     from bentpipe.cli.console import table
 
-    flows = sum(group.count for group in found.groups)
+    flows = sum(group.count for group in result.groups)
     rows = [
-        [group.scheme, group.count, _part(group.count / flows), _interval(share, 100), _interval(goodput, 1e-6)]
-        for group, share, goodput in zip(found.groups, found.shares, found.goodput_bps, strict=True)
+        [group.scheme, group.count, _as_percent(group.count / flows), _interval(share, 100), _interval(goodput, 1e-6)]
+        for group, share, goodput in zip(result.groups, result.shares, result.goodput_bps, strict=True)
     ]
-    table("Who gets what", ["flows of", "n", "fair share [%]", "share [%]", "Mbit/s"], rows)
-    scales = [[each.scale_s, _interval(each.jain, 1), round(each.jain_p5, 3)] for each in found.scales]
+    table("Shares by group", ["flows of", "n", "fair share [%]", "share [%]", "Mbit/s"], rows)
+    scales = [[each.scale_s, _interval(each.jain, 1), round(each.jain_p5, 3)] for each in result.scales]
     table("Jain's index over all flows", ["time scale [s]", "mean", "5th percentile"], scales)
 
 
-def _part(value: float) -> float:
+def _as_percent(value: float) -> float:
     return round(100 * value, 1)
 
 
@@ -230,6 +230,6 @@ def _direction(text: str) -> Any:  # noqa: ANN401 - the library checks it
     return text
 
 
-def _failed(failed: tuple[str, ...]) -> None:
+def _raise_if_failed(failed: tuple[str, ...]) -> None:
     if failed:
         raise UserError(f"{len(failed)} Run(s) failed; the first: {failed[0]}")

@@ -1,4 +1,4 @@
-"""``bentpipe validate``: hold our claims against their references."""
+"""``bentpipe validate``: check claims against their references."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 
 def validate(
-    name: Annotated[str, typer.Argument(help="A claim, or `all`.")] = "all",
+    name: Annotated[str, typer.Argument(help="Name of a claim, or `all`.")] = "all",
     data: Annotated[
-        Path | None, typer.Option(help="Folder with measurements; claims that need them are skipped without.")
+        Path | None, typer.Option(help="Folder with measurements. [default: skip the claims that need them]")
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="sim-vs-kernel: one short run of each cell; access-model: fewer windows.")
+        bool, typer.Option(help="Shorter: sim-vs-kernel: one short run of each cell; access-model: fewer windows.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -22,7 +22,7 @@ def validate(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Hold a claim against its reference and print both. Slow: minutes; sim-vs-kernel, which `all` leaves out: hours.
+    """Check a claim against its reference and print both. Takes minutes; sim-vs-kernel, not in `all`, takes hours.
 
     Example: bentpipe validate kernel-figures
     """
